@@ -1,6 +1,6 @@
 //! The cluster's users, their tokens and the keys that its members share.
 //!
-//! A member knows them by the newest [`Briefing`] that it was given. It lies in a file, so that
+//! A member knows them by the newest [`ClusterMap`] that it was given. It lies in a file, so that
 //! tokens are good and secrets open also after a restart with nobody to ask.
 
 mod file;
@@ -12,7 +12,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use muster_control::cluster::{Briefing, Scheduling, User};
+use muster_control::cluster::{AdminScheduling, ClusterMap, ClusterUser};
 use muster_gossip::key::ClusterId;
 use muster_model::id::{NodeId, UserName, VcName};
 use muster_portal_gateway::LogLinkKey;
@@ -22,11 +22,11 @@ use crate::keyring::{self, Keyring};
 
 /// Why users and keys cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
+pub(crate) enum AccountsError {
     /// Keys. Nothing was changed.
     #[error(transparent)]
-    Keys(#[from] keyring::Error),
-    /// The briefing holds, but is not on disk.
+    Keys(#[from] keyring::KeyringError),
+    /// The cluster map holds, but is not on disk.
     #[error("cannot keep the cluster's users and keys in {path}")]
     Keep {
         /// The file.
@@ -40,7 +40,7 @@ pub(crate) enum Error {
 /// The cluster has not told this member its users and keys yet.
 #[derive(Debug, thiserror::Error)]
 #[error("this node has not heard the cluster's users and keys yet; try again")]
-pub(crate) struct Unbriefed;
+pub(crate) struct NoClusterMap;
 
 /// What of a user everybody may see.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,13 +55,13 @@ pub(crate) struct Account {
 
 /// Users and keys. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct Accounts(Arc<Inner>);
+pub(crate) struct Accounts(Arc<AccountsInner>);
 
 #[derive(Debug)]
-struct Inner {
-    /// Where the briefing of the cluster is kept that the node is in.
+struct AccountsInner {
+    /// Where the cluster map of the cluster is kept that the node is in.
     file: Mutex<PathBuf>,
-    now: watch::Sender<Source>,
+    now: watch::Sender<AccountSource>,
     link: watch::Sender<LogLinkKey>,
     /// Held by whoever changes the file and what follows from it.
     changing: Mutex<()>,
@@ -69,34 +69,34 @@ struct Inner {
 
 /// Where users and keys come from.
 #[derive(Clone, Debug)]
-pub(crate) enum Source {
+pub(crate) enum AccountSource {
     /// Nobody yet: the node is in this cluster, or is about to found its own.
     Waiting(Option<ClusterId>),
-    /// The cluster's briefing.
-    Briefed(Arc<Briefing>, Arc<Keyring>),
+    /// The cluster's cluster map.
+    ClusterMap(Arc<ClusterMap>, Arc<Keyring>),
 }
 
-impl Source {
+impl AccountSource {
     fn cluster(&self) -> Option<ClusterId> {
         match self {
             Self::Waiting(cluster) => *cluster,
-            Self::Briefed(briefing, _) => Some(briefing.cluster),
+            Self::ClusterMap(cluster_map, _) => Some(cluster_map.cluster),
         }
     }
 
     /// The members that an admin keeps jobs off.
-    pub(crate) fn closed(&self) -> BTreeMap<NodeId, Scheduling> {
+    pub(crate) fn closed(&self) -> BTreeMap<NodeId, AdminScheduling> {
         match self {
             Self::Waiting(_) => BTreeMap::new(),
-            Self::Briefed(briefing, _) => briefing.closed.clone(),
+            Self::ClusterMap(cluster_map, _) => cluster_map.closed.clone(),
         }
     }
 
-    /// The version of the briefing; 0 without one.
+    /// The version of the cluster map; 0 without one.
     pub(crate) fn version(&self) -> u64 {
         match self {
             Self::Waiting(_) => 0,
-            Self::Briefed(briefing, _) => briefing.version,
+            Self::ClusterMap(cluster_map, _) => cluster_map.version,
         }
     }
 }
@@ -104,9 +104,9 @@ impl Source {
 /// Writes what a cluster tells its members, before this node enters it.
 ///
 /// # Errors
-/// [`Error::Keep`].
-pub(crate) fn keep(file: &Path, briefing: &Briefing) -> Result<(), Error> {
-    file::write(file, briefing).map_err(|source| Error::Keep {
+/// [`AccountsError::Keep`].
+pub(crate) fn keep(file: &Path, cluster_map: &ClusterMap) -> Result<(), AccountsError> {
+    file::write(file, cluster_map).map_err(|source| AccountsError::Keep {
         path: file.to_owned(),
         source,
     })
@@ -115,9 +115,9 @@ pub(crate) fn keep(file: &Path, briefing: &Briefing) -> Result<(), Error> {
 impl Accounts {
     /// None yet: the node is in no cluster.
     pub(crate) fn new() -> Self {
-        Self(Arc::new(Inner {
+        Self(Arc::new(AccountsInner {
             file: Mutex::default(),
-            now: watch::Sender::new(Source::Waiting(None)),
+            now: watch::Sender::new(AccountSource::Waiting(None)),
             // Nobody knows it: links are good once the cluster's key is known.
             link: watch::Sender::new(LogLinkKey(rand::random())),
             changing: Mutex::default(),
@@ -128,28 +128,28 @@ impl Accounts {
     /// in this file, holds until there is something newer.
     pub(crate) fn enter(&self, cluster: ClusterId, file: PathBuf) {
         let _changing = self.changing();
-        let briefed = file::read(&file).filter(|kept| kept.cluster == cluster);
+        let stored = file::read(&file).filter(|kept| kept.cluster == cluster);
         *self.file() = file;
-        let briefed = briefed.and_then(|briefing| self.source(briefing).ok());
-        self.hold(briefed.unwrap_or(Source::Waiting(Some(cluster))));
+        let stored = stored.and_then(|cluster_map| self.source(cluster_map).ok());
+        self.hold(stored.unwrap_or(AccountSource::Waiting(Some(cluster))));
     }
 
     /// Takes what the cluster told, if it is newer. Waits for the disk.
     ///
     /// # Errors
     /// When the keys are none, or the disk refuses.
-    pub(crate) fn brief(&self, briefing: Briefing) -> Result<(), Error> {
+    pub(crate) fn brief(&self, cluster_map: ClusterMap) -> Result<(), AccountsError> {
         let _changing = self.changing();
         let (cluster, version) = {
             let now = self.0.now.borrow();
             (now.cluster(), now.version())
         };
-        if cluster != Some(briefing.cluster) || briefing.version <= version {
+        if cluster != Some(cluster_map.cluster) || cluster_map.version <= version {
             return Ok(());
         }
-        let source = self.source(briefing.clone())?;
+        let source = self.source(cluster_map.clone())?;
         let file = self.file().clone();
-        let kept = keep(&file, &briefing);
+        let kept = keep(&file, &cluster_map);
         // Without a disk it holds until the agent ends.
         self.hold(source);
         kept
@@ -160,20 +160,20 @@ impl Accounts {
     }
 
     /// The keys stay the same object while they are the same, with what was checked with them.
-    fn source(&self, briefing: Briefing) -> Result<Source, keyring::Error> {
+    fn source(&self, cluster_map: ClusterMap) -> Result<AccountSource, keyring::KeyringError> {
         let known = match &*self.0.now.borrow() {
-            Source::Briefed(_, keyring) => Some(Arc::clone(keyring)),
-            Source::Waiting(_) => None,
+            AccountSource::ClusterMap(_, keyring) => Some(Arc::clone(keyring)),
+            AccountSource::Waiting(_) => None,
         };
-        let keyring = match known.filter(|known| known.keys == briefing.keys) {
+        let keyring = match known.filter(|known| known.keys == cluster_map.keys) {
             Some(known) => known,
-            None => Arc::new(Keyring::new(briefing.keys.clone())?),
+            None => Arc::new(Keyring::new(cluster_map.keys.clone())?),
         };
-        Ok(Source::Briefed(Arc::new(briefing), keyring))
+        Ok(AccountSource::ClusterMap(Arc::new(cluster_map), keyring))
     }
 
-    fn hold(&self, source: Source) {
-        if let Source::Briefed(_, keyring) = &source {
+    fn hold(&self, source: AccountSource) {
+        if let AccountSource::ClusterMap(_, keyring) = &source {
             self.0.link.send_replace(keyring.link());
         }
         self.0.now.send_replace(source);
@@ -187,37 +187,39 @@ impl Accounts {
     }
 
     /// The members that an admin keeps jobs off.
-    pub(crate) fn closed(&self) -> BTreeMap<NodeId, Scheduling> {
+    pub(crate) fn closed(&self) -> BTreeMap<NodeId, AdminScheduling> {
         self.0.now.borrow().closed()
     }
 
     /// Where they come from, and every change of that.
-    pub(crate) fn watch(&self) -> watch::Receiver<Source> {
+    pub(crate) fn watch(&self) -> watch::Receiver<AccountSource> {
         self.0.now.subscribe()
     }
 
-    fn now(&self) -> Source {
+    fn now(&self) -> AccountSource {
         self.0.now.borrow().clone()
     }
 
-    /// The virtual clusters that the briefing names; none without one.
+    /// The virtual clusters that the cluster map names; none without one.
     pub(crate) fn vcs(&self) -> Vec<VcName> {
         match self.now() {
-            Source::Briefed(briefing, _) => briefing.vcs.iter().map(|it| it.vc.clone()).collect(),
-            Source::Waiting(_) => Vec::new(),
+            AccountSource::ClusterMap(cluster_map, _) => {
+                cluster_map.vcs.iter().map(|it| it.vc.clone()).collect()
+            }
+            AccountSource::Waiting(_) => Vec::new(),
         }
     }
 
-    /// The version of the briefing; 0 without one.
+    /// The version of the cluster map; 0 without one.
     pub(crate) fn version(&self) -> u64 {
         self.0.now.borrow().version()
     }
 
     /// What this node was told last as a member.
-    pub(crate) fn briefing(&self) -> Option<Arc<Briefing>> {
+    pub(crate) fn cluster_map(&self) -> Option<Arc<ClusterMap>> {
         match &*self.0.now.borrow() {
-            Source::Briefed(briefing, _) => Some(Arc::clone(briefing)),
-            Source::Waiting(_) => None,
+            AccountSource::ClusterMap(cluster_map, _) => Some(Arc::clone(cluster_map)),
+            AccountSource::Waiting(_) => None,
         }
     }
 
@@ -229,11 +231,11 @@ impl Accounts {
     /// The keys.
     ///
     /// # Errors
-    /// [`Unbriefed`].
-    pub(crate) fn keyring(&self) -> Result<Arc<Keyring>, Unbriefed> {
+    /// [`NoClusterMap`].
+    pub(crate) fn keyring(&self) -> Result<Arc<Keyring>, NoClusterMap> {
         match &*self.0.now.borrow() {
-            Source::Waiting(_) => Err(Unbriefed),
-            Source::Briefed(_, keyring) => Ok(Arc::clone(keyring)),
+            AccountSource::Waiting(_) => Err(NoClusterMap),
+            AccountSource::ClusterMap(_, keyring) => Ok(Arc::clone(keyring)),
         }
     }
 
@@ -262,9 +264,9 @@ impl Accounts {
     /// Every user's name, in order.
     pub(crate) fn names(&self) -> Vec<String> {
         match self.now() {
-            Source::Waiting(_) => Vec::new(),
-            Source::Briefed(briefing, _) => {
-                briefing.users.keys().map(ToString::to_string).collect()
+            AccountSource::Waiting(_) => Vec::new(),
+            AccountSource::ClusterMap(cluster_map, _) => {
+                cluster_map.users.keys().map(ToString::to_string).collect()
             }
         }
     }
@@ -277,19 +279,19 @@ impl Accounts {
 
     /// A user's tokens that are valid at `now_s` (seconds), oldest first.
     pub(crate) fn tokens(&self, name: &str, now_s: u64) -> Vec<String> {
-        let texts = |user: &User| {
+        let texts = |user: &ClusterUser| {
             let valid = user.valid(now_s);
             valid.map(|token| token.text.0.clone()).collect()
         };
         self.look(name, texts).unwrap_or_default()
     }
 
-    fn look<T>(&self, name: &str, look: impl FnOnce(&User) -> T) -> Option<T> {
+    fn look<T>(&self, name: &str, look: impl FnOnce(&ClusterUser) -> T) -> Option<T> {
         match self.now() {
-            Source::Waiting(_) => None,
-            Source::Briefed(briefing, _) => {
+            AccountSource::Waiting(_) => None,
+            AccountSource::ClusterMap(cluster_map, _) => {
                 let name: UserName = name.parse().ok()?;
-                briefing.users.get(&name).map(look)
+                cluster_map.users.get(&name).map(look)
             }
         }
     }

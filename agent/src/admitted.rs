@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Mutex, PoisonError};
 
-use muster_exec::image::Image;
+use muster_exec::image::ImageRecord;
 use muster_model::launch::RegistryAuth;
 use muster_model::time::Time;
 
@@ -15,14 +15,14 @@ const ANSWERS_MAX: usize = 1024;
 
 /// Answers, by a hash under a key of this process's own: no login is kept.
 #[derive(Debug, Default)]
-pub(crate) struct Admitted {
+pub(crate) struct CheckedLogins {
     hasher: RandomState,
     answers: Mutex<BTreeMap<u64, Time>>,
 }
 
-impl Admitted {
+impl CheckedLogins {
     /// What an answer is kept under.
-    pub(crate) fn key(&self, image: &Image, name: &str, auth: Option<&RegistryAuth>) -> u64 {
+    pub(crate) fn key(&self, image: &ImageRecord, name: &str, auth: Option<&RegistryAuth>) -> u64 {
         let auth = auth.map(|auth| (&auth.username, &auth.password, &auth.registry));
         self.hasher.hash_one((image.digest.as_str(), name, auth))
     }
@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn a_yes_holds_for_an_hour() {
-        let admitted = Admitted::default();
+        let admitted = CheckedLogins::default();
         let start = Time::from_millis(5);
         assert!(!admitted.holds(7, start));
         admitted.add(7, start);

@@ -9,7 +9,7 @@ mod text;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use muster_control::member::Event;
+use muster_control::member::MemberEvent;
 use muster_control::member::alarms::{Key, Trouble};
 use muster_model::alarm::{
     Alarm, AlarmKind, AlarmState, AlarmSubject, Alarms as Answer, AlarmsAfter,
@@ -60,7 +60,7 @@ impl Alarms {
     }
 
     /// Notes what the core of the member tells of troubles and leaders, and tells the log of it.
-    pub(crate) fn note(&self, now: Time, event: &Event) {
+    pub(crate) fn note(&self, now: Time, event: &MemberEvent) {
         let Some(news) = text::news(&self.0.machine, event) else {
             return;
         };
@@ -68,8 +68,8 @@ impl Alarms {
         let mut kept = self.kept();
         let alarm = kept.number(&self.0.boot, now, news);
         match event {
-            Event::Raised(trouble) => kept.stands(trouble, alarm),
-            Event::Cleared { trouble, .. } => kept.is_over(trouble),
+            MemberEvent::Raised(trouble) => kept.stands(trouble, alarm),
+            MemberEvent::Cleared { trouble, .. } => kept.is_over(trouble),
             _ => {}
         }
     }
@@ -165,14 +165,14 @@ mod tests {
         }
     }
 
-    fn back(number: u32) -> Event {
-        Event::Cleared {
+    fn back(number: u32) -> MemberEvent {
+        MemberEvent::Cleared {
             trouble: lost(number),
             why: Clearing::Well,
         }
     }
 
-    fn noted(events: impl IntoIterator<Item = Event>) -> Alarms {
+    fn noted(events: impl IntoIterator<Item = MemberEvent>) -> Alarms {
         let alarms = Alarms::new("n1");
         for (second, event) in (1..).zip(events) {
             alarms.note(Time::from_millis(second * 1_000), &event);
@@ -186,7 +186,11 @@ mod tests {
 
     #[test]
     fn a_reader_gets_what_it_does_not_have() {
-        let alarms = noted([Event::Raised(lost(2)), Event::Raised(lost(3)), back(2)]);
+        let alarms = noted([
+            MemberEvent::Raised(lost(2)),
+            MemberEvent::Raised(lost(3)),
+            back(2),
+        ]);
         let all = alarms.after(&AlarmsAfter::default());
         assert_eq!((numbers(&all.alarms), all.last), (vec![1, 2, 3], 3));
         assert_eq!(numbers(&all.standing), [2]);
@@ -204,8 +208,8 @@ mod tests {
 
     #[test]
     fn the_oldest_are_forgotten_and_a_reader_is_told_so() {
-        let first = Event::Raised(lost(1));
-        let many = (0..KEPT_MAX).map(|_| [Event::Raised(lost(2)), back(2)]);
+        let first = MemberEvent::Raised(lost(1));
+        let many = (0..KEPT_MAX).map(|_| [MemberEvent::Raised(lost(2)), back(2)]);
         let alarms = noted([first].into_iter().chain(many.flatten()).take(KEPT_MAX + 1));
         let answer = |number| alarms.after(&AlarmsAfter { number, boot: None });
         let all = answer(0);
@@ -217,7 +221,7 @@ mod tests {
 
     #[test]
     fn what_is_no_alarm_gets_no_number() {
-        let alarms = noted([Event::Succeeded { generation: 2 }]);
+        let alarms = noted([MemberEvent::Succeeded { generation: 2 }]);
         assert_eq!(alarms.after(&AlarmsAfter::default()).last, 0);
     }
 }

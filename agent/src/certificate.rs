@@ -20,7 +20,7 @@ const LAST_YEAR: i32 = 2099;
 
 /// Why there is no certificate.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
+pub(crate) enum CertificateError {
     /// A file cannot be read or written.
     #[error("cannot use {path}")]
     File {
@@ -51,16 +51,17 @@ pub(crate) enum Error {
 /// Reads the certificate and its key; makes them where one is missing, for these names.
 ///
 /// # Errors
-/// [`Error`].
-pub(crate) fn open(paths: &Paths, host: &str, address: IpAddr) -> Result<Tls, Error> {
+/// [`CertificateError`].
+pub(crate) fn open(paths: &Paths, host: &str, address: IpAddr) -> Result<Tls, CertificateError> {
     let (certificate, key) = (paths.rest_certificate(), paths.rest_key());
     if !(certificate.exists() && key.exists()) {
-        let made = make(host, address).map_err(|error| Error::Make(error.to_string()))?;
+        let made =
+            make(host, address).map_err(|error| CertificateError::Make(error.to_string()))?;
         // The key first: a crash in between leaves no certificate whose key is lost.
         write(&key, made.key.as_bytes())?;
         write(&certificate, made.certificate.as_bytes())?;
     }
-    let damaged = |why: String| Error::Damaged {
+    let damaged = |why: String| CertificateError::Damaged {
         certificate: certificate.clone(),
         key: key.clone(),
         why,
@@ -73,27 +74,27 @@ pub(crate) fn open(paths: &Paths, host: &str, address: IpAddr) -> Result<Tls, Er
     Tls::new(chain, private).map_err(|error| damaged(error.to_string()))
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, Error> {
-    std::fs::read(path).map_err(|source| Error::File {
+fn read(path: &Path) -> Result<Vec<u8>, CertificateError> {
+    std::fs::read(path).map_err(|source| CertificateError::File {
         path: path.to_owned(),
         source,
     })
 }
 
-fn write(path: &Path, content: &[u8]) -> Result<(), Error> {
-    key_file::write_private(path, content).map_err(|source| Error::File {
+fn write(path: &Path, content: &[u8]) -> Result<(), CertificateError> {
+    key_file::write_private(path, content).map_err(|source| CertificateError::File {
         path: path.to_owned(),
         source,
     })
 }
 
 /// In PEM.
-struct Made {
+struct GeneratedPem {
     certificate: String,
     key: String,
 }
 
-fn make(host: &str, address: IpAddr) -> Result<Made, rcgen::Error> {
+fn make(host: &str, address: IpAddr) -> Result<GeneratedPem, rcgen::Error> {
     // P-256: browsers do not take the mesh's Ed25519.
     let key = KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256)?;
     let mut params = CertificateParams::new(names(host))?;
@@ -114,7 +115,7 @@ fn make(host: &str, address: IpAddr) -> Result<Made, rcgen::Error> {
     let name: String = name.chars().take(64).collect();
     params.distinguished_name.push(DnType::CommonName, name);
     let certificate = params.self_signed(&key)?;
-    Ok(Made {
+    Ok(GeneratedPem {
         certificate: certificate.pem(),
         key: key.serialize_pem(),
     })
@@ -138,7 +139,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
     use std::sync::Arc;
 
-    use muster_tls::{ConnectError, Trust, connect};
+    use muster_tls::{CertificateTrust, ConnectError, connect};
     use rustls::RootCertStore;
 
     use super::*;
@@ -150,7 +151,7 @@ mod tests {
         (directory, paths)
     }
 
-    fn open_here(paths: &Paths) -> Result<Tls, Error> {
+    fn open_here(paths: &Paths) -> Result<Tls, CertificateError> {
         open(paths, "n1.example", [10, 0, 0, 1].into())
     }
 
@@ -183,9 +184,9 @@ mod tests {
         for certificate in CertificateDer::pem_slice_iter(&pem) {
             roots.add(certificate.unwrap()).unwrap();
         }
-        let roots = Trust::Roots(Arc::new(roots));
-        let known = Trust::Fingerprint(tls.fingerprint);
-        let other = Trust::Fingerprint(muster_tls::Fingerprint([0; 32]));
+        let roots = CertificateTrust::Roots(Arc::new(roots));
+        let known = CertificateTrust::Fingerprint(tls.fingerprint);
+        let other = CertificateTrust::Fingerprint(muster_tls::Fingerprint([0; 32]));
         for (host, trust, is_taken) in [
             ("n1.example", roots.clone(), true),
             ("n1", roots.clone(), true),
@@ -194,8 +195,8 @@ mod tests {
             ("other.example", roots, false),
             ("other.example", known, true),
             ("n1.example", other, false),
-            ("n1.example", Trust::Nothing, false),
-            ("n1.example", Trust::Anything, true),
+            ("n1.example", CertificateTrust::Nothing, false),
+            ("n1.example", CertificateTrust::Anything, true),
         ] {
             let (ours, theirs) = tokio::io::duplex(64 << 10);
             let accepting = muster_tls::accept(&tls, theirs);

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use muster_portal_gateway::token::{Claims, Error, Issuer};
+use muster_portal_gateway::token::{AuthTokenError, Issuer, TokenClaims};
 
 /// So many tokens are remembered; then all are forgotten and checked again.
 const CHECKED_MAX: usize = 1024;
@@ -13,7 +13,7 @@ const CHECKED_MAX: usize = 1024;
 /// What the tokens say whose signature was found right.
 #[derive(Debug, Default)]
 pub(crate) struct CheckedTokens {
-    claims: Mutex<HashMap<String, Claims>>,
+    claims: Mutex<HashMap<String, TokenClaims>>,
 }
 
 impl CheckedTokens {
@@ -22,10 +22,15 @@ impl CheckedTokens {
     ///
     /// # Errors
     /// When it is no token of the issuer's, or has expired.
-    pub(crate) fn claims(&self, issuer: &Issuer, token: &str, now_s: u64) -> Result<Claims, Error> {
+    pub(crate) fn claims(
+        &self,
+        issuer: &Issuer,
+        token: &str,
+        now_s: u64,
+    ) -> Result<TokenClaims, AuthTokenError> {
         if let Some(known) = self.lock().get(token) {
             return match known.exp {
-                Some(exp) if exp <= now_s => Err(Error::Expired(exp)),
+                Some(exp) if exp <= now_s => Err(AuthTokenError::Expired(exp)),
                 _ => Ok(known.clone()),
             };
         }
@@ -38,7 +43,7 @@ impl CheckedTokens {
         Ok(claims)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Claims>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, TokenClaims>> {
         // Each change is one insertion, so a panic elsewhere left no half of one.
         self.claims.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -48,7 +53,7 @@ impl CheckedTokens {
 mod tests {
     use aws_lc_rs::rand::SystemRandom;
     use aws_lc_rs::signature::Ed25519KeyPair;
-    use muster_portal_gateway::token::Kind;
+    use muster_portal_gateway::token::TokenKind;
 
     use super::*;
 
@@ -61,14 +66,17 @@ mod tests {
     fn a_remembered_token_still_expires_and_a_forged_one_is_not_remembered() {
         let (ours, other, checked) = (issuer(), issuer(), CheckedTokens::default());
         let user = "ada".parse().unwrap();
-        let token = ours.issue(&user, Kind::User, 100, 1).unwrap();
+        let token = ours.issue(&user, TokenKind::User, 100, 1).unwrap();
         for _ in 0..2 {
             assert_eq!(checked.claims(&ours, &token, 101).unwrap().username, user);
         }
         let end = checked.claims(&ours, &token, 101).unwrap().exp.unwrap();
         let late = checked.claims(&ours, &token, end).unwrap_err();
-        assert!(matches!(late, Error::Expired(at) if at == end), "{late}");
-        let forged = other.issue(&user, Kind::User, 100, 1).unwrap();
+        assert!(
+            matches!(late, AuthTokenError::Expired(at) if at == end),
+            "{late}"
+        );
+        let forged = other.issue(&user, TokenKind::User, 100, 1).unwrap();
         for _ in 0..2 {
             assert!(checked.claims(&ours, &forged, 101).is_err());
         }

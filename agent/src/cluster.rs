@@ -23,19 +23,19 @@ use self::logs::LocalLogs;
 use self::membership::LocalMembership;
 use self::nodes::LocalNodes;
 use self::users::LocalUsers;
-use self::waiting::Waiting;
+use self::waiting::WaitingClients;
 use crate::accounts::Accounts;
 use crate::alarms::Alarms;
 use crate::description::Descriptions;
 use crate::doctor::Doctor;
-use crate::documents::Documents;
-use crate::images::Images;
+use crate::documents::DocumentKinds;
+use crate::images::NodeImages;
 use crate::mesh::Service;
 use crate::node_status::NodeStatus;
 use crate::vc::VcHandle;
 
 /// The parts a cluster is made of.
-pub(crate) struct Parts {
+pub(crate) struct ClusterDependencies {
     /// The way to the virtual clusters.
     pub(crate) vc: VcHandle,
     /// Its users, and the keys.
@@ -45,7 +45,7 @@ pub(crate) struct Parts {
     /// The directories of this node's tasks, with their logs.
     pub(crate) tasks: PathBuf,
     /// This node's images.
-    pub(crate) images: Arc<Images>,
+    pub(crate) images: Arc<NodeImages>,
     /// What is known of this node.
     pub(crate) node: NodeStatus,
     /// How the cluster is described.
@@ -53,13 +53,13 @@ pub(crate) struct Parts {
     /// Looks for what is wrong.
     pub(crate) doctor: Doctor,
     /// The cluster's documents.
-    pub(crate) documents: Documents,
-    /// The door to the cluster.
+    pub(crate) documents: DocumentKinds,
+    /// The way into the cluster.
     pub(crate) mesh: Arc<Service>,
 }
 
 /// The ports to a cluster of these parts.
-pub(crate) fn ports(parts: Parts) -> Ports {
+pub(crate) fn ports(parts: ClusterDependencies) -> Ports {
     let membership = Arc::new(LocalMembership {
         mesh: parts.mesh.clone(),
         vc: parts.vc.clone(),
@@ -84,7 +84,7 @@ pub(crate) fn ports(parts: Parts) -> Ports {
             descriptions: parts.descriptions.clone(),
             mesh: parts.mesh.clone(),
             node: parts.node.clone(),
-            waiting: Waiting::default(),
+            waiting: WaitingClients::default(),
         }),
         nodes: Arc::new(LocalNodes {
             node: parts.node,

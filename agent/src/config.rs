@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// A configuration that cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum ConfigError {
     /// The file is there but cannot be read.
     #[error("cannot read {path}")]
     Read {
@@ -39,27 +39,27 @@ pub enum Error {
 /// The whole file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Config {
+pub struct AgentConfig {
     /// `[node]`
-    pub node: Node,
+    pub node: NodeConfig,
     /// `[http]`
     pub http: Http,
     /// `[containerd]`
-    pub containerd: Containerd,
+    pub containerd: EngineConfig,
     /// `[hardware]`
     pub hardware: Hardware,
     /// `[tasks]`
     pub tasks: Tasks,
     /// `[images]`
-    pub images: Images,
+    pub images: ImagesConfig,
     /// `[mesh]`
-    pub mesh: Mesh,
+    pub mesh: MeshConfig,
 }
 
 /// Who this node is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Node {
+pub struct NodeConfig {
     /// Its name; the host name if absent.
     pub name: Option<String>,
     /// The address other machines reach it at; the address of the default route if absent.
@@ -73,7 +73,7 @@ pub struct Http {
     /// Where it listens.
     pub listen: SocketAddr,
     /// Whether other machines are answered by TLS alone.
-    pub tls: Tls,
+    pub tls: TlsMode,
     /// Names besides its own that the machine is reached by: the pages are shown under no others.
     pub host_names: Vec<String>,
     /// Jobs one user may submit in an hour; 0 for no limit.
@@ -91,7 +91,7 @@ impl Default for Http {
     fn default() -> Self {
         Self {
             listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 7741),
-            tls: Tls::Auto,
+            tls: TlsMode::Auto,
             host_names: Vec::new(),
             submits_per_hour: 3600,
             requests_per_minute: 600,
@@ -104,7 +104,7 @@ impl Default for Http {
 /// Who is answered in clear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Tls {
+pub enum TlsMode {
     /// Programs on this machine, by loopback. Other machines are answered by TLS alone.
     Auto,
     /// Everybody; nothing speaks TLS.
@@ -114,7 +114,7 @@ pub enum Tls {
 /// The container engine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Containerd {
+pub struct EngineConfig {
     /// Its socket.
     pub socket: PathBuf,
     /// The namespace that all of Muster's containers and images live in.
@@ -128,7 +128,7 @@ pub struct Containerd {
     pub cgroup_parent: String,
 }
 
-impl Default for Containerd {
+impl Default for EngineConfig {
     fn default() -> Self {
         Self {
             socket: "/run/containerd/containerd.sock".into(),
@@ -199,7 +199,7 @@ impl Default for Tasks {
 /// Where images come from and how many are kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Images {
+pub struct ImagesConfig {
     /// Mirrors to ask first, by registry: `"docker.io" = ["https://mirror.example"]`.
     pub mirrors: std::collections::BTreeMap<String, Vec<String>>,
     /// Registries spoken to without TLS. Loopback addresses always are.
@@ -212,7 +212,7 @@ pub struct Images {
     pub disk_percent_target: u8,
 }
 
-impl Default for Images {
+impl Default for ImagesConfig {
     fn default() -> Self {
         Self {
             mirrors: std::collections::BTreeMap::new(),
@@ -227,7 +227,7 @@ impl Default for Images {
 /// How this node finds the others and is found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Mesh {
+pub struct MeshConfig {
     /// UDP and TCP address of the mesh, used once the node is in a cluster. `[::]` takes IPv4 too.
     pub listen: SocketAddr,
     /// Where this machine stands: machines of one rack are taken to fail together. Told when it
@@ -238,7 +238,7 @@ pub struct Mesh {
     pub mdns: bool,
 }
 
-impl Default for Mesh {
+impl Default for MeshConfig {
     fn default() -> Self {
         Self {
             listen: SocketAddr::new(IpAddr::V6(std::net::Ipv6Addr::UNSPECIFIED), 7740),
@@ -248,23 +248,23 @@ impl Default for Mesh {
     }
 }
 
-impl Config {
+impl AgentConfig {
     /// Reads the file. A missing one gives the defaults.
     ///
     /// # Errors
     /// When it cannot be read, parsed, or makes no sense; the error names field and remedy.
-    pub fn read(path: &Path) -> Result<Self, Error> {
+    pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let text = match std::fs::read_to_string(path) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
             Err(source) => {
-                return Err(Error::Read {
+                return Err(ConfigError::Read {
                     path: path.to_owned(),
                     source,
                 });
             }
         };
-        let config: Self = toml::from_str(&text).map_err(|e| Error::Parse {
+        let config: Self = toml::from_str(&text).map_err(|e| ConfigError::Parse {
             path: path.to_owned(),
             message: e.to_string(),
         })?;
@@ -272,7 +272,7 @@ impl Config {
         if problems.is_empty() {
             Ok(config)
         } else {
-            Err(Error::Invalid {
+            Err(ConfigError::Invalid {
                 path: path.to_owned(),
                 problems,
             })
@@ -322,17 +322,17 @@ impl Config {
 mod tests {
     use super::*;
 
-    fn parse(text: &str) -> Result<Config, Error> {
+    fn parse(text: &str) -> Result<AgentConfig, ConfigError> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("agent.toml");
         std::fs::write(&path, text).unwrap();
-        Config::read(&path)
+        AgentConfig::read(&path)
     }
 
     #[test]
     fn a_missing_file_gives_the_defaults() {
-        let config = Config::read(Path::new("/nonexistent/agent.toml")).unwrap();
-        assert_eq!(config, Config::default());
+        let config = AgentConfig::read(Path::new("/nonexistent/agent.toml")).unwrap();
+        assert_eq!(config, AgentConfig::default());
     }
 
     #[test]
@@ -370,9 +370,9 @@ mod tests {
             .filter(|line| !line.starts_with('#'))
             .fold(String::new(), |text, line| text + line + "\n");
         let shown: toml::Table = toml::from_str(&live).unwrap();
-        let read: Config = toml::from_str(&live).unwrap();
-        let expect = Config {
-            node: Node {
+        let read: AgentConfig = toml::from_str(&live).unwrap();
+        let expect = AgentConfig {
+            node: NodeConfig {
                 name: Some("gpu-1".into()),
                 advertise: Some("192.0.2.10".parse().unwrap()),
             },
@@ -385,11 +385,11 @@ mod tests {
                 init: Some("/usr/lib/muster/muster-init".into()),
                 ..Tasks::default()
             },
-            images: Images {
+            images: ImagesConfig {
                 mirrors: [("docker.io".into(), vec!["https://mirror.example".into()])].into(),
-                ..Images::default()
+                ..ImagesConfig::default()
             },
-            ..Config::default()
+            ..AgentConfig::default()
         };
         assert_eq!(read, expect);
         let all = toml::Table::try_from(&expect).unwrap();

@@ -13,7 +13,7 @@ const CACHE_BYTES: usize = 1 << 20;
 
 /// The file could not be read or written. Nothing of the call is part of it afterwards.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
+pub(crate) enum DatabaseError {
     /// The disk refuses, or something like it.
     #[error("cannot use {path}")]
     Refused {
@@ -87,9 +87,9 @@ impl Database {
     pub(crate) fn with<T>(
         &mut self,
         call: impl FnOnce(&redb::Database) -> Result<T, redb::Error>,
-    ) -> Result<T, Error> {
+    ) -> Result<T, DatabaseError> {
         if self.closed {
-            return Err(Error::Closed {
+            return Err(DatabaseError::Closed {
                 path: self.path.clone(),
             });
         }
@@ -114,26 +114,26 @@ impl Database {
         }
     }
 
-    fn failure(&self, error: redb::Error) -> Error {
+    fn failure(&self, error: redb::Error) -> DatabaseError {
         match error {
             redb::Error::Corrupted(problem) => self.damaged(problem),
             redb::Error::Io(error) if error.kind() == io::ErrorKind::InvalidData => {
                 self.damaged(error.to_string())
             }
-            redb::Error::UpgradeRequired(format) => Error::Format {
+            redb::Error::UpgradeRequired(format) => DatabaseError::Format {
                 path: self.path.clone(),
                 problem: format!("version {format}"),
             },
             error if is_nonsense(&error) => self.damaged(error.to_string()),
-            error => Error::Refused {
+            error => DatabaseError::Refused {
                 path: self.path.clone(),
                 source: Box::new(error),
             },
         }
     }
 
-    fn damaged(&self, problem: String) -> Error {
-        Error::Damaged {
+    fn damaged(&self, problem: String) -> DatabaseError {
+        DatabaseError::Damaged {
             path: self.path.clone(),
             problem,
             remedy: self.remedy,
@@ -166,7 +166,7 @@ mod tests {
 
     const TABLE: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("table");
 
-    fn written(path: &Path) -> Result<(), Error> {
+    fn written(path: &Path) -> Result<(), DatabaseError> {
         let mut database = Database::new(path, "move it away");
         database.with(|database| {
             let tx = database.begin_write()?;
@@ -178,7 +178,7 @@ mod tests {
         })
     }
 
-    fn read(path: &Path) -> Result<usize, Error> {
+    fn read(path: &Path) -> Result<usize, DatabaseError> {
         Database::new(path, "move it away").with(|database| {
             let table = database.begin_read()?.open_table(TABLE)?;
             let mut count = 0;

@@ -1,17 +1,17 @@
 //! How the cluster is described: which virtual clusters there are, and what each is promised.
 //!
 //! A member goes by the cluster's document, and by nothing before it has the version that the
-//! briefing names: a leader with an older one would take from some what they were promised.
+//! cluster map names: a leader with an older one would take from some what they were promised.
 
 use std::sync::Arc;
 
-use muster_control::answers::affairs::named_vcs;
+use muster_control::answers::cluster::named_vcs;
 use muster_model::cluster_spec::{ClusterSpec, SpecProblem};
 use muster_model::id::VcName;
 use muster_placement::description;
 use tokio::sync::watch;
 
-use crate::accounts::{Accounts, Source};
+use crate::accounts::{AccountSource, Accounts};
 use crate::groups::Groups;
 
 /// A description, read and checked.
@@ -42,35 +42,35 @@ impl Description {
     ///
     /// # Errors
     /// See [`named_vcs`].
-    pub(crate) fn vcs(&self) -> Result<Vec<VcName>, muster_model::id::Error> {
+    pub(crate) fn vcs(&self) -> Result<Vec<VcName>, muster_model::id::InvalidName> {
         named_vcs(&self.spec)
     }
 }
 
 /// What the cluster has told of its description.
 #[derive(Clone, Copy, Debug)]
-enum Told {
+enum ToldDescription {
     /// Nothing yet.
     Nothing,
     /// This version is in force; 0: nobody described it.
     Version(u64),
 }
 
-impl Told {
-    fn of(source: &Source) -> Self {
+impl ToldDescription {
+    fn of(source: &AccountSource) -> Self {
         match source {
-            Source::Waiting(_) => Self::Nothing,
-            Source::Briefed(briefing, _) => Self::Version(briefing.description),
+            AccountSource::Waiting(_) => Self::Nothing,
+            AccountSource::ClusterMap(cluster_map, _) => Self::Version(cluster_map.description),
         }
     }
 }
 
 /// The descriptions that this node knows, and the one that holds. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Descriptions(Arc<Inner>);
+pub(crate) struct Descriptions(Arc<DescriptionInner>);
 
 #[derive(Debug, Default)]
-struct Inner {
+struct DescriptionInner {
     /// The cluster's newest that is in force here.
     document: watch::Sender<Option<Arc<Description>>>,
     /// The one that holds, once it is known.
@@ -96,10 +96,10 @@ impl Descriptions {
     }
 
     /// The one that holds, once it is known.
-    fn holding(&self, told: Told) -> Option<Arc<Description>> {
+    fn holding(&self, told: ToldDescription) -> Option<Arc<Description>> {
         let version = match told {
-            Told::Nothing => return None,
-            Told::Version(version) => version,
+            ToldDescription::Nothing => return None,
+            ToldDescription::Version(version) => version,
         };
         let document = self.0.document.borrow().clone();
         let newest = document.filter(|document| document.version >= version);
@@ -110,7 +110,7 @@ impl Descriptions {
     pub(crate) async fn follow(self, accounts: Accounts, groups: Groups) {
         let (mut told, mut documents) = (accounts.watch(), self.0.document.subscribe());
         loop {
-            let said = Told::of(&told.borrow_and_update());
+            let said = ToldDescription::of(&told.borrow_and_update());
             documents.mark_unchanged();
             let holding = self.holding(said);
             let known = holding.as_deref();
@@ -154,16 +154,16 @@ mod tests {
     fn nothing_holds_that_is_older_than_what_the_cluster_told() {
         let known = Descriptions::default();
         let version = |told| known.holding(told).map(|description| description.version);
-        assert_eq!(version(Told::Nothing), None);
+        assert_eq!(version(ToldDescription::Nothing), None);
         assert_eq!(
-            known.holding(Told::Version(0)).as_deref(),
+            known.holding(ToldDescription::Version(0)).as_deref(),
             Some(&Description::default())
         );
         known.put_in_force(Some(Description::read(TWO, 2).unwrap()));
         for (told, expect) in [(0, Some(2)), (1, Some(2)), (2, Some(2)), (3, None)] {
-            assert_eq!(version(Told::Version(told)), expect, "{told}");
+            assert_eq!(version(ToldDescription::Version(told)), expect, "{told}");
         }
         known.put_in_force(None);
-        assert_eq!(version(Told::Version(2)), None);
+        assert_eq!(version(ToldDescription::Version(2)), None);
     }
 }

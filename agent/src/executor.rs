@@ -11,9 +11,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use muster_control::lease;
-use muster_control::ledger::{Observation, Step};
+use muster_control::ledger::{ExecutorStep, Observation};
 use muster_exec::engine::Engine;
-use muster_exec::task::{Adoption, Config, Handle, TaskRunner, task_dir};
+use muster_exec::task::{Adoption, Handle, RunnerConfig, TaskRunner, task_dir};
 use muster_model::exit::{Cause, RawExit};
 use muster_model::id::AttemptUid;
 use muster_model::launch::TaskSpec;
@@ -25,7 +25,7 @@ use crate::causes::causes;
 use crate::config::Tasks;
 use crate::documents::failure_rules::RulesInForce;
 use crate::documents::policy::PolicyInForce;
-use crate::images::Images;
+use crate::images::NodeImages;
 use crate::loops::hardware::HardwareState;
 use crate::loops::node::NodeHandle;
 
@@ -38,9 +38,9 @@ const ENGINE_PAUSE: Duration = Duration::from_millis(500);
 
 /// What an executor is made of.
 #[derive(Debug)]
-pub(crate) struct Parts {
+pub(crate) struct ExecutorDependencies {
     pub(crate) engine: Arc<dyn Engine>,
-    pub(crate) images: Arc<Images>,
+    pub(crate) images: Arc<NodeImages>,
     pub(crate) rules: RulesInForce,
     pub(crate) accounts: Accounts,
     pub(crate) node: NodeHandle,
@@ -56,13 +56,13 @@ pub(crate) struct Parts {
 /// The executor of this node.
 #[derive(Debug)]
 pub(crate) struct Executor {
-    shared: Arc<Shared>,
+    shared: Arc<ExecutorShared>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct ExecutorShared {
     engine: Arc<dyn Engine>,
-    images: Arc<Images>,
+    images: Arc<NodeImages>,
     accounts: Accounts,
     rules: RulesInForce,
     node: NodeHandle,
@@ -73,15 +73,15 @@ struct Shared {
     /// Tells this agent's containers from those of another one on the same machine.
     name: String,
     runner: TaskRunner,
-    config: Config,
-    tasks: Mutex<BTreeMap<AttemptUid, Task>>,
+    config: RunnerConfig,
+    tasks: Mutex<BTreeMap<AttemptUid, ExecutorTask>>,
     /// The disk with the containers' layers, once the engine has said.
     disk: OnceCell<PathBuf>,
 }
 
 /// A task that the executor works on.
 #[derive(Debug)]
-enum Task {
+enum ExecutorTask {
     /// Its image or its container's fate is looked for; carries what came meanwhile.
     Preparing(watch::Sender<Meanwhile>),
     /// A runner has it.
@@ -91,25 +91,25 @@ enum Task {
 /// What was wanted of a task before its runner had it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Meanwhile {
-    stop: Option<Stop>,
+    stop: Option<StopRequest>,
     /// Until when its lease lets it run, since boot.
     lease: Option<Duration>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Stop {
+struct StopRequest {
     cause: Cause,
     grace: Duration,
 }
 
 impl Executor {
-    pub(crate) fn new(parts: Parts) -> Self {
+    pub(crate) fn new(parts: ExecutorDependencies) -> Self {
         let (events, received) = mpsc::channel(EVENTS_MAX);
-        let config = Config {
+        let config = RunnerConfig {
             log_file_bytes_max: parts.limits.log_bytes,
-            ..Config::new(parts.tasks, parts.init)
+            ..RunnerConfig::new(parts.tasks, parts.init)
         };
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ExecutorShared {
             runner: TaskRunner::new(parts.engine.clone(), config.clone(), events),
             engine: parts.engine,
             images: parts.images,
@@ -136,21 +136,21 @@ impl Executor {
 
     /// Begins a step. Never waits: what takes time goes on beside the node's loop, which hears
     /// of it as an observation.
-    pub(crate) fn perform(&self, step: Step) {
+    pub(crate) fn perform(&self, step: ExecutorStep) {
         match step {
-            Step::Create(spec) => self.create(*spec, None),
-            Step::Adopt(uid) => self.adopt(uid),
-            Step::Go(uid) => {
-                if let Some(Task::Running(handle)) = self.shared.lock().get(&uid) {
+            ExecutorStep::Create(spec) => self.create(*spec, None),
+            ExecutorStep::Adopt(uid) => self.adopt(uid),
+            ExecutorStep::Go(uid) => {
+                if let Some(ExecutorTask::Running(handle)) = self.shared.lock().get(&uid) {
                     handle.go();
                 }
             }
-            Step::Stop {
+            ExecutorStep::Stop {
                 uid,
                 cause,
                 grace_ms,
             } => self.stop(uid, cause, grace_ms),
-            Step::Remove(uid) => self.remove(uid),
+            ExecutorStep::Remove(uid) => self.remove(uid),
         }
     }
 
@@ -180,12 +180,12 @@ impl Executor {
             return None;
         }
         let (meanwhile, came) = watch::channel(Meanwhile::default());
-        tasks.insert(uid.clone(), Task::Preparing(meanwhile));
+        tasks.insert(uid.clone(), ExecutorTask::Preparing(meanwhile));
         Some(came)
     }
 
     fn stop(&self, uid: AttemptUid, cause: Cause, grace_ms: u64) {
-        let stop = Stop {
+        let stop = StopRequest {
             cause,
             grace: Duration::from_millis(grace_ms),
         };
@@ -197,8 +197,8 @@ impl Executor {
     /// Lets a task run on until `ends`, a time since boot.
     pub(crate) fn renew(&self, uid: &AttemptUid, ends: Duration) {
         match self.shared.lock().get(uid) {
-            Some(Task::Running(handle)) => handle.renew(ends, LEASE_GRACE),
-            Some(Task::Preparing(sender)) => {
+            Some(ExecutorTask::Running(handle)) => handle.renew(ends, LEASE_GRACE),
+            Some(ExecutorTask::Preparing(sender)) => {
                 sender.send_modify(|meanwhile| meanwhile.lease = Some(ends));
             }
             // It has ended meanwhile.
@@ -227,18 +227,18 @@ impl Executor {
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<AttemptUid, Task>> {
+impl ExecutorShared {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<AttemptUid, ExecutorTask>> {
         // Each change is one insertion or removal, so a panic elsewhere left no half of one.
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Has a task end, if it is worked on here. Whether it is.
-    fn stop(&self, uid: &AttemptUid, stop: Stop) -> bool {
+    fn stop(&self, uid: &AttemptUid, stop: StopRequest) -> bool {
         let tasks = self.lock();
         match tasks.get(uid) {
-            Some(Task::Running(handle)) => handle.stop(stop.cause, stop.grace),
-            Some(Task::Preparing(sender)) => {
+            Some(ExecutorTask::Running(handle)) => handle.stop(stop.cause, stop.grace),
+            Some(ExecutorTask::Preparing(sender)) => {
                 sender.send_modify(|meanwhile| meanwhile.stop = Some(stop));
             }
             None => return false,
@@ -256,7 +256,7 @@ impl Shared {
         if let Some(stop) = stop {
             handle.stop(stop.cause, stop.grace);
         }
-        tasks.insert(handle.uid().clone(), Task::Running(handle));
+        tasks.insert(handle.uid().clone(), ExecutorTask::Running(handle));
     }
 
     /// A task that never got a runner has ended.
@@ -271,7 +271,7 @@ impl Shared {
 }
 
 /// What an earlier life of the agent has left, as soon as the engine says.
-async fn look_around(shared: Arc<Shared>) {
+async fn look_around(shared: Arc<ExecutorShared>) {
     let all = loop {
         match shared.engine.list().await {
             Ok(all) => break all,
@@ -292,7 +292,7 @@ async fn look_around(shared: Arc<Shared>) {
 }
 
 /// Takes a task over from an earlier life of the agent, if anything is left of it.
-async fn adopt(shared: Arc<Shared>, uid: AttemptUid, came: watch::Receiver<Meanwhile>) {
+async fn adopt(shared: Arc<ExecutorShared>, uid: AttemptUid, came: watch::Receiver<Meanwhile>) {
     let left = loop {
         match shared.engine.list().await {
             Ok(all) => break all.into_iter().find(|container| container.uid == uid),

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use argon2::Argon2;
 use argon2::password_hash::PasswordHasher as _;
-use muster_control::cluster::{Hidden, User};
+use muster_control::cluster::{ClusterUser, Hidden};
 use muster_model::id::UserName;
 use rand::Rng as _;
 use rand::distr::Alphanumeric;
@@ -23,13 +23,13 @@ const PASSWORD_LETTERS: usize = 20;
 ///
 /// # Errors
 /// When the file cannot be used, or the password cannot be hashed.
-pub(crate) fn users(password: &Path) -> anyhow::Result<BTreeMap<UserName, User>> {
+pub(crate) fn users(password: &Path) -> anyhow::Result<BTreeMap<UserName, ClusterUser>> {
     let text = key_file::read_or_make(password, || format!("{}\n", random()).into_bytes())?;
     let text = String::from_utf8(text).map_err(io::Error::other)?;
     let hash = Argon2::default()
         .hash_password(text.trim().as_bytes())
         .map_err(|error| anyhow::anyhow!("the password cannot be hashed: {error}"))?;
-    let admin = User {
+    let admin = ClusterUser {
         password_hash: Hidden(hash.to_string()),
         email: String::new(),
         admin: true,

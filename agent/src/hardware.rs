@@ -1,6 +1,6 @@
 //! What this node offers: the machine's hardware under the configuration's rules.
 
-use muster_exec::hardware::{self, Error, ProbeConfig};
+use muster_exec::hardware::{self, HardwareError, ProbeConfig};
 use muster_exec::port::PortRange;
 use muster_model::node::Capacity;
 
@@ -23,7 +23,7 @@ pub(crate) struct Probed {
 ///
 /// # Errors
 /// When the configuration does not fit the machine, or the machine cannot be read at all.
-pub(crate) fn probe(config: &Hardware) -> Result<Probed, Error> {
+pub(crate) fn probe(config: &Hardware) -> Result<Probed, HardwareError> {
     let probe = ProbeConfig {
         ports: config.ports.map(|[first, last]| PortRange { first, last }),
         reserved_memory_mb: config.memory_reserved_mb,
@@ -43,7 +43,7 @@ pub(crate) fn probe(config: &Hardware) -> Result<Probed, Error> {
         }
         None => match hardware::probe(&probe) {
             Ok(capacity) => (capacity, Vec::new()),
-            Err(error @ Error::Driver { .. }) => {
+            Err(error @ HardwareError::Driver { .. }) => {
                 let problem = format!("its GPUs are not granted: {}", causes(&error));
                 (hardware::probe(&without_gpus)?, vec![problem])
             }

@@ -8,7 +8,7 @@ use nix::fcntl::{Flock, FlockArg};
 
 /// Why the lock was not taken.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
+pub(crate) enum HomeLockError {
     /// Another agent holds it.
     #[error(
         "an agent already runs with {path} (pid {pid}); stop it first, or use another MUSTER_HOME"
@@ -39,8 +39,8 @@ impl HomeLock {
     ///
     /// # Errors
     /// When another agent holds it, or the file cannot be used.
-    pub(crate) fn take(path: &Path) -> Result<Self, Error> {
-        let fail = |source| Error::File {
+    pub(crate) fn take(path: &Path) -> Result<Self, HomeLockError> {
+        let fail = |source| HomeLockError::File {
             path: path.to_owned(),
             source,
         };
@@ -61,7 +61,7 @@ impl HomeLock {
             Err((mut file, _)) => {
                 let mut pid = String::new();
                 file.read_to_string(&mut pid).map_err(fail)?;
-                Err(Error::Taken {
+                Err(HomeLockError::Taken {
                     path: path.to_owned(),
                     pid,
                 })

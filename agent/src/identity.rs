@@ -8,7 +8,7 @@ use crate::config;
 
 /// A node's name and address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Identity {
+pub(crate) struct NodeIdentity {
     /// Its id: the configured name, else the host's.
     pub(crate) node: NodeId,
     /// The host's name.
@@ -19,12 +19,12 @@ pub(crate) struct Identity {
     pub(crate) is_fixed: bool,
 }
 
-impl Identity {
+impl NodeIdentity {
     /// Finds out who this node is.
     ///
     /// # Errors
     /// When the configured or the host's name is no valid node name.
-    pub(crate) fn find(config: &config::Node) -> Result<Self, muster_model::id::Error> {
+    pub(crate) fn find(config: &config::NodeConfig) -> Result<Self, muster_model::id::InvalidName> {
         let host_name = sysinfo::System::host_name().unwrap_or_else(|_| "localhost".to_owned());
         let node = config.name.as_deref().unwrap_or(&host_name).parse()?;
         let address = config.advertise.or_else(default_route_address);
@@ -49,7 +49,7 @@ impl Identity {
 
 /// The names that users may reach this machine by: the node's, the host's, and that in every domain
 /// that is searched by default.
-pub(crate) fn host_names(identity: &Identity, resolver: &str) -> Vec<String> {
+pub(crate) fn host_names(identity: &NodeIdentity, resolver: &str) -> Vec<String> {
     let host = identity.host_name.as_str();
     let short = host.split('.').next().unwrap_or(host);
     let domains = resolver

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use muster_exec::image::{Error, Image, ImageStore, RegistrySettings, Settings};
+use muster_exec::image::{ImageError, ImageRecord, ImageStore, RegistrySettings, Settings};
 use muster_model::launch::RegistryAuth;
 use muster_model::time::Time;
 
-use crate::admitted::Admitted;
+use crate::admitted::CheckedLogins;
 use crate::clock;
-use crate::config::Config;
+use crate::config::AgentConfig;
 use crate::pulls::Pulls;
 
 /// A use of an image is noted at most so often: ten minutes.
@@ -19,7 +19,7 @@ const NOTED_MAX: usize = 1024;
 
 /// The image store, and what tasks use of it.
 #[derive(Debug)]
-pub(crate) struct Images {
+pub(crate) struct NodeImages {
     store: ImageStore,
     /// What is on its way here for tasks.
     pulls: Pulls,
@@ -28,15 +28,15 @@ pub(crate) struct Images {
     /// Whether a job needs a login for an image that was pulled with one.
     checks_logins: bool,
     /// Who may use what, as the registries said lately.
-    admitted: Admitted,
+    admitted: CheckedLogins,
 }
 
-impl Images {
+impl NodeImages {
     /// Opens the store; containerd need not run yet.
     ///
     /// # Errors
     /// When a setting cannot be used.
-    pub(crate) fn new(config: &Config) -> Result<Self, Error> {
+    pub(crate) fn new(config: &AgentConfig) -> Result<Self, ImageError> {
         let containerd = Settings {
             socket: config.containerd.socket.clone(),
             namespace: config.containerd.namespace.clone(),
@@ -53,7 +53,7 @@ impl Images {
             pulls: Pulls::default(),
             noted: Mutex::default(),
             checks_logins: config.images.check_logins,
-            admitted: Admitted::default(),
+            admitted: CheckedLogins::default(),
         })
     }
 
@@ -75,13 +75,13 @@ impl Images {
         &self,
         name: &str,
         auth: Option<RegistryAuth>,
-    ) -> Result<String, Error> {
+    ) -> Result<String, ImageError> {
         let image = match self.store.resolve(name).await {
             Ok(image) => {
                 self.admit(&image, name, auth).await?;
                 image
             }
-            Err(Error::NotHere(_)) => self.fetch(name, auth).await?,
+            Err(ImageError::NotHere(_)) => self.fetch(name, auth).await?,
             Err(error) => return Err(error),
         };
         self.note_use(&image.name);
@@ -91,10 +91,10 @@ impl Images {
     /// Whether a task with this login, or none, may use an image that is here.
     async fn admit(
         &self,
-        image: &Image,
+        image: &ImageRecord,
         name: &str,
         auth: Option<RegistryAuth>,
-    ) -> Result<(), Error> {
+    ) -> Result<(), ImageError> {
         if !self.checks_logins {
             return Ok(());
         }
@@ -107,7 +107,11 @@ impl Images {
         Ok(())
     }
 
-    async fn fetch(&self, name: &str, auth: Option<RegistryAuth>) -> Result<Image, Error> {
+    async fn fetch(
+        &self,
+        name: &str,
+        auth: Option<RegistryAuth>,
+    ) -> Result<ImageRecord, ImageError> {
         tracing::info!(image = name, "pulling an image for a task");
         let pulling = self.pulls.begin(name);
         let pull = self.store.pull(name, auth);
@@ -115,7 +119,7 @@ impl Images {
         images
             .into_iter()
             .next()
-            .ok_or_else(|| Error::NotHere(name.to_owned()))
+            .ok_or_else(|| ImageError::NotHere(name.to_owned()))
     }
 
     /// Keeps the image from being cleared away soon. Off the task's path, and seldom: it only

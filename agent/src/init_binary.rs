@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
     "muster-init is not at {}; build it with deploy/build.sh, or name it as tasks.init in agent.toml",
     .looked.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" or ")
 )]
-pub(crate) struct Error {
+pub(crate) struct InitBinaryError {
     looked: Vec<PathBuf>,
 }
 
@@ -18,7 +18,7 @@ pub(crate) struct Error {
 ///
 /// # Errors
 /// When it is in none of these places.
-pub(crate) fn find(configured: Option<&Path>) -> Result<PathBuf, Error> {
+pub(crate) fn find(configured: Option<&Path>) -> Result<PathBuf, InitBinaryError> {
     let looked: Vec<PathBuf> = match configured {
         Some(path) => vec![path.to_owned()],
         None => {
@@ -33,7 +33,7 @@ pub(crate) fn find(configured: Option<&Path>) -> Result<PathBuf, Error> {
         .iter()
         .find(|path| path.is_file())
         .cloned()
-        .ok_or(Error { looked })
+        .ok_or(InitBinaryError { looked })
 }
 
 /// A build of the whole workspace leaves a muster-init beside muster that is not static and

@@ -9,20 +9,20 @@ use crate::seal::Sealer;
 
 /// Keys that cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
+pub(crate) enum KeyringError {
     /// No key can be made.
     #[error("a key cannot be made: {0}")]
     Make(#[from] aws_lc_rs::error::Unspecified),
     /// The key that signs tokens is none.
     #[error("the key of tokens cannot be used")]
-    Token(#[source] token::Error),
+    Token(#[source] token::AuthTokenError),
 }
 
 /// Random keys, for a new cluster.
 ///
 /// # Errors
-/// [`Error::Make`].
-pub(crate) fn random() -> Result<Keys, Error> {
+/// [`KeyringError::Make`].
+pub(crate) fn random() -> Result<Keys, KeyringError> {
     let source = aws_lc_rs::rand::SystemRandom::new();
     let token = aws_lc_rs::signature::Ed25519KeyPair::generate_pkcs8(&source)?;
     Ok(Keys {
@@ -49,10 +49,10 @@ impl Keyring {
     /// These keys.
     ///
     /// # Errors
-    /// [`Error::Token`].
-    pub(crate) fn new(keys: Keys) -> Result<Self, Error> {
+    /// [`KeyringError::Token`].
+    pub(crate) fn new(keys: Keys) -> Result<Self, KeyringError> {
         Ok(Self {
-            issuer: Issuer::new(&keys.token.0).map_err(Error::Token)?,
+            issuer: Issuer::new(&keys.token.0).map_err(KeyringError::Token)?,
             checked: CheckedTokens::default(),
             sealer: Sealer::new(&keys.data.0),
             keys,

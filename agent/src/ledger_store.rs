@@ -4,11 +4,11 @@
 use std::path::Path;
 
 use muster_control::fence::LedgerEpoch;
-use muster_control::ledger::Change;
+use muster_control::ledger::LedgerChange;
 use redb::{ReadableDatabase, ReadableTable, TableDefinition};
 
 use crate::database::Database;
-pub(crate) use crate::database::Error;
+pub(crate) use crate::database::DatabaseError;
 
 const RECORDS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("ledger");
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
@@ -26,7 +26,10 @@ impl LedgerStore {
     ///
     /// # Errors
     /// When it cannot be read or written.
-    pub(crate) fn open(path: &Path, fresh_epoch: u64) -> Result<(Self, LedgerEpoch), Error> {
+    pub(crate) fn open(
+        path: &Path,
+        fresh_epoch: u64,
+    ) -> Result<(Self, LedgerEpoch), DatabaseError> {
         let mut store = Self(Database::new(path, REMEDY));
         let epoch = store.0.with(|database| {
             let tx = database.begin_write()?;
@@ -52,7 +55,7 @@ impl LedgerStore {
     ///
     /// # Errors
     /// When the file cannot be read.
-    pub(crate) fn records(&mut self) -> Result<Vec<(String, Vec<u8>)>, Error> {
+    pub(crate) fn records(&mut self) -> Result<Vec<(String, Vec<u8>)>, DatabaseError> {
         self.0.with(|database| {
             let tx = database.begin_read()?;
             let table = tx.open_table(RECORDS)?;
@@ -69,17 +72,17 @@ impl LedgerStore {
     ///
     /// # Errors
     /// When the disk refuses.
-    pub(crate) fn write(&mut self, changes: &[Change]) -> Result<(), Error> {
+    pub(crate) fn write(&mut self, changes: &[LedgerChange]) -> Result<(), DatabaseError> {
         self.0.with(|database| {
             let tx = database.begin_write()?;
             {
                 let mut table = tx.open_table(RECORDS)?;
                 for change in changes {
                     match change {
-                        Change::Put { key, value } => {
+                        LedgerChange::Put { key, value } => {
                             table.insert(key.as_str(), value.as_slice())?;
                         }
-                        Change::Delete { key } => {
+                        LedgerChange::Delete { key } => {
                             table.remove(key.as_str())?;
                         }
                     }
@@ -95,8 +98,8 @@ impl LedgerStore {
 mod tests {
     use super::*;
 
-    fn put(key: &str, value: u8) -> Change {
-        Change::Put {
+    fn put(key: &str, value: u8) -> LedgerChange {
+        LedgerChange::Put {
             key: key.into(),
             value: vec![value],
         }
@@ -110,7 +113,7 @@ mod tests {
         assert_eq!(epoch, LedgerEpoch(7));
         store.write(&[put("a", 1), put("b", 2)]).unwrap();
         store
-            .write(&[put("a", 3), Change::Delete { key: "b".into() }])
+            .write(&[put("a", 3), LedgerChange::Delete { key: "b".into() }])
             .unwrap();
         drop(store);
         let (mut store, epoch) = LedgerStore::open(&path, 8).unwrap();

@@ -5,13 +5,13 @@
 
 mod accounts;
 mod admitted;
-mod affairs;
 mod alarms;
 mod causes;
 mod certificate;
 mod checked_tokens;
 mod clock;
 mod cluster;
+mod cluster_service;
 pub mod config;
 mod database;
 mod description;

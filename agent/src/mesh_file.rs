@@ -10,7 +10,7 @@ use muster_gossip::record::{DocumentId, Record, RecordKey};
 use redb::{ReadableDatabase, ReadableTable, TableDefinition};
 
 use crate::database::Database;
-pub(crate) use crate::database::Error;
+pub(crate) use crate::database::DatabaseError;
 
 const RECORDS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("records");
 const BODIES: TableDefinition<'_, (u16, u64), &[u8]> = TableDefinition::new("bodies");
@@ -25,7 +25,7 @@ const REMEDY: &str = "have another member expel this node (`muster cluster expel
 const INCARNATION: &str = "incarnation";
 
 /// A document's version with its body.
-pub(crate) type Body = (DocumentRef, Arc<[u8]>);
+pub(crate) type StoredBody = (DocumentRef, Arc<[u8]>);
 
 /// The file.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ impl MeshFile {
     ///
     /// # Errors
     /// When it cannot be read or written.
-    pub(crate) fn open(path: &Path) -> Result<Self, Error> {
+    pub(crate) fn open(path: &Path) -> Result<Self, DatabaseError> {
         let mut file = Self(Database::new(path, REMEDY));
         file.write(|tx| {
             tx.open_table(RECORDS)?;
@@ -58,7 +58,7 @@ impl MeshFile {
     ///
     /// # Errors
     /// When the disk refuses: an agent must not start with an incarnation it may forget.
-    pub(crate) fn raise_incarnation(&mut self) -> Result<Incarnation, Error> {
+    pub(crate) fn raise_incarnation(&mut self) -> Result<Incarnation, DatabaseError> {
         self.write(|tx| {
             let mut meta = tx.open_table(META)?;
             let last = meta.get(INCARNATION)?.map_or(0, |last| last.value());
@@ -72,7 +72,7 @@ impl MeshFile {
     ///
     /// # Errors
     /// When the file cannot be read.
-    pub(crate) fn records(&mut self) -> Result<Vec<Arc<Record>>, Error> {
+    pub(crate) fn records(&mut self) -> Result<Vec<Arc<Record>>, DatabaseError> {
         self.read(|tx| {
             let mut records = Vec::new();
             for item in tx.open_table(RECORDS)?.iter()? {
@@ -92,7 +92,7 @@ impl MeshFile {
     ///
     /// # Errors
     /// When the disk refuses.
-    pub(crate) fn keep(&mut self, records: &[Arc<Record>]) -> Result<(), Error> {
+    pub(crate) fn keep(&mut self, records: &[Arc<Record>]) -> Result<(), DatabaseError> {
         self.write(|tx| {
             let mut table = tx.open_table(RECORDS)?;
             for record in records {
@@ -106,7 +106,10 @@ impl MeshFile {
     ///
     /// # Errors
     /// When the file cannot be read.
-    pub(crate) fn body(&mut self, document: DocumentRef) -> Result<Option<Arc<[u8]>>, Error> {
+    pub(crate) fn body(
+        &mut self,
+        document: DocumentRef,
+    ) -> Result<Option<Arc<[u8]>>, DatabaseError> {
         self.read(|tx| {
             let table = tx.open_table(BODIES)?;
             let body = table.get((document.id.0, document.version))?;
@@ -118,7 +121,7 @@ impl MeshFile {
     ///
     /// # Errors
     /// When the file cannot be read.
-    pub(crate) fn bodies(&mut self) -> Result<Vec<Body>, Error> {
+    pub(crate) fn bodies(&mut self) -> Result<Vec<StoredBody>, DatabaseError> {
         self.read(|tx| {
             let mut bodies = Vec::new();
             for item in tx.open_table(BODIES)?.iter()? {
@@ -133,7 +136,11 @@ impl MeshFile {
     ///
     /// # Errors
     /// When the disk refuses.
-    pub(crate) fn keep_body(&mut self, document: DocumentRef, body: &[u8]) -> Result<(), Error> {
+    pub(crate) fn keep_body(
+        &mut self,
+        document: DocumentRef,
+        body: &[u8],
+    ) -> Result<(), DatabaseError> {
         self.write(|tx| {
             let key = (document.id.0, document.version);
             tx.open_table(BODIES)?.insert(key, body)?;
@@ -145,7 +152,11 @@ impl MeshFile {
     ///
     /// # Errors
     /// When the disk refuses.
-    pub(crate) fn retain_bodies(&mut self, id: DocumentId, keep: &[u64]) -> Result<(), Error> {
+    pub(crate) fn retain_bodies(
+        &mut self,
+        id: DocumentId,
+        keep: &[u64],
+    ) -> Result<(), DatabaseError> {
         self.write(|tx| {
             let stays = |key: (u16, u64)| key.0 != id.0 || keep.contains(&key.1);
             tx.open_table(BODIES)?.retain(|key, _| stays(key))?;
@@ -159,7 +170,7 @@ impl MeshFile {
     ///
     /// # Errors
     /// When the disk refuses.
-    pub(crate) fn try_out(&mut self, document: DocumentRef) -> Result<u32, Error> {
+    pub(crate) fn try_out(&mut self, document: DocumentRef) -> Result<u32, DatabaseError> {
         let key = (document.id.0, document.version);
         self.write(|tx| {
             let mut trials = tx.open_table(TRIALS)?;
@@ -173,7 +184,7 @@ impl MeshFile {
     ///
     /// # Errors
     /// When the disk refuses.
-    pub(crate) fn survived(&mut self, document: DocumentRef) -> Result<(), Error> {
+    pub(crate) fn survived(&mut self, document: DocumentRef) -> Result<(), DatabaseError> {
         self.write(|tx| {
             let key = (document.id.0, document.version);
             tx.open_table(TRIALS)?.remove(key)?;
@@ -187,7 +198,7 @@ impl MeshFile {
     ///
     /// # Errors
     /// When the file cannot be read.
-    pub(crate) fn last_good(&mut self, id: DocumentId) -> Result<Option<u64>, Error> {
+    pub(crate) fn last_good(&mut self, id: DocumentId) -> Result<Option<u64>, DatabaseError> {
         self.read(|tx| {
             let table = tx.open_table(ACTIVE)?;
             Ok(table.get(id.0)?.map(|version| version.value()))
@@ -198,7 +209,10 @@ impl MeshFile {
     ///
     /// # Errors
     /// When the file cannot be read.
-    pub(crate) fn last_good_body(&mut self, id: DocumentId) -> Result<Option<Body>, Error> {
+    pub(crate) fn last_good_body(
+        &mut self,
+        id: DocumentId,
+    ) -> Result<Option<StoredBody>, DatabaseError> {
         let Some(version) = self.last_good(id)? else {
             return Ok(None);
         };
@@ -209,14 +223,14 @@ impl MeshFile {
     fn read<T>(
         &mut self,
         call: impl FnOnce(&redb::ReadTransaction) -> Result<T, redb::Error>,
-    ) -> Result<T, Error> {
+    ) -> Result<T, DatabaseError> {
         self.0.with(|database| call(&database.begin_read()?))
     }
 
     fn write<T>(
         &mut self,
         call: impl FnOnce(&redb::WriteTransaction) -> Result<T, redb::Error>,
-    ) -> Result<T, Error> {
+    ) -> Result<T, DatabaseError> {
         self.0.with(|database| {
             let tx = database.begin_write()?;
             let value = call(&tx)?;
@@ -241,7 +255,7 @@ const fn number(key: RecordKey) -> u64 {
         RecordKey::Node(member) => (2, member.0),
         RecordKey::Watch(member) => (3, member.0),
         RecordKey::Document(id) => (4, id.0 as u32),
-        RecordKey::Succession => (5, 0),
+        RecordKey::Replacement => (5, 0),
     };
     (kind << 32) | number as u64
 }

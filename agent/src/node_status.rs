@@ -10,7 +10,7 @@ use muster_model::node::{Capacity, NodeView};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use crate::identity::Identity;
+use crate::identity::NodeIdentity;
 use crate::known_faults;
 use crate::loops::disk::DiskState;
 use crate::loops::hardware::HardwareState;
@@ -28,7 +28,7 @@ const LEADERS_LIMIT: Duration = Duration::from_secs(3);
 #[derive(Clone, Debug)]
 pub(crate) struct NodeStatus {
     /// Who it is.
-    pub(crate) identity: Identity,
+    pub(crate) identity: NodeIdentity,
     /// Its ledger.
     pub(crate) node: NodeHandle,
     /// The virtual clusters that it serves.
@@ -40,7 +40,7 @@ pub(crate) struct NodeStatus {
     /// What is wrong with the disk that holds the state.
     pub(crate) disk: DiskState,
     /// Why REST and the mesh are not served, if so.
-    pub(crate) ports: [port::Problem; 2],
+    pub(crate) ports: [port::PortProblem; 2],
     /// Why jobs of before are not known, if so.
     pub(crate) lost_log: Option<String>,
     /// The fingerprint of REST's certificate, if it has one.

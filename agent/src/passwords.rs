@@ -6,7 +6,7 @@ use argon2::Argon2;
 use argon2::PasswordVerifier as _;
 use argon2::password_hash::phc::PasswordHash;
 use muster_control::cluster::Hidden;
-use muster_model::login::Trust;
+use muster_model::login::LoginTrust;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Passwords checked at a time: each costs 19 MiB for some tens of milliseconds.
@@ -25,46 +25,46 @@ const NOBODY: &str = "$argon2id$v=19$m=19456,t=2,p=1$bXVzdGVybXVzdGVybXVzdA$\
 /// No check was made: too many wait. The same may work a little later.
 #[derive(Debug, thiserror::Error)]
 #[error("too many logins at a time; try again")]
-pub(crate) struct Busy;
+pub(crate) struct ChecksBusy;
 
 /// The places for checks of passwords. Suspects have a part of the places, so that they cannot take them all.
 #[derive(Clone, Debug)]
 pub(crate) struct PasswordChecks {
-    all: Places,
-    suspects: Places,
+    all: CheckSlots,
+    suspects: CheckSlots,
 }
 
 /// Places to wait in, and to be checked at.
 #[derive(Clone, Debug)]
-struct Places {
-    doors: Arc<Semaphore>,
-    desks: Arc<Semaphore>,
+struct CheckSlots {
+    queue: Arc<Semaphore>,
+    slots: Arc<Semaphore>,
 }
 
-impl Places {
-    fn new(doors: usize, desks: usize) -> Self {
+impl CheckSlots {
+    fn new(queue: usize, slots: usize) -> Self {
         Self {
-            doors: Arc::new(Semaphore::new(doors)),
-            desks: Arc::new(Semaphore::new(desks)),
+            queue: Arc::new(Semaphore::new(queue)),
+            slots: Arc::new(Semaphore::new(slots)),
         }
     }
 
-    fn door(&self) -> Result<OwnedSemaphorePermit, Busy> {
-        let door = Arc::clone(&self.doors).try_acquire_owned();
-        door.map_err(|_| Busy)
+    fn enqueue(&self) -> Result<OwnedSemaphorePermit, ChecksBusy> {
+        let place = Arc::clone(&self.queue).try_acquire_owned();
+        place.map_err(|_| ChecksBusy)
     }
 
-    async fn desk(&self) -> Result<OwnedSemaphorePermit, Busy> {
-        let desk = Arc::clone(&self.desks).acquire_owned().await;
-        desk.map_err(|_| Busy)
+    async fn slot(&self) -> Result<OwnedSemaphorePermit, ChecksBusy> {
+        let slot = Arc::clone(&self.slots).acquire_owned().await;
+        slot.map_err(|_| ChecksBusy)
     }
 }
 
 impl Default for PasswordChecks {
     fn default() -> Self {
         Self {
-            all: Places::new(WAITING_MAX, AT_ONCE),
-            suspects: Places::new(SUSPECTS_WAITING_MAX, SUSPECTS_AT_ONCE),
+            all: CheckSlots::new(WAITING_MAX, AT_ONCE),
+            suspects: CheckSlots::new(SUSPECTS_WAITING_MAX, SUSPECTS_AT_ONCE),
         }
     }
 }
@@ -74,31 +74,31 @@ impl PasswordChecks {
     /// that takes as long.
     ///
     /// # Errors
-    /// [`Busy`].
+    /// [`ChecksBusy`].
     pub(crate) async fn is_right(
         &self,
         hash: Option<Hidden<String>>,
         password: Hidden<String>,
-        trust: Trust,
-    ) -> Result<bool, Busy> {
-        // The suspects' own desk comes first: while they wait for it they take none of the others'.
+        trust: LoginTrust,
+    ) -> Result<bool, ChecksBusy> {
+        // The suspects' own slot comes first: while they wait for it they take none of the others'.
         let _suspect = match trust {
-            Trust::Usual => None,
-            Trust::Suspect => {
-                let door = self.suspects.door()?;
-                Some((door, self.suspects.desk().await?))
+            LoginTrust::Usual => None,
+            LoginTrust::Suspect => {
+                let place = self.suspects.enqueue()?;
+                Some((place, self.suspects.slot().await?))
             }
         };
-        let _door = self.all.door()?;
-        let desk = self.all.desk().await?;
+        let _place = self.all.enqueue()?;
+        let slot = self.all.slot().await?;
         let check = tokio::task::spawn_blocking(move || {
             // Held to the end also where nobody waits any more.
-            let _desk = desk;
+            let _slot = slot;
             let is_user = hash.is_some();
             let hash = hash.as_ref().map_or(NOBODY, |hash| hash.0.as_str());
             matches(hash, &password.0) && is_user
         });
-        check.await.map_err(|_| Busy)
+        check.await.map_err(|_| ChecksBusy)
     }
 }
 
@@ -127,18 +127,18 @@ mod tests {
         let checks = PasswordChecks::default();
         let check = |text: &str| {
             let password = Hidden(text.to_owned());
-            checks.is_right(Some(hash.clone()), password, Trust::Usual)
+            checks.is_right(Some(hash.clone()), password, LoginTrust::Usual)
         };
         assert!(check("secret").await.unwrap());
         assert!(!check("wrong").await.unwrap());
         let nonsense = Some(Hidden("x".to_owned()));
-        let nonsense = checks.is_right(nonsense, Hidden("x".to_owned()), Trust::Usual);
+        let nonsense = checks.is_right(nonsense, Hidden("x".to_owned()), LoginTrust::Usual);
         assert!(!nonsense.await.unwrap());
         let crowd = (0..=WAITING_MAX).map(|_| check("secret"));
         let answers = futures::future::join_all(crowd).await;
         let busy = answers.iter().filter(|answer| answer.is_err()).count();
         assert_eq!(busy, 1);
-        assert!(check("secret").await.unwrap(), "the doors open again");
+        assert!(check("secret").await.unwrap(), "there is room again");
     }
 
     #[tokio::test]
@@ -149,12 +149,12 @@ mod tests {
             let (hash, password) = (Some(hash.clone()), Hidden("secret".to_owned()));
             checks.is_right(hash, password, trust)
         };
-        let suspects = (0..100).map(|_| check(Trust::Suspect));
+        let suspects = (0..100).map(|_| check(LoginTrust::Suspect));
         let suspects = futures::future::join_all(suspects);
-        let usual = (0..WAITING_MAX - SUSPECTS_AT_ONCE).map(|_| check(Trust::Usual));
+        let usual = (0..WAITING_MAX - SUSPECTS_AT_ONCE).map(|_| check(LoginTrust::Usual));
         let usual = futures::future::join_all(usual);
         let (suspects, usual) = tokio::join!(suspects, usual);
-        let is_checked = |answer: &&Result<bool, Busy>| answer.is_ok();
+        let is_checked = |answer: &&Result<bool, ChecksBusy>| answer.is_ok();
         assert_eq!(
             suspects.iter().filter(is_checked).count(),
             SUSPECTS_WAITING_MAX
@@ -187,7 +187,7 @@ mod tests {
             for _ in 0..7 {
                 let began = tokio::time::Instant::now();
                 let password = Hidden("wrong".to_owned());
-                let right = checks.is_right(hash.clone(), password, Trust::Usual);
+                let right = checks.is_right(hash.clone(), password, LoginTrust::Usual);
                 assert!(!right.await.unwrap());
                 times.push(began.elapsed());
             }

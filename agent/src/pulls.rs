@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use muster_exec::image::Progress;
+use muster_exec::image::OperationStep;
 use muster_model::pull::Pull;
 
 /// Pulls under way. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Pulls(Arc<Mutex<Known>>);
+pub(crate) struct Pulls(Arc<Mutex<KnownPulls>>);
 
 #[derive(Debug, Default)]
-struct Known {
+struct KnownPulls {
     last: u64,
     pulls: BTreeMap<u64, (Instant, Pull)>,
 }
@@ -54,7 +54,7 @@ impl Pulls {
         listed.into_values().collect()
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, KnownPulls> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -68,15 +68,19 @@ pub(crate) struct Pulling {
 
 impl Pulling {
     /// It got on.
-    pub(crate) fn step(&self, step: &Progress) {
+    pub(crate) fn step(&self, step: &OperationStep) {
         let mut known = self.pulls.known();
         let Some((_, pull)) = known.pulls.get_mut(&self.number) else {
             return;
         };
         match step {
-            Progress::Bytes { done, total } => (pull.bytes, pull.bytes_total) = (*done, *total),
-            Progress::Layers { done, total } => (pull.layers, pull.layers_total) = (*done, *total),
-            Progress::Ready(_) | Progress::Failed(_) => {}
+            OperationStep::Bytes { done, total } => {
+                (pull.bytes, pull.bytes_total) = (*done, *total)
+            }
+            OperationStep::Layers { done, total } => {
+                (pull.layers, pull.layers_total) = (*done, *total)
+            }
+            OperationStep::Ready(_) | OperationStep::Failed(_) => {}
         }
     }
 }
@@ -94,7 +98,7 @@ mod tests {
     #[test]
     fn a_pull_is_listed_once_and_for_as_long_as_it_goes_on() {
         let pulls = Pulls::default();
-        let bytes = |done| Progress::Bytes {
+        let bytes = |done| OperationStep::Bytes {
             done,
             total: Some(9),
         };
@@ -103,7 +107,7 @@ mod tests {
         let other = pulls.begin("b:1");
         first.step(&bytes(5));
         second.step(&bytes(3));
-        other.step(&Progress::Layers { done: 1, total: 4 });
+        other.step(&OperationStep::Layers { done: 1, total: 4 });
         let told = |pull: Pull| (pull.image, pull.bytes, pull.bytes_total, pull.layers_total);
         let listed: Vec<_> = pulls.list().into_iter().map(told).collect();
         let expected = [

@@ -6,17 +6,19 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use muster_consensus::GroupId;
-use muster_control::cluster::{Briefing, Copy};
+use muster_control::cluster::{ClusterMap, RecoverableCopy};
 use muster_control::groups::{Local, name};
 use muster_control::member::routing;
 use muster_control::request::cluster::OfCluster;
 use muster_control::request::member::{
-    CopyAge, GetTold, KeepBody, ListCommitted, ListCopies, ListPulls, OfMember, ReadBody,
-    RecoverCluster, RenewLed, Succeed,
+    CopyAge, GetKnownClusterMap, KeepBody, ListCommitted, ListCopies, ListPulls, OfMember,
+    ReadBody, RecoverCluster, RenewLed, Succeed,
 };
-use muster_control::request::search::{self, Clues, LeaderSearch, Wanted, unknown_outcome};
+use muster_control::request::search::{self, Clues, LeaderSearch, SearchTraits, unknown_outcome};
 use muster_control::request::vc::{OfCopy, OfVc};
-use muster_control::request::{Aged, Answers, AnyRequest, Failure, decode_answer, encode_answer};
+use muster_control::request::{
+    Aged, Answers, AnyRequest, RequestFailure, decode_answer, encode_answer,
+};
 use muster_gossip::Mesh;
 use muster_gossip::member::MemberId;
 use muster_gossip::mesh::Reach;
@@ -29,10 +31,10 @@ use muster_model::time::Time;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::affairs::Affairs;
+use crate::cluster_service::NodeClusterService;
 use crate::groups::ClusterGroup;
 use crate::pulls::Pulls;
-use crate::vc::{AtCopy, AtLeader, CopyDesk, Desk};
+use crate::vc::{AtCopy, AtLeader, LedVcs, LocalCopies};
 
 /// How long a member may take for a request that can be sent to another one.
 const CANDIDATE: Duration = Duration::from_millis(search::CANDIDATE_MS);
@@ -56,46 +58,46 @@ const NOBODY: &str = "no member that may lead can be reached";
 
 /// The sides of this node that answer, and the way to other members. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct Requests(Arc<Parts>);
+pub(crate) struct RequestRouter(Arc<RequestDependencies>);
 
 /// What they are made of.
 #[derive(Debug)]
-pub(crate) struct Parts {
+pub(crate) struct RequestDependencies {
     /// This node.
     pub(crate) me: MemberId,
     /// Answers for the cluster, if its group is led here.
-    pub(crate) affairs: Arc<Affairs>,
+    pub(crate) cluster_service: Arc<NodeClusterService>,
     /// That group.
     pub(crate) group: ClusterGroup,
     /// Answers for virtual clusters that are led here.
-    pub(crate) desk: Desk,
+    pub(crate) led: LedVcs,
     /// Answers by copies of their logs.
-    pub(crate) copy_desk: CopyDesk,
+    pub(crate) local_copies: LocalCopies,
     /// The images that are on their way to this node.
     pub(crate) pulls: Pulls,
     /// The way to other members.
-    pub(crate) way: Way,
+    pub(crate) way: PeerClient,
     /// Bounds how many requests about the cluster are answered at a time.
     pub(crate) turns: Semaphore,
 }
 
 /// A request as it is sent.
-struct Sent {
+struct EncodedRequest {
     bytes: Vec<u8>,
-    wanted: Wanted,
+    wanted: SearchTraits,
 }
 
-impl Sent {
-    fn of(request: &AnyRequest) -> Result<Self, Failure> {
+impl EncodedRequest {
+    fn of(request: &AnyRequest) -> Result<Self, RequestFailure> {
         let bytes = request.encode();
-        let bytes = bytes.map_err(|error| Failure::invalid(error.to_string()))?;
-        let wanted = Wanted::of(request);
+        let bytes = bytes.map_err(|error| RequestFailure::invalid(error.to_string()))?;
+        let wanted = SearchTraits::of(request);
         Ok(Self { bytes, wanted })
     }
 }
 
-impl Requests {
-    pub(crate) fn new(parts: Parts) -> Self {
+impl RequestRouter {
+    pub(crate) fn new(parts: RequestDependencies) -> Self {
         Self(Arc::new(parts))
     }
 
@@ -105,13 +107,13 @@ impl Requests {
     }
 
     /// The virtual clusters that are led here.
-    pub(crate) fn desk(&self) -> &Desk {
-        &self.0.desk
+    pub(crate) fn led(&self) -> &LedVcs {
+        &self.0.led
     }
 
     /// The copies of their logs.
-    pub(crate) fn copy_desk(&self) -> &CopyDesk {
-        &self.0.copy_desk
+    pub(crate) fn local_copies(&self) -> &LocalCopies {
+        &self.0.local_copies
     }
 
     /// The group that decides for the cluster.
@@ -122,18 +124,24 @@ impl Requests {
     /// Asks the leader of the `cluster` group.
     ///
     /// # Errors
-    /// [`Failure`].
-    pub(crate) async fn cluster<R: OfCluster>(&self, request: R) -> Result<R::Answer, Failure>
+    /// [`RequestFailure`].
+    pub(crate) async fn cluster<R: OfCluster>(
+        &self,
+        request: R,
+    ) -> Result<R::Answer, RequestFailure>
     where
-        Affairs: Answers<R>,
+        NodeClusterService: Answers<R>,
     {
-        let sent = Sent::of(&AnyRequest::Cluster(request.clone().into()))?;
+        let sent = EncodedRequest::of(&AnyRequest::Cluster(request.clone().into()))?;
         // It may be another group meanwhile.
         let group = || self.0.group.id();
         self.at_leader(group, &sent, || async {
             // Closed only with the node.
             let _turn = self.0.turns.acquire().await;
-            self.0.affairs.answer(self.0.me, request.clone()).await
+            self.0
+                .cluster_service
+                .answer(self.0.me, request.clone())
+                .await
         })
         .await
     }
@@ -141,21 +149,21 @@ impl Requests {
     /// Asks the leader of a virtual cluster's group.
     ///
     /// # Errors
-    /// [`Failure`].
+    /// [`RequestFailure`].
     pub(crate) async fn leader<R: OfVc>(
         &self,
         group: GroupId,
         request: R,
-    ) -> Result<R::Answer, Failure>
+    ) -> Result<R::Answer, RequestFailure>
     where
         for<'a> AtLeader<'a>: Answers<R>,
     {
-        let sent = Sent::of(&AnyRequest::Vc {
+        let sent = EncodedRequest::of(&AnyRequest::Vc {
             group: group.0,
             request: request.clone().into(),
         })?;
         let here = || async {
-            let side = self.0.desk.at(group);
+            let side = self.0.led.at(group);
             side.answer(self.0.me, request.clone()).await
         };
         self.at_leader(|| group, &sent, here).await
@@ -191,15 +199,15 @@ impl Requests {
         member: MemberId,
         group: GroupId,
         request: &R,
-    ) -> Result<R::Answer, Failure>
+    ) -> Result<R::Answer, RequestFailure>
     where
         for<'a> AtCopy<'a>: Answers<R>,
     {
         if member == self.0.me {
-            let side = self.0.copy_desk.at(group);
+            let side = self.0.local_copies.at(group);
             return side.answer(member, request.clone()).await;
         }
-        let sent = Sent::of(&AnyRequest::Copy {
+        let sent = EncodedRequest::of(&AnyRequest::Copy {
             group: group.0,
             request: request.clone().into(),
         })?;
@@ -224,19 +232,19 @@ impl Requests {
     /// Asks that member, which may be this one.
     ///
     /// # Errors
-    /// [`Failure`].
+    /// [`RequestFailure`].
     pub(crate) async fn member<R: OfMember>(
         &self,
         member: MemberId,
         request: R,
-    ) -> Result<R::Answer, Failure>
+    ) -> Result<R::Answer, RequestFailure>
     where
         Self: Answers<R>,
     {
         if member == self.0.me {
             return self.answer(member, request).await;
         }
-        let sent = Sent::of(&AnyRequest::Member(request.into()))?;
+        let sent = EncodedRequest::of(&AnyRequest::Member(request.into()))?;
         self.afar(member, &sent).await
     }
 
@@ -263,18 +271,18 @@ impl Requests {
             Ok(AnyRequest::Cluster(request)) => {
                 // Closed only with the node.
                 let _turn = self.0.turns.acquire().await;
-                request.answer(&*self.0.affairs, from).await
+                request.answer(&*self.0.cluster_service, from).await
             }
             Ok(AnyRequest::Vc { group, request }) => {
-                let side = self.0.desk.at(GroupId(group));
+                let side = self.0.led.at(GroupId(group));
                 request.answer(&side, from).await
             }
             Ok(AnyRequest::Copy { group, request }) => {
-                let side = self.0.copy_desk.at(GroupId(group));
+                let side = self.0.local_copies.at(GroupId(group));
                 request.answer(&side, from).await
             }
             Ok(AnyRequest::Member(request)) => request.answer(self, from).await,
-            Err(error) => encode_answer::<()>(&Err(Failure::invalid(format!(
+            Err(error) => encode_answer::<()>(&Err(RequestFailure::invalid(format!(
                 "the request is not understood; is this an older release? {error}"
             )))),
         }
@@ -284,12 +292,12 @@ impl Requests {
     async fn at_leader<T, F>(
         &self,
         group_of: impl Fn() -> GroupId,
-        sent: &Sent,
+        sent: &EncodedRequest,
         here: impl Fn() -> F,
-    ) -> Result<T, Failure>
+    ) -> Result<T, RequestFailure>
     where
         T: serde::de::DeserializeOwned,
-        F: Future<Output = Result<T, Failure>>,
+        F: Future<Output = Result<T, RequestFailure>>,
     {
         let begun = Instant::now();
         let until = Time::from_millis(search::PATIENCE_MS);
@@ -299,7 +307,7 @@ impl Requests {
             let answer = match search.next(&self.clues(group).await) {
                 Some(member) if member == self.0.me => here().await,
                 Some(member) => self.while_likeliest((group, member), sent, &search).await,
-                None => Err(Failure::unavailable(NOBODY)),
+                None => Err(RequestFailure::unavailable(NOBODY)),
             };
             let passed = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
             let named = (self.is_former(group), self.name_of(group));
@@ -312,7 +320,7 @@ impl Requests {
 
     /// Whether another group has taken the place of a virtual cluster's.
     fn is_former(&self, group: GroupId) -> bool {
-        let served = self.0.desk.served();
+        let served = self.0.led.served();
         group != self.0.group.id() && !served.is_empty() && !served.contains(&group)
     }
 
@@ -327,15 +335,15 @@ impl Requests {
     async fn afar<T: serde::de::DeserializeOwned>(
         &self,
         member: MemberId,
-        sent: &Sent,
-    ) -> Result<T, Failure> {
+        sent: &EncodedRequest,
+    ) -> Result<T, RequestFailure> {
         if !sent.wanted.may_be_given_up() {
             return self.0.way.ask(member, sent).await;
         }
         // One that is gone without a word does not use up what the others have.
         let asked = timeout(CANDIDATE, self.0.way.ask(member, sent)).await;
         asked.unwrap_or_else(|_| {
-            Err(Failure::unknown(format!(
+            Err(RequestFailure::unknown(format!(
                 "member {} does not answer",
                 member.0
             )))
@@ -346,9 +354,9 @@ impl Requests {
     async fn while_likeliest<T: serde::de::DeserializeOwned>(
         &self,
         (group, member): (GroupId, MemberId),
-        sent: &Sent,
+        sent: &EncodedRequest,
         search: &LeaderSearch,
-    ) -> Result<T, Failure> {
+    ) -> Result<T, RequestFailure> {
         let asked = self.afar(member, sent);
         if !sent.wanted.may_be_given_up() {
             return asked.await;
@@ -360,7 +368,7 @@ impl Requests {
             }
             if search.is_overtaken(&self.clues(group).await) {
                 let text = format!("member {} leads no more, and did not answer", member.0);
-                return Err(Failure::unknown(text));
+                return Err(RequestFailure::unknown(text));
             }
         }
     }
@@ -374,63 +382,63 @@ impl Requests {
     }
 }
 
-impl Answers<RenewLed> for Requests {
-    async fn answer(&self, _: MemberId, request: RenewLed) -> Result<Vec<u64>, Failure> {
+impl Answers<RenewLed> for RequestRouter {
+    async fn answer(&self, _: MemberId, request: RenewLed) -> Result<Vec<u64>, RequestFailure> {
         let RenewLed { groups, node } = request;
-        Ok(self.0.desk.renew_all(groups, &node).await)
+        Ok(self.0.led.renew_all(groups, &node).await)
     }
 }
 
-impl Answers<ListCommitted> for Requests {
+impl Answers<ListCommitted> for RequestRouter {
     async fn answer(
         &self,
         _: MemberId,
         request: ListCommitted,
-    ) -> Result<Vec<(u64, u64)>, Failure> {
-        Ok(self.0.desk.committed(request.groups).await)
+    ) -> Result<Vec<(u64, u64)>, RequestFailure> {
+        Ok(self.0.led.committed(request.groups).await)
     }
 }
 
-impl Answers<CopyAge> for Requests {
-    async fn answer(&self, _: MemberId, request: CopyAge) -> Result<Option<u64>, Failure> {
-        self.0.copy_desk.age(GroupId(request.group)).await
+impl Answers<CopyAge> for RequestRouter {
+    async fn answer(&self, _: MemberId, request: CopyAge) -> Result<Option<u64>, RequestFailure> {
+        self.0.local_copies.age(GroupId(request.group)).await
     }
 }
 
-impl Answers<ListPulls> for Requests {
-    async fn answer(&self, _: MemberId, _: ListPulls) -> Result<Vec<Pull>, Failure> {
+impl Answers<ListPulls> for RequestRouter {
+    async fn answer(&self, _: MemberId, _: ListPulls) -> Result<Vec<Pull>, RequestFailure> {
         Ok(self.0.pulls.list())
     }
 }
 
 /// Answered by what decides for the cluster.
-macro_rules! of_affairs {
+macro_rules! of_cluster_group {
     ($($request:ty => $answer:ty,)*) => {
-        $(impl Answers<$request> for Requests {
-            async fn answer(&self, from: MemberId, request: $request) -> Result<$answer, Failure> {
-                self.0.affairs.answer(from, request).await
+        $(impl Answers<$request> for RequestRouter {
+            async fn answer(&self, from: MemberId, request: $request) -> Result<$answer, RequestFailure> {
+                self.0.cluster_service.answer(from, request).await
             }
         })*
     };
 }
 
-of_affairs! {
+of_cluster_group! {
     KeepBody => (),
     ReadBody => String,
-    ListCopies => Vec<Copy>,
-    GetTold => Option<Briefing>,
+    ListCopies => Vec<RecoverableCopy>,
+    GetKnownClusterMap => Option<ClusterMap>,
     RecoverCluster => RecoveryView,
     Succeed => (),
 }
 
 /// The way to other members.
 #[derive(Clone, Debug)]
-pub(crate) struct Way {
+pub(crate) struct PeerClient {
     pub(crate) mesh: MeshHandle,
     pub(crate) net: NetHandle,
 }
 
-impl Way {
+impl PeerClient {
     /// Members that say they have a copy of a group's log and can be reached, the likeliest leader first.
     async fn reached_copies(&self, group: GroupId) -> Vec<MemberId> {
         let look = self.mesh.look(move |mesh| {
@@ -459,12 +467,12 @@ impl Way {
     async fn ask<T: serde::de::DeserializeOwned>(
         &self,
         member: MemberId,
-        sent: &Sent,
-    ) -> Result<T, Failure> {
+        sent: &EncodedRequest,
+    ) -> Result<T, RequestFailure> {
         let answer = self.ask_bytes(member, sent).await?;
         let odd = |error| format!("member {} answered nonsense: {error}", member.0);
         decode_answer(&answer).map_err(|error| match sent.wanted.may_repeat {
-            true => Failure::unavailable(odd(error)),
+            true => RequestFailure::unavailable(odd(error)),
             false => unknown_outcome(&odd(error)),
         })?
     }
@@ -474,12 +482,16 @@ impl Way {
         &self,
         member: MemberId,
         request: muster_control::request::member::MemberRequest,
-    ) -> Result<Vec<u8>, Failure> {
-        let sent = Sent::of(&AnyRequest::Member(request))?;
+    ) -> Result<Vec<u8>, RequestFailure> {
+        let sent = EncodedRequest::of(&AnyRequest::Member(request))?;
         self.ask_bytes(member, &sent).await
     }
 
-    async fn ask_bytes(&self, member: MemberId, sent: &Sent) -> Result<Vec<u8>, Failure> {
+    async fn ask_bytes(
+        &self,
+        member: MemberId,
+        sent: &EncodedRequest,
+    ) -> Result<Vec<u8>, RequestFailure> {
         let limit = match sent.wanted.is_slow {
             true => SLOW_LIMIT,
             false => ANSWER_LIMIT,
@@ -492,7 +504,7 @@ impl Way {
         let error = match asked.await {
             Ok(answer) => return Ok(answer),
             Err(error @ RequestError::TooLong(_)) => {
-                return Err(Failure::invalid(error.to_string()));
+                return Err(RequestFailure::invalid(error.to_string()));
             }
             Err(error) => error,
         };
@@ -500,7 +512,7 @@ impl Way {
         let text = format!("{}: {error}", self.name(member).await);
         match is_sent && !sent.wanted.may_repeat {
             true => Err(unknown_outcome(&text)),
-            false => Err(Failure::unavailable(text)),
+            false => Err(RequestFailure::unavailable(text)),
         }
     }
 

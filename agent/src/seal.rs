@@ -10,7 +10,7 @@ const NONCE_BYTES: usize = 24;
 
 /// Secrets that cannot be sealed or opened.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
+pub(crate) enum SealError {
     /// The ciphertext was made with another key, for another job, or is damaged.
     #[error(
         "the job's secrets cannot be opened: they were sealed with another key or for another job"
@@ -40,14 +40,18 @@ impl Sealer {
     ///
     /// # Errors
     /// Only for texts far beyond a job's size.
-    pub(crate) fn seal(&self, owner: &str, secret: &[u8]) -> Result<Vec<u8>, Error> {
+    pub(crate) fn seal(&self, owner: &str, secret: &[u8]) -> Result<Vec<u8>, SealError> {
         let nonce = XChaCha20Poly1305::generate_nonce(&mut OsRng);
         let payload = Payload {
             msg: secret,
             aad: owner.as_bytes(),
         };
         let mut sealed = nonce.to_vec();
-        sealed.extend(self.0.encrypt(&nonce, payload).map_err(|_| Error::Seal)?);
+        sealed.extend(
+            self.0
+                .encrypt(&nonce, payload)
+                .map_err(|_| SealError::Seal)?,
+        );
         Ok(sealed)
     }
 
@@ -55,15 +59,17 @@ impl Sealer {
     ///
     /// # Errors
     /// When it was sealed with another key or for another owner, or is damaged.
-    pub(crate) fn open_sealed(&self, owner: &str, sealed: &[u8]) -> Result<Vec<u8>, Error> {
-        let (nonce, text) = sealed.split_at_checked(NONCE_BYTES).ok_or(Error::Open)?;
+    pub(crate) fn open_sealed(&self, owner: &str, sealed: &[u8]) -> Result<Vec<u8>, SealError> {
+        let (nonce, text) = sealed
+            .split_at_checked(NONCE_BYTES)
+            .ok_or(SealError::Open)?;
         let payload = Payload {
             msg: text,
             aad: owner.as_bytes(),
         };
         self.0
             .decrypt(XNonce::from_slice(nonce), payload)
-            .map_err(|_| Error::Open)
+            .map_err(|_| SealError::Open)
     }
 }
 

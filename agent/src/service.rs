@@ -21,7 +21,7 @@ use muster_gossip::member::MemberId;
 use muster_model::id::UserName;
 use muster_model::policy::ClusterPolicy;
 use muster_portal_gateway::port::Ports;
-use muster_portal_gateway::{Config as GatewayConfig, Gateway, HostNames, LogLinkKey, Rates};
+use muster_portal_gateway::{Gateway, GatewayConfig, HostNames, LogLinkKey, Rates};
 use muster_tls::Tls;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::Handle;
@@ -34,33 +34,33 @@ use crate::accounts::Accounts;
 use crate::alarms::Alarms;
 use crate::certificate;
 use crate::cluster;
-use crate::config::{self, Config};
+use crate::config::{self, AgentConfig};
 use crate::description::Descriptions;
 use crate::doctor::{self, Doctor};
 use crate::documents::failure_rules::{Rules, RulesInForce};
 use crate::documents::policy::{PolicyInForce, coordinator_policy};
-use crate::documents::{Documents, VirtualClusters};
+use crate::documents::{DocumentKinds, VirtualClusters};
 use crate::executor::Executor;
 use crate::first_admin::ADMIN;
-use crate::groups::elsewhere::Elsewhere;
-use crate::groups::opened::{self, Opened};
+use crate::groups::elsewhere::OtherReplicas;
+use crate::groups::opened::{self, OpenedStore};
 use crate::groups::{self, Groups};
 use crate::home_lock::HomeLock;
-use crate::identity::{self, Identity};
-use crate::images::Images;
+use crate::identity::{self, NodeIdentity};
+use crate::images::NodeImages;
 use crate::ledger_store::LedgerStore;
 use crate::loops;
 use crate::loops::node::NodeHandle;
-use crate::mesh::member::Surroundings;
-use crate::mesh::membership::{Files, Membership};
+use crate::mesh::member::MembershipDependencies;
+use crate::mesh::membership::{Files, StoredMembership};
 use crate::mesh::peers::MeshPeers;
 use crate::node_status::NodeStatus;
 use crate::paths::{HOME_VARIABLE, Paths};
 use crate::port::{self, Port};
 use crate::systemd::Manager;
-use crate::thread::{OwnThread, Waiting};
+use crate::thread::{OwnThread, WaitKind};
 use crate::vc::{Seat, VcHandle};
-use crate::waits::Waits;
+use crate::waits::AgentWaits;
 use crate::{hardware, init_binary, lost_log, mesh};
 
 /// The agent's exit code when it could not start.
@@ -94,8 +94,8 @@ pub fn main(arguments: &AgentArgs) -> ExitCode {
         .enable_all()
         .build();
     let threads = runtime.and_then(|runtime| {
-        let mesh = OwnThread::start("mesh", STACK_BYTES, Waiting::Network)?;
-        let groups = OwnThread::start("groups", STACK_BYTES, Waiting::Time)?;
+        let mesh = OwnThread::start("mesh", STACK_BYTES, WaitKind::Network)?;
+        let groups = OwnThread::start("groups", STACK_BYTES, WaitKind::Time)?;
         Ok((runtime, mesh, groups))
     });
     let result = threads
@@ -134,10 +134,10 @@ struct Threads {
 async fn run(config_file: Option<&Path>, threads: Threads, manager: &Manager) -> Result<()> {
     let home = std::env::var_os(HOME_VARIABLE).map(PathBuf::from);
     let paths = Paths::new(home.as_deref());
-    let config = Config::read(config_file.unwrap_or(&paths.config))?;
+    let config = AgentConfig::read(config_file.unwrap_or(&paths.config))?;
     // First of all: tasks share the network with the agent, and one may be about to take the port.
     let tcp = listen(&config, manager).await?;
-    let found = Found::by(&config)?;
+    let found = StartupInputs::by(&config)?;
     let directories = [paths.state.clone(), paths.tasks()];
     for directory in &directories {
         make_private_directory(directory)?;
@@ -180,7 +180,7 @@ async fn run(config_file: Option<&Path>, threads: Threads, manager: &Manager) ->
 }
 
 /// REST's listener; none while another process holds the port.
-async fn listen(config: &Config, manager: &Manager) -> Result<Option<TcpListener>> {
+async fn listen(config: &AgentConfig, manager: &Manager) -> Result<Option<TcpListener>> {
     let listening = manager.http(config.http.listen).await;
     port::unless_taken(listening).with_context(|| {
         format!(
@@ -213,15 +213,15 @@ async fn serve_tcp(
 
 /// What the configuration names. Looked for before there is a socket: whoever asks an agent that cannot start
 /// is to hear that there is none, and not to be cut off.
-struct Found {
-    identity: Identity,
+struct StartupInputs {
+    identity: NodeIdentity,
     init: PathBuf,
 }
 
-impl Found {
-    fn by(config: &Config) -> Result<Self> {
+impl StartupInputs {
+    fn by(config: &AgentConfig) -> Result<Self> {
         Ok(Self {
-            identity: Identity::find(&config.node).context("node.name in agent.toml")?,
+            identity: NodeIdentity::find(&config.node).context("node.name in agent.toml")?,
             init: init_binary::find(config.tasks.init.as_deref())?,
         })
     }
@@ -229,22 +229,22 @@ impl Found {
 
 /// Opens the state and starts the loops over it.
 async fn start(
-    config: &Config,
-    found: Found,
+    config: &AgentConfig,
+    found: StartupInputs,
     paths: &Paths,
     threads: Threads,
     (manager, http, tls): (&Manager, &Port, &Option<Tls>),
 ) -> Result<((Ports, LinkKey), NodeHandle, Groups)> {
-    let Found { identity, init } = found;
+    let StartupInputs { identity, init } = found;
     let rules = RulesInForce::new(Rules::shipped()?);
     let probed = hardware::probe(&config.hardware)?;
     let capacity = probed.capacity.clone();
     let task_ports = (capacity.port_first, capacity.port_last);
-    let feels = Waits::default();
+    let feels = AgentWaits::default();
     let (hardware, hardware_loop) =
         loops::hardware::watch(config.hardware.clone(), probed, feels.device.clone());
     let engine = engine(config)?;
-    let images = Arc::new(Images::new(config)?);
+    let images = Arc::new(NodeImages::new(config)?);
     let accounts = Accounts::new();
     let lost_log = lost_log::problem(paths);
     let descriptions = Descriptions::default();
@@ -261,14 +261,14 @@ async fn start(
     let (seat_sender, seat) = watch::channel(Seat::Unknown);
     let vc_handle = VcHandle::new(groups.clone(), seat);
     let (mut store, epoch) = LedgerStore::open(&paths.ledger(), rand::random())?;
-    let ledger_identity = ledger::Identity {
+    let ledger_identity = ledger::LedgerIdentity {
         node: identity.node.clone(),
         address: identity.address.to_string(),
         epoch,
         start: StartId(rand::random()),
     };
     let ledger = Ledger::recover(ledger_identity, store.records()?, capacity)?;
-    let executor = Executor::new(crate::executor::Parts {
+    let executor = Executor::new(crate::executor::ExecutorDependencies {
         engine: engine.clone(),
         images: images.clone(),
         rules: rules.clone(),
@@ -282,13 +282,13 @@ async fn start(
         host_name: identity.host_name.clone(),
     });
 
-    let Opened {
+    let OpenedStore {
         started,
         host,
         outputs,
         disk,
     } = opened;
-    let made = loops::groups::Made {
+    let made = loops::groups::GroupLoopParts {
         started,
         host,
         outputs,
@@ -354,8 +354,8 @@ async fn start(
         certificate: tls.as_ref().map(|tls| tls.fingerprint.to_string()),
     };
     let described = VirtualClusters::new(descriptions.clone(), vc_handle.clone());
-    let documents = Documents::new(policy.clone(), rules, described);
-    let surroundings = Surroundings {
+    let documents = DocumentKinds::new(policy.clone(), rules, described);
+    let dependencies = MembershipDependencies {
         config: config.mesh.clone(),
         manager: manager.clone(),
         node: node.clone(),
@@ -368,10 +368,10 @@ async fn start(
         accounts: accounts.clone(),
         admin_password: paths.admin_password(),
     };
-    let mesh = mesh::Service::open(files, surroundings, mesh_port).await?;
+    let mesh = mesh::Service::open(files, dependencies, mesh_port).await?;
     let mesh = Arc::new(mesh);
     mesh.open_ports().await;
-    let doctor = Doctor::new(doctor::Parts {
+    let doctor = Doctor::new(doctor::DoctorTargets {
         root: "/".into(),
         state: paths.state.clone(),
         http: config.http.listen,
@@ -384,7 +384,7 @@ async fn start(
         peers: Arc::new(MeshPeers(Arc::clone(&mesh))),
     });
     let link_key = accounts.link_key();
-    let ports = cluster::ports(cluster::Parts {
+    let ports = cluster::ports(cluster::ClusterDependencies {
         vc: vc_handle,
         accounts,
         alarms,
@@ -405,9 +405,9 @@ fn membership(
     files: &Files,
     paths: &Paths,
     (accounts, policy): (&Accounts, &PolicyInForce),
-) -> Result<Option<(MemberId, Elsewhere)>> {
+) -> Result<Option<(MemberId, OtherReplicas)>> {
     let current = files.current()?;
-    let is_alone = |membership: &Membership| !membership.open;
+    let is_alone = |membership: &StoredMembership| !membership.open;
     if !paths.log().exists() && current.as_ref().is_some_and(|(_, it)| is_alone(it)) {
         // Nobody else has anything of that cluster: another one begins.
         files.own().put_aside()?;
@@ -418,17 +418,18 @@ fn membership(
     };
     let cluster = ClusterId::of_root(&membership.root);
     // Before tasks want their secrets.
-    accounts.enter(cluster, folder.briefing());
+    accounts.enter(cluster, folder.cluster_map());
     policy.recall(&folder.mesh_file())?;
-    let (member, briefing) = (membership.member, accounts.briefing());
-    let elsewhere = Elsewhere::read(&folder.mesh_file(), member, cluster, briefing.as_deref())?;
+    let (member, cluster_map) = (membership.member, accounts.cluster_map());
+    let elsewhere =
+        OtherReplicas::read(&folder.mesh_file(), member, cluster, cluster_map.as_deref())?;
     Ok(Some((member, elsewhere)))
 }
 
 /// Makes coordinators by the default policy; [`PolicyInForce::follow`] tells them the cluster's.
 fn coordinator() -> MakeCoordinator {
     Box::new(move |vc, generation| {
-        Coordinator::new(coordinator::Options {
+        Coordinator::new(coordinator::CoordinatorOptions {
             vc: vc.clone(),
             generation,
             seed: rand::random(),
@@ -437,7 +438,7 @@ fn coordinator() -> MakeCoordinator {
     })
 }
 
-fn engine(config: &Config) -> Result<Arc<dyn Engine>> {
+fn engine(config: &AgentConfig) -> Result<Arc<dyn Engine>> {
     let containerd = &config.containerd;
     let engine = Containerd::connect(ContainerdConfig {
         socket: containerd.socket.clone(),
@@ -451,10 +452,14 @@ fn engine(config: &Config) -> Result<Arc<dyn Engine>> {
 }
 
 /// What REST proves itself with, unless everybody is answered in clear.
-fn certificate(config: &Config, identity: &Identity, paths: &Paths) -> Result<Option<Tls>> {
+fn certificate(
+    config: &AgentConfig,
+    identity: &NodeIdentity,
+    paths: &Paths,
+) -> Result<Option<Tls>> {
     match config.http.tls {
-        config::Tls::Off => Ok(None),
-        config::Tls::Auto => {
+        config::TlsMode::Off => Ok(None),
+        config::TlsMode::Auto => {
             let tls = certificate::open(paths, &identity.host_name, identity.address)?;
             Ok(Some(tls))
         }
@@ -462,8 +467,8 @@ fn certificate(config: &Config, identity: &Identity, paths: &Paths) -> Result<Op
 }
 
 fn gateway(
-    config: &Config,
-    identity: &Identity,
+    config: &AgentConfig,
+    identity: &NodeIdentity,
     (ports, link_key): (Ports, LinkKey),
     tls: Option<Tls>,
 ) -> Result<Gateway> {

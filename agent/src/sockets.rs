@@ -8,16 +8,16 @@ const LISTEN: &str = "0A";
 
 /// Which of the kernel's tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Protocol {
+pub(crate) enum SocketProtocol {
     Udp,
     Tcp,
 }
 
 /// A socket that something may arrive at: a bound UDP one, or a TCP one that listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Socket {
+pub(crate) struct BoundSocket {
     /// Its kind.
-    pub(crate) protocol: Protocol,
+    pub(crate) protocol: SocketProtocol,
     /// Where it is bound.
     pub(crate) address: SocketAddr,
     /// Its number, by which the processes are found that have it open.
@@ -27,12 +27,12 @@ pub(crate) struct Socket {
 }
 
 /// Every such socket of this network namespace. What cannot be read is not there.
-pub(crate) fn read(root: &Path) -> Vec<Socket> {
+pub(crate) fn read(root: &Path) -> Vec<BoundSocket> {
     let tables = [
-        ("udp", Protocol::Udp),
-        ("udp6", Protocol::Udp),
-        ("tcp", Protocol::Tcp),
-        ("tcp6", Protocol::Tcp),
+        ("udp", SocketProtocol::Udp),
+        ("udp6", SocketProtocol::Udp),
+        ("tcp", SocketProtocol::Tcp),
+        ("tcp6", SocketProtocol::Tcp),
     ];
     let mut sockets = Vec::new();
     for (name, protocol) in tables {
@@ -44,18 +44,18 @@ pub(crate) fn read(root: &Path) -> Vec<Socket> {
 }
 
 /// A line of `/proc/net/udp` and the like; none for headings and for sockets of other kinds.
-fn parse(protocol: Protocol, line: &str) -> Option<Socket> {
+fn parse(protocol: SocketProtocol, line: &str) -> Option<BoundSocket> {
     let words: Vec<&str> = line.split_whitespace().collect();
-    if protocol == Protocol::Tcp && *words.get(3)? != LISTEN {
+    if protocol == SocketProtocol::Tcp && *words.get(3)? != LISTEN {
         return None;
     }
     let (address, port) = words.get(1)?.split_once(':')?;
     let port = u16::from_str_radix(port, 16).ok()?;
     let drops = match protocol {
-        Protocol::Udp => words.get(12)?.parse().ok()?,
-        Protocol::Tcp => 0,
+        SocketProtocol::Udp => words.get(12)?.parse().ok()?,
+        SocketProtocol::Tcp => 0,
     };
-    Some(Socket {
+    Some(BoundSocket {
         protocol,
         address: SocketAddr::new(ip(address)?, port),
         inode: words.get(9)?.parse().ok()?,
@@ -80,7 +80,7 @@ fn ip(hex: &str) -> Option<IpAddr> {
 }
 
 /// Those of one port.
-pub(crate) fn sockets_at(root: &Path, port: u16) -> Vec<Socket> {
+pub(crate) fn sockets_at(root: &Path, port: u16) -> Vec<BoundSocket> {
     let mut sockets = read(root);
     sockets.retain(|socket| socket.address.port() == port);
     sockets

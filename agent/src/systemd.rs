@@ -21,10 +21,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::net::TcpListener;
 
-use self::environment::Environment;
-use self::kept::Kept;
+use self::environment::ServiceEnvironment;
+use self::kept::KeptSockets;
 use self::messages::Channel;
-use self::reservation::{Opening, Reservation};
+use self::reservation::{PortOpening, Reservation};
 
 /// The name of REST's listener at the service manager's.
 const HTTP: &str = "http";
@@ -39,7 +39,7 @@ const MESH_TCP: &str = "mesh-tcp";
 pub(crate) struct Manager {
     channel: Option<Arc<Channel>>,
     /// Sockets that the agent before left behind, until they are taken over.
-    kept: Arc<Mutex<Kept>>,
+    kept: Arc<Mutex<KeptSockets>>,
     /// The mesh's socket, once there is one. The agent holds it until it ends, for the service
     /// manager does so too: a node that leaves a cluster and joins another could not bind again.
     mesh: Arc<Mutex<Option<UdpSocket>>>,
@@ -52,7 +52,7 @@ impl Manager {
     /// nothing that the agent starts takes itself for the agent. Called once, before there are
     /// threads.
     pub(crate) fn from_environment() -> Self {
-        let environment = Environment::take();
+        let environment = ServiceEnvironment::take();
         Self {
             channel: environment.channel().map(Arc::new),
             kept: Arc::new(Mutex::new(environment.kept())),
@@ -134,7 +134,7 @@ impl Manager {
 
     /// Lets the mesh bind to its TCP addresses until the opening is dropped. Nobody else can from
     /// then on, whether the agent runs or restarts.
-    pub(crate) fn mesh_tcp(&self, addresses: &[SocketAddr]) -> Opening {
+    pub(crate) fn mesh_tcp(&self, addresses: &[SocketAddr]) -> PortOpening {
         let mut held = lock(&self.mesh_tcp);
         if self.channel.is_some() {
             for address in addresses.iter().filter(|address| address.port() != 0) {
@@ -144,7 +144,7 @@ impl Manager {
             }
             self.close_others(MESH_TCP);
         }
-        Opening::new(held.clone())
+        PortOpening::new(held.clone())
     }
 
     fn reserve(&self, address: SocketAddr) -> Option<Reservation> {

@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 
 /// What a thread's tasks wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Waiting {
+pub(crate) enum WaitKind {
     /// The network, time, and other tasks.
     Network,
     /// Time and other tasks only, which costs less to be woken for.
@@ -38,10 +38,10 @@ impl OwnThread {
     ///
     /// # Errors
     /// When the system has no thread to give.
-    pub(crate) fn start(name: &str, stack_bytes: usize, waiting: Waiting) -> io::Result<Self> {
+    pub(crate) fn start(name: &str, stack_bytes: usize, waiting: WaitKind) -> io::Result<Self> {
         let mut builder = Builder::new_current_thread();
         builder.thread_stack_size(stack_bytes).enable_time();
-        if waiting == Waiting::Network {
+        if waiting == WaitKind::Network {
             builder.enable_io();
         }
         let runtime = builder.build()?;

@@ -1,20 +1,20 @@
 //! Who hears whom, as the votes of watchers show it: islands and one-way links. Pure; who has the
 //! votes asks.
 
-use muster_model::mesh::{OneWay, Reach};
+use muster_model::mesh::{MemberReach, OneWay};
 
 /// A member, as this node sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seen<'a> {
+pub struct SeenMember<'a> {
     /// Its name.
     pub name: &'a str,
     /// Whether it can be reached.
-    pub reach: Reach,
+    pub reach: MemberReach,
 }
 
 /// A watcher and one it watches, as places in the list of members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Link {
+pub struct WatchLink {
     /// Who asks.
     pub watcher: usize,
     /// Who is to answer.
@@ -36,7 +36,7 @@ pub enum Works {
 
 /// Groups of members that hear each other, at least over others, the largest first. An
 /// unreachable member alone is just unreachable, no island.
-pub fn islands(members: &[Seen<'_>], links: &[Link]) -> Vec<Vec<String>> {
+pub fn islands(members: &[SeenMember<'_>], links: &[WatchLink]) -> Vec<Vec<String>> {
     let mut root: Vec<usize> = (0..members.len()).collect();
     for link in links.iter().filter(|link| joins(members, link)) {
         let (one, other) = (find(&mut root, link.watcher), find(&mut root, link.subject));
@@ -49,7 +49,7 @@ pub fn islands(members: &[Seen<'_>], links: &[Link]) -> Vec<Vec<String>> {
     }
     groups.retain(|group| match group[..] {
         [] => false,
-        [alone] => members[alone].reach != Reach::Unreachable,
+        [alone] => members[alone].reach != MemberReach::Unreachable,
         _ => true,
     });
     groups.sort_by_key(|group| std::cmp::Reverse(group.len()));
@@ -62,11 +62,11 @@ pub fn islands(members: &[Seen<'_>], links: &[Link]) -> Vec<Vec<String>> {
 
 /// Votes of members that cannot be reached do not arrive: that they have none against those here
 /// says nothing.
-fn joins(members: &[Seen<'_>], link: &Link) -> bool {
+fn joins(members: &[SeenMember<'_>], link: &WatchLink) -> bool {
     let away = |place: usize| {
         members
             .get(place)
-            .map(|one| one.reach == Reach::Unreachable)
+            .map(|one| one.reach == MemberReach::Unreachable)
     };
     let known = away(link.watcher).is_some();
     link.works == Works::BothWays && known && away(link.watcher) == away(link.subject)
@@ -81,7 +81,7 @@ fn find(root: &mut [usize], mut place: usize) -> usize {
 }
 
 /// Links that work in one direction only, in the order of names.
-pub fn one_way(members: &[Seen<'_>], links: &[Link]) -> Vec<OneWay> {
+pub fn one_way(members: &[SeenMember<'_>], links: &[WatchLink]) -> Vec<OneWay> {
     let name = |place: usize| members.get(place).map(|one| one.name.to_owned());
     let cut = links.iter().filter(|link| link.works == Works::OnlyBack);
     let mut cut: Vec<OneWay> = cut
@@ -111,12 +111,12 @@ mod tests {
         islands.into_iter().map(|names| names.concat()).collect()
     }
 
-    fn mesh(away: &str, cut: &[(&str, Works)]) -> (Vec<Seen<'static>>, Vec<Link>) {
+    fn mesh(away: &str, cut: &[(&str, Works)]) -> (Vec<SeenMember<'static>>, Vec<WatchLink>) {
         let reach = |name: &str| match away.contains(name) {
-            true => Reach::Unreachable,
-            false => Reach::Alive,
+            true => MemberReach::Unreachable,
+            false => MemberReach::Alive,
         };
-        let members = NAMES.map(|name| Seen {
+        let members = NAMES.map(|name| SeenMember {
             name,
             reach: reach(name),
         });
@@ -128,7 +128,7 @@ mod tests {
         let links =
             pairs
                 .filter(|(watcher, subject)| watcher != subject)
-                .map(|(watcher, subject)| Link {
+                .map(|(watcher, subject)| WatchLink {
                     watcher,
                     subject,
                     works: works(&format!("{}{}", NAMES[watcher], NAMES[subject])),

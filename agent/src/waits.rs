@@ -9,7 +9,7 @@ use muster_gossip::record;
 
 /// What is measured of one agent. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Waits {
+pub(crate) struct AgentWaits {
     /// From one answer of the loops that own the ledger and the log to the next.
     pub(crate) loops: Calls,
     /// Questions to the container engine.
@@ -18,7 +18,7 @@ pub(crate) struct Waits {
     pub(crate) device: Calls,
 }
 
-impl Waits {
+impl AgentWaits {
     /// The ages as watchers are told them.
     pub(crate) fn ages(&self) -> record::SelfHealth {
         let ms = |calls: &Calls| u32::try_from(calls.age().as_millis()).unwrap_or(u32::MAX);
@@ -32,23 +32,23 @@ impl Waits {
 
 /// Calls of one kind that are under way.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Calls(Arc<Mutex<Open>>);
+pub(crate) struct Calls(Arc<Mutex<OpenCalls>>);
 
 #[derive(Debug, Default)]
-struct Open {
+struct OpenCalls {
     since: BTreeMap<u64, Instant>,
     number: u64,
 }
 
 impl Calls {
     /// One more, until what is returned is dropped.
-    pub(crate) fn begin(&self) -> Call {
+    pub(crate) fn begin(&self) -> TimedCall {
         let mut open = self.open();
         open.number += 1;
         let number = open.number;
         open.since.insert(number, Instant::now());
         drop(open);
-        Call {
+        TimedCall {
             calls: self.clone(),
             number,
         }
@@ -60,19 +60,19 @@ impl Calls {
         oldest.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
-    fn open(&self) -> MutexGuard<'_, Open> {
+    fn open(&self) -> MutexGuard<'_, OpenCalls> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A call that is under way.
 #[derive(Debug)]
-pub(crate) struct Call {
+pub(crate) struct TimedCall {
     calls: Calls,
     number: u64,
 }
 
-impl Drop for Call {
+impl Drop for TimedCall {
     fn drop(&mut self) {
         self.calls.open().since.remove(&self.number);
     }
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn the_oldest_call_that_is_not_over_counts() {
-        let health = Waits::default();
+        let health = AgentWaits::default();
         assert_eq!(health.ages(), record::SelfHealth::default());
         let first = health.engine.begin();
         while health.engine.age().is_zero() {}

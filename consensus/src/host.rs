@@ -7,32 +7,32 @@ use muster_model::time::Time;
 use protobuf::Message as _;
 use raft::eraftpb::{Message, MessageType};
 
-use crate::id::{GroupId, Home, NodeId, ReplicaId, StoreId};
-use crate::input::{Input, Ticket};
+use crate::id::{GroupId, NodeId, ReplicaHome, ReplicaId, StoreId};
+use crate::input::{HostInput, Ticket};
 use crate::machine::StateMachine;
-use crate::membership::Membership;
-use crate::options::Options;
+use crate::membership::GroupMembership;
+use crate::options::HostOptions;
 use crate::outbox::Outbox;
-use crate::output::{Output, Refused, Removal};
-use crate::replica::{Beginning, Old, Replica, Sink, birth};
-use crate::store::Found;
-use crate::transfer::Incoming;
-use crate::wire::{Packet, Pieces, read};
-use crate::write::{Kept, Promise, Write};
+use crate::output::{HostOutput, HostRefusal, Removal};
+use crate::replica::{Beginning, Old, Replica, Sink, creation};
+use crate::store::StoredGroup;
+use crate::transfer::IncomingTransfer;
+use crate::wire::{GroupPacket, PacketPieces, read};
+use crate::write::{Promise, StoredChange, Write};
 
 /// Waking so many ticks later than planned is no stall yet.
 const STALL_TICKS: u64 = 2;
 
 /// Whose message it is, and for whom.
-struct Ends {
-    from: Home,
+struct MessageRoute {
+    from: ReplicaHome,
     sender: ReplicaId,
     to: ReplicaId,
 }
 
 /// The replicas of a node. A core: it does nothing but say what is to be done.
 pub struct Host<M> {
-    options: Options,
+    options: HostOptions,
     make: Box<dyn Fn(GroupId) -> M + Send>,
     replicas: BTreeMap<GroupId, Replica<M>>,
     /// Numbers up to which copies were here and are no more.
@@ -44,16 +44,16 @@ pub struct Host<M> {
     /// The last ones passed while this node stood still.
     stalled: bool,
     /// What the next write makes durable.
-    kept: Vec<Kept>,
+    kept: Vec<StoredChange>,
     /// The number of the next write.
     next: u64,
     /// Whether a write is on its way.
     writing: bool,
     outbox: Outbox,
     /// By node, what has come of a packet in pieces, and at which tick the last of it.
-    pieces: BTreeMap<NodeId, (u64, Pieces)>,
+    pieces: BTreeMap<NodeId, (u64, PacketPieces)>,
     /// The same of a state in parts.
-    incoming: BTreeMap<NodeId, (u64, Incoming)>,
+    incoming: BTreeMap<NodeId, (u64, IncomingTransfer)>,
 }
 
 impl<M> std::fmt::Debug for Host<M> {
@@ -67,13 +67,13 @@ impl<M> std::fmt::Debug for Host<M> {
 }
 
 impl<M: StateMachine> Host<M> {
-    /// Brings back what a store holds. `make` gives a group's machine at its birth.
+    /// Brings back what a store holds. `make` gives a group's machine at its creation.
     pub fn open(
         now: Time,
-        options: Options,
-        found: Vec<Found>,
+        options: HostOptions,
+        found: Vec<StoredGroup>,
         make: impl Fn(GroupId) -> M + Send + 'static,
-        out: &mut Vec<Output<M::Output>>,
+        out: &mut Vec<HostOutput<M::Output>>,
     ) -> Self {
         let mut host = Self {
             options,
@@ -97,16 +97,16 @@ impl<M: StateMachine> Host<M> {
         host
     }
 
-    fn find(&mut self, found: Found, out: &mut Vec<Output<M::Output>>) {
+    fn find(&mut self, found: StoredGroup, out: &mut Vec<HostOutput<M::Output>>) {
         match found {
-            Found::Gone(group, replica) => {
+            StoredGroup::Gone(group, replica) => {
                 self.gone.insert(group, replica);
             }
-            Found::Damaged(damaged) => {
+            StoredGroup::Damaged(damaged) => {
                 let why = Removal::Unreadable(damaged.problem);
                 self.bury(damaged.group, damaged.replica, why, out);
             }
-            Found::Replica(stored) => {
+            StoredGroup::Replica(stored) => {
                 let (group, replica) = (stored.group, stored.replica);
                 let machine = (self.make)(group);
                 let opened = if stored.snapshot.is_empty() {
@@ -131,14 +131,14 @@ impl<M: StateMachine> Host<M> {
         group: GroupId,
         replica: ReplicaId,
         why: Removal,
-        out: &mut Vec<Output<M::Output>>,
+        out: &mut Vec<HostOutput<M::Output>>,
     ) {
         if let Some(mut ended) = self.replicas.remove(&group) {
             ended.end(out);
         }
         self.gone.insert(group, replica);
-        self.kept.push(Kept::Gone(group, replica));
-        out.push(Output::Removed {
+        self.kept.push(StoredChange::Gone(group, replica));
+        out.push(HostOutput::Removed {
             group,
             replica,
             why,
@@ -146,7 +146,7 @@ impl<M: StateMachine> Host<M> {
     }
 
     /// Takes in what happens. What it makes committed is to be applied by [`Self::apply_next`].
-    pub fn handle(&mut self, now: Time, input: Input, out: &mut Vec<Output<M::Output>>) {
+    pub fn handle(&mut self, now: Time, input: HostInput, out: &mut Vec<HostOutput<M::Output>>) {
         self.pass(now);
         self.take(input, out);
         self.settle(out);
@@ -155,7 +155,7 @@ impl<M: StateMachine> Host<M> {
     /// Applies the next committed entry of any group; false when there is none. To be called after
     /// [`Self::handle`] until it says so: one by one, so that the owner can act on the state as
     /// each entry left it.
-    pub fn apply_next(&mut self, out: &mut Vec<Output<M::Output>>) -> bool {
+    pub fn apply_next(&mut self, out: &mut Vec<HostOutput<M::Output>>) -> bool {
         let mut replicas = self.replicas.values_mut();
         let any = replicas.any(|replica| replica.apply_next(out));
         if any {
@@ -164,7 +164,7 @@ impl<M: StateMachine> Host<M> {
         any
     }
 
-    /// When to come with [`Input::Tick`], if nothing else happens before.
+    /// When to come with [`HostInput::Tick`], if nothing else happens before.
     pub fn deadline(&self) -> Option<Time> {
         let ticks = self.replicas.values().filter_map(Replica::due).min()?;
         Some(Time::from_millis(
@@ -203,50 +203,50 @@ impl<M: StateMachine> Host<M> {
         self.outbox.tick(ticks, patience);
     }
 
-    fn take(&mut self, input: Input, out: &mut Vec<Output<M::Output>>) {
+    fn take(&mut self, input: HostInput, out: &mut Vec<HostOutput<M::Output>>) {
         match input {
-            Input::Tick => {}
-            Input::Frame { from, bytes } => {
+            HostInput::Tick => {}
+            HostInput::Frame { from, bytes } => {
                 for packet in read(&bytes).unwrap_or_default() {
                     self.receive(from, packet, out);
                 }
             }
-            Input::Written(number) => self.written(number),
-            Input::Birth { group, homes } => self.bear(group, homes, out),
-            Input::Inherit {
+            HostInput::Written(number) => self.written(number),
+            HostInput::Creation { group, homes } => self.bear(group, homes, out),
+            HostInput::Inherit {
                 group,
                 after,
                 from,
                 home,
             } => self.inherit((group, after), from, home, out),
-            Input::Succeeded { group } => {
+            HostInput::Succeeded { group } => {
                 if self.replicas.contains_key(&group) {
                     self.bury(group, ReplicaId::EVERY, Removal::Succeeded, out);
                 }
             }
-            Input::Named(node) => self.options.node = node,
-            Input::Welcome(groups) => self.welcome = Some(groups),
-            Input::Leave { group } => {
+            HostInput::Named(node) => self.options.node = node,
+            HostInput::Welcome(groups) => self.welcome = Some(groups),
+            HostInput::Leave { group } => {
                 if let Some(id) = self.replicas.get(&group).map(|replica| replica.id) {
                     self.bury(group, id, Removal::ByNode, out);
                 }
             }
-            Input::Propose {
+            HostInput::Propose {
                 group,
                 ticket,
                 entry,
             } => self.ask(group, ticket, out, |replica| replica.propose(ticket, entry)),
-            Input::Read { group, ticket } => {
+            HostInput::Read { group, ticket } => {
                 self.ask(group, ticket, out, |replica| replica.read(ticket));
             }
-            Input::Change {
+            HostInput::Change {
                 group,
                 ticket,
                 changes,
             } => self.ask(group, ticket, out, |replica| {
                 replica.change(ticket, &changes)
             }),
-            Input::Transfer { group, to } => {
+            HostInput::Transfer { group, to } => {
                 if let Some(replica) = self.replicas.get_mut(&group) {
                     replica.transfer(to);
                 }
@@ -258,16 +258,16 @@ impl<M: StateMachine> Host<M> {
         &mut self,
         group: GroupId,
         ticket: Ticket,
-        out: &mut Vec<Output<M::Output>>,
-        question: impl FnOnce(&mut Replica<M>) -> Result<Old, Refused>,
+        out: &mut Vec<HostOutput<M::Output>>,
+        question: impl FnOnce(&mut Replica<M>) -> Result<Old, HostRefusal>,
     ) {
         let replica = self.replicas.get_mut(&group);
-        let (ticket, why) = match replica.map_or(Err(Refused::NoReplica), question) {
+        let (ticket, why) = match replica.map_or(Err(HostRefusal::NoReplica), question) {
             Ok(Old(None)) => return,
-            Ok(Old(Some(ticket))) => (ticket, Refused::Unknown),
+            Ok(Old(Some(ticket))) => (ticket, HostRefusal::Unknown),
             Err(why) => (ticket, why),
         };
-        out.push(Output::Refused { group, ticket, why });
+        out.push(HostOutput::Refused { group, ticket, why });
     }
 
     fn written(&mut self, number: u64) {
@@ -285,8 +285,8 @@ impl<M: StateMachine> Host<M> {
     fn bear(
         &mut self,
         group: GroupId,
-        homes: BTreeMap<ReplicaId, Home>,
-        out: &mut Vec<Output<M::Output>>,
+        homes: BTreeMap<ReplicaId, ReplicaHome>,
+        out: &mut Vec<HostOutput<M::Output>>,
     ) {
         let mine = homes.iter().find(|(_, home)| **home == self.home());
         let Some((id, _)) = mine else {
@@ -303,8 +303,8 @@ impl<M: StateMachine> Host<M> {
         &mut self,
         (group, after): (GroupId, u64),
         from: GroupId,
-        home: Home,
-        out: &mut Vec<Output<M::Output>>,
+        home: ReplicaHome,
+        out: &mut Vec<HostOutput<M::Output>>,
     ) {
         if home != self.home() || self.has_had(group) {
             return;
@@ -338,37 +338,37 @@ impl<M: StateMachine> Host<M> {
         &mut self,
         (group, id): (GroupId, ReplicaId),
         machine: M,
-        (homes, beginning): (BTreeMap<ReplicaId, Home>, Beginning),
-        out: &mut Vec<Output<M::Output>>,
+        (homes, beginning): (BTreeMap<ReplicaId, ReplicaHome>, Beginning),
+        out: &mut Vec<HostOutput<M::Output>>,
     ) {
-        let snapshot = birth(&machine, homes.clone(), beginning);
-        let membership = (Membership::born(homes), beginning);
+        let snapshot = creation(&machine, homes.clone(), beginning);
+        let membership = (GroupMembership::born(homes), beginning);
         let born = Replica::born((group, id), &snapshot, machine, membership, self.options);
         match born {
             Ok(replica) => {
-                self.kept.push(Kept::Snapshot {
+                self.kept.push(StoredChange::Snapshot {
                     group,
                     bytes: snapshot.write_to_bytes().unwrap_or_default(),
                     keep: None,
                 });
                 let promise = beginning.promise();
-                self.kept.push(Kept::Promise(group, id, promise));
+                self.kept.push(StoredChange::Promise(group, id, promise));
                 self.replicas.insert(group, replica);
             }
             Err(problem) => self.bury(group, id, Removal::Unreadable(problem), out),
         }
     }
 
-    const fn home(&self) -> Home {
-        Home {
+    const fn home(&self) -> ReplicaHome {
+        ReplicaHome {
             node: self.options.node,
             store: self.options.store,
         }
     }
 
-    fn receive(&mut self, from: NodeId, packet: Packet, out: &mut Vec<Output<M::Output>>) {
+    fn receive(&mut self, from: NodeId, packet: GroupPacket, out: &mut Vec<HostOutput<M::Output>>) {
         match packet {
-            Packet::Raft {
+            GroupPacket::Raft {
                 group,
                 from: sender,
                 to,
@@ -377,11 +377,11 @@ impl<M: StateMachine> Host<M> {
                 message,
             } => {
                 if self.is_mine(group, to, store) {
-                    let home = Home {
+                    let home = ReplicaHome {
                         node: from,
                         store: home,
                     };
-                    let ends = Ends {
+                    let ends = MessageRoute {
                         from: home,
                         sender,
                         to,
@@ -390,15 +390,15 @@ impl<M: StateMachine> Host<M> {
                 } else {
                     let has_ended = self.gone.get(&group) == Some(&ReplicaId::EVERY);
                     let replica = if has_ended { ReplicaId::EVERY } else { to };
-                    let gone = Packet::Gone { group, replica };
+                    let gone = GroupPacket::Gone { group, replica };
                     self.outbox.push(from, gone);
                 }
             }
-            Packet::Gone { group, replica } if replica == ReplicaId::EVERY => {
+            GroupPacket::Gone { group, replica } if replica == ReplicaId::EVERY => {
                 self.hear_of_successor(group, from, out);
             }
-            Packet::Gone { group, replica } => self.hear_of_end(group, replica, out),
-            Packet::Piece {
+            GroupPacket::Gone { group, replica } => self.hear_of_end(group, replica, out),
+            GroupPacket::Piece {
                 number,
                 part,
                 of,
@@ -407,11 +407,13 @@ impl<M: StateMachine> Host<M> {
                 let (at, pieces) = self.pieces.entry(from).or_default();
                 *at = self.ticks;
                 // Nothing else is sent in pieces.
-                if let Some(packet @ Packet::Raft { .. }) = pieces.take(number, part, of, &bytes) {
+                if let Some(packet @ GroupPacket::Raft { .. }) =
+                    pieces.take(number, part, of, &bytes)
+                {
                     self.receive(from, packet, out);
                 }
             }
-            Packet::Part {
+            GroupPacket::Part {
                 transfer,
                 part,
                 of,
@@ -420,12 +422,12 @@ impl<M: StateMachine> Host<M> {
                 let (at, incoming) = self.incoming.entry(from).or_default();
                 *at = self.ticks;
                 let (next, packet) = incoming.take(transfer, (part, of), &bytes);
-                self.outbox.push(from, Packet::Took { transfer, next });
-                if let Some(packet @ Packet::Raft { .. }) = packet {
+                self.outbox.push(from, GroupPacket::Took { transfer, next });
+                if let Some(packet @ GroupPacket::Raft { .. }) = packet {
                     self.receive(from, packet, out);
                 }
             }
-            Packet::Took { transfer, next } => {
+            GroupPacket::Took { transfer, next } => {
                 for (group, to) in self.outbox.took(from, transfer, next) {
                     if let Some(replica) = self.replicas.get_mut(&group) {
                         replica.sends_state(to);
@@ -442,8 +444,14 @@ impl<M: StateMachine> Host<M> {
         store == self.options.store && !buried && !replaced
     }
 
-    fn step(&mut self, group: GroupId, ends: Ends, bytes: &[u8], out: &mut Vec<Output<M::Output>>) {
-        let Ends { from, sender, to } = ends;
+    fn step(
+        &mut self,
+        group: GroupId,
+        ends: MessageRoute,
+        bytes: &[u8],
+        out: &mut Vec<HostOutput<M::Output>>,
+    ) {
+        let MessageRoute { from, sender, to } = ends;
         let Ok(message) = Message::parse_from_bytes(bytes) else {
             return;
         };
@@ -462,7 +470,7 @@ impl<M: StateMachine> Host<M> {
         }
         if let Some(replica) = self.replicas.get_mut(&group) {
             if replica.membership().is_gone(sender) {
-                let gone = Packet::Gone {
+                let gone = GroupPacket::Gone {
                     group,
                     replica: sender,
                 };
@@ -490,7 +498,8 @@ impl<M: StateMachine> Host<M> {
         let Ok(replica) = empty else {
             return false;
         };
-        self.kept.push(Kept::Promise(group, id, Promise::default()));
+        self.kept
+            .push(StoredChange::Promise(group, id, Promise::default()));
         self.replicas.insert(group, replica);
         true
     }
@@ -499,7 +508,7 @@ impl<M: StateMachine> Host<M> {
         &mut self,
         group: GroupId,
         replica: ReplicaId,
-        out: &mut Vec<Output<M::Output>>,
+        out: &mut Vec<HostOutput<M::Output>>,
     ) {
         let Some(here) = self.replicas.get(&group) else {
             return;
@@ -507,7 +516,7 @@ impl<M: StateMachine> Host<M> {
         if here.id == replica && !here.is_only_copy() {
             self.bury(group, replica, Removal::ByGroup, out);
         } else if here.is_leader() && here.home_of(replica).is_some() {
-            out.push(Output::Lost { group, replica });
+            out.push(HostOutput::Lost { group, replica });
         }
     }
 
@@ -516,7 +525,7 @@ impl<M: StateMachine> Host<M> {
         &mut self,
         group: GroupId,
         from: NodeId,
-        out: &mut Vec<Output<M::Output>>,
+        out: &mut Vec<HostOutput<M::Output>>,
     ) {
         let here = self.replicas.get(&group).filter(|it| !it.is_only_copy());
         let mut homes = here
@@ -528,7 +537,7 @@ impl<M: StateMachine> Host<M> {
     }
 
     /// Performs what is ready, until nothing is.
-    fn settle(&mut self, out: &mut Vec<Output<M::Output>>) {
+    fn settle(&mut self, out: &mut Vec<HostOutput<M::Output>>) {
         let mut ended = Vec::new();
         for (group, replica) in &mut self.replicas {
             let mut sink = Sink {
@@ -551,16 +560,16 @@ impl<M: StateMachine> Host<M> {
         }
         self.write(out);
         let frames = self.outbox.frames().into_iter();
-        out.extend(frames.map(|(to, frame)| Output::Send { to, frame }));
+        out.extend(frames.map(|(to, frame)| HostOutput::Send { to, frame }));
     }
 
     /// One write at a time: what comes meanwhile goes together into the next.
-    fn write(&mut self, out: &mut Vec<Output<M::Output>>) {
+    fn write(&mut self, out: &mut Vec<HostOutput<M::Output>>) {
         if self.writing || self.kept.is_empty() {
             return;
         }
         self.writing = true;
-        out.push(Output::Write(Write {
+        out.push(HostOutput::Write(Write {
             number: self.next,
             changes: std::mem::take(&mut self.kept),
         }));
@@ -634,7 +643,7 @@ pub struct GroupView {
     /// whatever the other has that was committed.
     pub last: (u64, u64),
     /// Who has copies.
-    pub membership: Membership,
+    pub membership: GroupMembership,
     /// Who of them votes.
     pub voters: BTreeSet<ReplicaId>,
     /// While that changes, who voted before: a majority of these is needed as well.

@@ -29,7 +29,7 @@ pub struct StoreId(pub u64);
 
 /// Where a replica lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Home {
+pub struct ReplicaHome {
     /// On which node.
     pub node: NodeId,
     /// In which of the stores that this node has had.

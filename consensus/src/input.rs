@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::id::{GroupId, Home, NodeId, ReplicaId};
-use crate::membership::Change;
+use crate::id::{GroupId, NodeId, ReplicaHome, ReplicaId};
+use crate::membership::ReplicaChange;
 
 /// Names a question of the host's owner in what comes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -11,24 +11,24 @@ pub struct Ticket(pub u64);
 
 /// What happens to a host.
 #[derive(Clone, Debug)]
-pub enum Input {
+pub enum HostInput {
     /// Time has passed.
     Tick,
     /// A frame of another node.
     Frame {
         /// Proven by the link.
         from: NodeId,
-        /// As [`Output::Send`](crate::Output::Send) gave it there.
+        /// As [`Output::Send`](crate::HostOutput::Send) gave it there.
         bytes: Vec<u8>,
     },
     /// The write of this number is durable, and so are all before it.
     Written(u64),
     /// This node is one of the first to have a copy. Nothing happens if it has one, or had.
-    Birth {
+    Creation {
         /// Of which group.
         group: GroupId,
         /// All first copies; all vote.
-        homes: BTreeMap<ReplicaId, Home>,
+        homes: BTreeMap<ReplicaId, ReplicaHome>,
     },
     /// Another group has taken the place of this one: the copy here ends, and so does every other that
     /// hears of it from here, even a majority that knows nothing of the other group.
@@ -49,7 +49,7 @@ pub enum Input {
         /// The other one.
         from: GroupId,
         /// Where its only copy is to lie; another node's, or one on another disk, is not made here.
-        home: Home,
+        home: ReplicaHome,
     },
     /// The node has this number from now on: it joined a cluster, or left one.
     Named(NodeId),
@@ -84,7 +84,7 @@ pub enum Input {
         /// Comes back once.
         ticket: Ticket,
         /// In this order.
-        changes: Vec<Change>,
+        changes: Vec<ReplicaChange>,
     },
     /// Hands the lead over, if the other one is near enough.
     Transfer {

@@ -8,14 +8,14 @@ use raft::eraftpb::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::id::{Home, NodeId, ReplicaId};
+use crate::id::{NodeId, ReplicaHome, ReplicaId};
 
 /// A change of one replica. Several together happen at once: no majority in between is one of
 /// neither the old nor the new.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Change {
+pub enum ReplicaChange {
     /// A new copy, which learns and has no vote yet.
-    Add(ReplicaId, Home),
+    Add(ReplicaId, ReplicaHome),
     /// A copy that has learnt gets a vote.
     Promote(ReplicaId),
     /// A voter becomes a learner.
@@ -46,16 +46,16 @@ pub enum Unfit {
 
 /// The members of a group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Membership {
+pub struct GroupMembership {
     /// Where every copy is.
-    pub homes: BTreeMap<ReplicaId, Home>,
+    pub homes: BTreeMap<ReplicaId, ReplicaHome>,
     /// The first number that was never given.
     pub next: ReplicaId,
 }
 
-impl Membership {
+impl GroupMembership {
     /// Of a group that is born: all of them vote.
-    pub fn born(homes: BTreeMap<ReplicaId, Home>) -> Self {
+    pub fn born(homes: BTreeMap<ReplicaId, ReplicaHome>) -> Self {
         let last = homes.keys().next_back().map_or(0, |id| id.0);
         Self {
             homes,
@@ -72,7 +72,7 @@ impl Membership {
     ///
     /// # Errors
     /// [`Unfit`], and then none of them may be made.
-    pub fn check(&self, changes: &[Change], voters: &ConfState) -> Result<(), Unfit> {
+    pub fn check(&self, changes: &[ReplicaChange], voters: &ConfState) -> Result<(), Unfit> {
         if changes.is_empty() {
             return Err(Unfit::Empty);
         }
@@ -81,13 +81,15 @@ impl Membership {
         for change in changes {
             after.check_one(*change)?;
             after.make(*change);
-            if let Change::Remove(id) = change {
+            if let ReplicaChange::Remove(id) = change {
                 after.homes.remove(id);
             }
             match change {
-                Change::Add(..) => {}
-                Change::Promote(id) => voting.push(id.0),
-                Change::Demote(id) | Change::Remove(id) => voting.retain(|voter| *voter != id.0),
+                ReplicaChange::Add(..) => {}
+                ReplicaChange::Promote(id) => voting.push(id.0),
+                ReplicaChange::Demote(id) | ReplicaChange::Remove(id) => {
+                    voting.retain(|voter| *voter != id.0)
+                }
             }
         }
         if voting.is_empty() {
@@ -96,14 +98,16 @@ impl Membership {
         Ok(())
     }
 
-    fn check_one(&self, change: Change) -> Result<(), Unfit> {
+    fn check_one(&self, change: ReplicaChange) -> Result<(), Unfit> {
         match change {
-            Change::Add(id, _) if id < self.next => Err(Unfit::Used(id, self.next)),
-            Change::Add(_, home) if self.homes.values().any(|other| other.node == home.node) => {
+            ReplicaChange::Add(id, _) if id < self.next => Err(Unfit::Used(id, self.next)),
+            ReplicaChange::Add(_, home)
+                if self.homes.values().any(|other| other.node == home.node) =>
+            {
                 Err(Unfit::Housed(home.node))
             }
-            Change::Add(..) => Ok(()),
-            Change::Promote(id) | Change::Demote(id) | Change::Remove(id) => {
+            ReplicaChange::Add(..) => Ok(()),
+            ReplicaChange::Promote(id) | ReplicaChange::Demote(id) | ReplicaChange::Remove(id) => {
                 let there = self.homes.contains_key(&id);
                 there.then_some(()).ok_or(Unfit::Unknown(id))
             }
@@ -111,8 +115,8 @@ impl Membership {
     }
 
     /// Makes the part of a change that Raft does not know: where a new copy is.
-    pub(crate) fn make(&mut self, change: Change) {
-        if let Change::Add(id, home) = change {
+    pub(crate) fn make(&mut self, change: ReplicaChange) {
+        if let ReplicaChange::Add(id, home) = change {
             self.homes.insert(id, home);
             self.next = ReplicaId(id.0 + 1);
         }
@@ -132,14 +136,16 @@ impl Membership {
 }
 
 /// The changes as Raft knows them; what they say of homes goes along as context.
-pub(crate) fn to_raft(changes: &[Change]) -> Option<ConfChangeV2> {
+pub(crate) fn to_raft(changes: &[ReplicaChange]) -> Option<ConfChangeV2> {
     let mut raft = ConfChangeV2::default();
     raft.set_transition(ConfChangeTransition::Auto);
     for change in changes {
         let (id, kind) = match change {
-            Change::Add(id, _) | Change::Demote(id) => (id, ConfChangeType::AddLearnerNode),
-            Change::Promote(id) => (id, ConfChangeType::AddNode),
-            Change::Remove(id) => (id, ConfChangeType::RemoveNode),
+            ReplicaChange::Add(id, _) | ReplicaChange::Demote(id) => {
+                (id, ConfChangeType::AddLearnerNode)
+            }
+            ReplicaChange::Promote(id) => (id, ConfChangeType::AddNode),
+            ReplicaChange::Remove(id) => (id, ConfChangeType::RemoveNode),
         };
         let mut single = ConfChangeSingle {
             node_id: id.0,
@@ -153,7 +159,7 @@ pub(crate) fn to_raft(changes: &[Change]) -> Option<ConfChangeV2> {
 }
 
 /// A committed change, and what it changes; nothing when Raft leaves a joint configuration.
-pub(crate) fn from_raft(bytes: &[u8]) -> Option<(ConfChangeV2, Vec<Change>)> {
+pub(crate) fn from_raft(bytes: &[u8]) -> Option<(ConfChangeV2, Vec<ReplicaChange>)> {
     let mut raft = ConfChangeV2::default();
     raft.merge_from_bytes(bytes).ok()?;
     if raft.get_changes().is_empty() {

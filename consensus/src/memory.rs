@@ -9,7 +9,7 @@ use raft::{GetEntriesContext, RaftState, StorageError};
 
 /// The log as Raft reads it.
 #[derive(Debug, Default)]
-pub(crate) struct Memory {
+pub(crate) struct RaftLog {
     /// Index and term of what came before the entries.
     before: (u64, u64),
     entries: VecDeque<Entry>,
@@ -20,7 +20,7 @@ pub(crate) struct Memory {
     asked: Cell<bool>,
 }
 
-impl Memory {
+impl RaftLog {
     /// What a disk held.
     pub(crate) fn new(
         snapshot: &Snapshot,
@@ -135,7 +135,7 @@ fn size(entry: &Entry) -> usize {
     entry.data.len() + entry.context.len() + size_of::<Entry>()
 }
 
-impl raft::Storage for Memory {
+impl raft::Storage for RaftLog {
     fn initial_state(&self) -> raft::Result<RaftState> {
         Ok(self.state.clone())
     }
@@ -203,7 +203,7 @@ impl raft::Storage for Memory {
     }
 }
 
-impl Memory {
+impl RaftLog {
     fn at(&self, index: u64) -> Option<&Entry> {
         let offset = index.checked_sub(self.first())?;
         self.entries.get(usize::try_from(offset).ok()?)
@@ -215,14 +215,14 @@ mod tests {
     use super::*;
 
     /// Entries 1 to 8, the later four of a thousand bytes.
-    fn memory() -> Memory {
+    fn memory() -> RaftLog {
         let entry = |index: u64| Entry {
             index,
             data: vec![7; if index > 4 { 1_000 } else { 0 }].into(),
             ..Entry::default()
         };
         let entries: Vec<Entry> = (1..=8).map(entry).collect();
-        let mut memory = Memory::default();
+        let mut memory = RaftLog::default();
         memory.append(&entries);
         memory
     }

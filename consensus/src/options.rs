@@ -4,7 +4,7 @@ use crate::id::{NodeId, StoreId};
 
 /// How a host goes about it. Equal on all nodes but for who they are.
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
+pub struct HostOptions {
     /// This node.
     pub node: NodeId,
     /// Its log store.
@@ -36,7 +36,7 @@ pub struct Options {
     pub uncommitted_bytes: u64,
 }
 
-impl Options {
+impl HostOptions {
     /// For a node: a leader is heard every 240 ms and missed after 480 to 840 ms, with five voters.
     /// At rest these signs of life are most of what a group costs. Two fit into the least patience:
     /// one that is late costs no election.

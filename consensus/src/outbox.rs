@@ -9,13 +9,13 @@ use crate::id::{GroupId, NodeId, ReplicaId, StoreId};
 use crate::machine::StateMachine;
 use crate::replica::Replica;
 use crate::transfer::{Outgoing, TransferId};
-use crate::wire::{FRAME_BYTES, Packet, frames};
+use crate::wire::{FRAME_BYTES, GroupPacket, frames};
 
 /// What waits to be sent, by node.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     /// What the next frames carry.
-    packets: BTreeMap<NodeId, Vec<Packet>>,
+    packets: BTreeMap<NodeId, Vec<GroupPacket>>,
     /// States that are too long for one.
     states: BTreeMap<NodeId, Outgoing>,
     /// Counts packets that were sent in pieces, and states in parts.
@@ -25,7 +25,7 @@ pub(crate) struct Outbox {
 }
 
 impl Outbox {
-    pub(crate) fn push(&mut self, to: NodeId, packet: Packet) {
+    pub(crate) fn push(&mut self, to: NodeId, packet: GroupPacket) {
         self.packets.entry(to).or_default().push(packet);
     }
 
@@ -45,7 +45,7 @@ impl Outbox {
                 continue;
             };
             let is_state = message.get_msg_type() == MessageType::MsgSnapshot;
-            let packet = Packet::Raft {
+            let packet = GroupPacket::Raft {
                 group: replica.group,
                 from: replica.id,
                 to,

@@ -7,14 +7,14 @@ use crate::write::Write;
 
 /// What a host wants done, in this order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Output<T> {
-    /// Make durable, then give [`Written`](crate::Input::Written). The next one comes only after that.
+pub enum HostOutput<T> {
+    /// Make durable, then give [`Written`](crate::HostInput::Written). The next one comes only after that.
     Write(Write),
     /// Carry to a node. May be lost, doubled, late.
     Send {
         /// To whom.
         to: NodeId,
-        /// For [`Frame`](crate::Input::Frame).
+        /// For [`Frame`](crate::HostInput::Frame).
         frame: Vec<u8>,
     },
     /// An entry is committed and was applied.
@@ -51,7 +51,7 @@ pub enum Output<T> {
         /// Who asked.
         ticket: Ticket,
         /// Why.
-        why: Refused,
+        why: HostRefusal,
     },
     /// This replica leads, and has applied all that was committed before its term.
     Leads {
@@ -96,7 +96,7 @@ pub enum Output<T> {
 
 /// Why a question comes to nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum HostRefusal {
     /// Ask the leader.
     #[error("this node does not lead the group")]
     NotLeader(Option<NodeId>),

@@ -15,10 +15,10 @@ use redb::{
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use self::checksums::Verdict;
+use self::checksums::ChecksumVerdict;
 use crate::id::{GroupId, ReplicaId, StoreId};
 use crate::voting::Voting;
-use crate::write::{Kept, Promise, Write};
+use crate::write::{Promise, StoredChange, Write};
 
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 const REPLICAS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("replicas");
@@ -38,7 +38,7 @@ const OTHER_RELEASE: &str = "install the release that ran here before";
 
 /// The store could not be read or written.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum StoreError {
     /// The disk refused. Nothing of the write is part of the store afterwards.
     #[error("cannot use {path}")]
     Storage {
@@ -116,7 +116,7 @@ pub struct Damaged {
 
 /// What a store says of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum StoredGroup {
     /// A copy, whole.
     Replica(Stored),
     /// A copy, damaged.
@@ -127,7 +127,7 @@ pub enum Found {
 
 /// What is kept of a replica besides its log.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-enum Row {
+enum ReplicaRow {
     Here(ReplicaId, Promise),
     Gone(ReplicaId),
 }
@@ -145,9 +145,9 @@ impl LogStore {
     /// Opens the file, or makes it with the identity `fresh`, a random number.
     ///
     /// # Errors
-    /// [`Error`] when it cannot be read or written, or is damaged.
-    pub fn open(path: &Path, fresh: StoreId) -> Result<Self, Error> {
-        let refused = |source: io::Error| Error::Storage {
+    /// [`StoreError`] when it cannot be read or written, or is damaged.
+    pub fn open(path: &Path, fresh: StoreId) -> Result<Self, StoreError> {
+        let refused = |source: io::Error| StoreError::Storage {
             path: path.to_owned(),
             source: Box::new(source.into()),
         };
@@ -164,7 +164,7 @@ impl LogStore {
     }
 
     /// Makes a file that gets its name once it is whole: so one of that name that holds nothing is damaged.
-    fn make(path: &Path, fresh: StoreId) -> Result<(), Error> {
+    fn make(path: &Path, fresh: StoreId) -> Result<(), StoreError> {
         // Of a start that did not get far. What is left of it is found by what follows.
         let _ = std::fs::remove_file(path);
         let create = || builder().create(path);
@@ -174,8 +174,8 @@ impl LogStore {
     /// The same on something that is no file.
     ///
     /// # Errors
-    /// [`Error`] when it cannot be read or written.
-    pub fn on(backend: impl StorageBackend, fresh: StoreId) -> Result<Self, Error> {
+    /// [`StoreError`] when it cannot be read or written.
+    pub fn on(backend: impl StorageBackend, fresh: StoreId) -> Result<Self, StoreError> {
         let open = || builder().create_with_backend(backend);
         Self::begin(Path::new("the log store"), open, Some(fresh))
     }
@@ -184,7 +184,7 @@ impl LogStore {
         path: &Path,
         open: impl FnOnce() -> Result<Database, redb::DatabaseError>,
         fresh: Option<StoreId>,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, StoreError> {
         let mut store = Self {
             path: path.to_owned(),
             id: StoreId(0),
@@ -202,7 +202,7 @@ impl LogStore {
         let (database, (format, id)) = begun.map_err(|error| store.error(error))?;
         store.database = Some(database);
         if format != FORMAT_NOW {
-            return Err(Error::Format {
+            return Err(StoreError::Format {
                 path: path.to_owned(),
                 found: format,
             });
@@ -225,7 +225,7 @@ impl LogStore {
     ///
     /// # Errors
     /// When the disk refuses, or the file is damaged. Nothing of it is kept then, and the caller may try again.
-    pub fn write(&mut self, write: &Write) -> Result<(), Error> {
+    pub fn write(&mut self, write: &Write) -> Result<(), StoreError> {
         self.write_with(|tx| {
             for kept in &write.changes {
                 keep(tx, kept)?;
@@ -237,7 +237,7 @@ impl LogStore {
     fn write_with<T>(
         &mut self,
         change: impl FnOnce(&WriteTransaction) -> Result<T, redb::Error>,
-    ) -> Result<T, Error> {
+    ) -> Result<T, StoreError> {
         self.attempt(|database| committed(database, change))
     }
 
@@ -245,13 +245,16 @@ impl LogStore {
     ///
     /// # Errors
     /// When the disk refuses, or the file is damaged as a whole. What else it gives but is not what was
-    /// written is not an error: it is [`Found::Damaged`], and only of its group.
-    pub fn load(&mut self) -> Result<Vec<Found>, Error> {
+    /// written is not an error: it is [`StoredGroup::Damaged`], and only of its group.
+    pub fn load(&mut self) -> Result<Vec<StoredGroup>, StoreError> {
         let store = self.id;
         self.attempt(|database| {
             let found = found(database, store)?;
             // Where rows are known to be damaged the others may go on all the same.
-            if !found.iter().any(|found| matches!(found, Found::Damaged(_))) {
+            if !found
+                .iter()
+                .any(|found| matches!(found, StoredGroup::Damaged(_)))
+            {
                 // What redb has for itself: the first write would stumble over it. It is made anew.
                 database.check_integrity()?;
             }
@@ -262,7 +265,7 @@ impl LogStore {
     fn attempt<T>(
         &mut self,
         task: impl FnOnce(&mut Database) -> Result<T, redb::Error>,
-    ) -> Result<T, Error> {
+    ) -> Result<T, StoreError> {
         let mut database = self.database().map_err(|failure| self.error(failure))?;
         // A panic drops it as well: redb writes nothing then, so that what is wrong in the file stays there to
         // be seen. Closed later it would write damaged pages again, with checksums that are right.
@@ -276,7 +279,7 @@ impl LogStore {
     }
 
     /// Takes the open file, or opens it.
-    fn database(&mut self) -> Result<Database, Failure> {
+    fn database(&mut self) -> Result<Database, RedbFailure> {
         match self.database.take() {
             Some(database) => Ok(database),
             None => sound(|| Ok(builder().open(&self.path)?)),
@@ -292,12 +295,12 @@ impl LogStore {
         });
     }
 
-    fn error(&self, failure: Failure) -> Error {
+    fn error(&self, failure: RedbFailure) -> StoreError {
         let path = self.path.clone();
         match failure {
-            Failure::Panicked(problem) => unusable(path, format!("redb panicked: {problem}")),
-            Failure::Refused(error) if is_damage(&error) => unusable(path, error.to_string()),
-            Failure::Refused(error) => Error::Storage {
+            RedbFailure::Panicked(problem) => unusable(path, format!("redb panicked: {problem}")),
+            RedbFailure::Refused(error) if is_damage(&error) => unusable(path, error.to_string()),
+            RedbFailure::Refused(error) => StoreError::Storage {
                 path,
                 source: Box::new(error),
             },
@@ -313,25 +316,25 @@ impl Drop for LogStore {
 
 /// Says whether a file that redb can make nothing of is damaged, or redb at fault. No machine may part with its
 /// file for the latter: a release with such a fault would make all of them do so.
-fn unusable(path: PathBuf, problem: String) -> Error {
+fn unusable(path: PathBuf, problem: String) -> StoreError {
     let verdict = match checksums::look(&path) {
-        Verdict::Wrong(problem) => return Error::Damaged { path, problem },
-        Verdict::Right { of_last: true } => {
+        ChecksumVerdict::Wrong(problem) => return StoreError::Damaged { path, problem },
+        ChecksumVerdict::Right { of_last: true } => {
             format!("all checksums in it are right: {OTHER_RELEASE}")
         }
-        Verdict::Right { of_last: false } => {
+        ChecksumVerdict::Right { of_last: false } => {
             "but for those of its last write the checksums in it are right, and what begins anew goes \
              by the write before"
                 .to_owned()
         }
-        Verdict::NoRoom(why) => {
+        ChecksumVerdict::NoRoom(why) => {
             format!("to see whether it is damaged, make room for a copy of it beside it ({why})")
         }
-        Verdict::Unknown(why) => {
+        ChecksumVerdict::Unknown(why) => {
             format!("its checksums cannot be looked at ({why}): {OTHER_RELEASE}")
         }
     };
-    Error::Doubtful {
+    StoreError::Doubtful {
         path,
         problem,
         verdict,
@@ -353,19 +356,19 @@ fn is_damage(error: &redb::Error) -> bool {
 }
 
 /// What kept redb from doing something.
-enum Failure {
+enum RedbFailure {
     Refused(redb::Error),
     Panicked(String),
 }
 
-impl From<redb::Error> for Failure {
+impl From<redb::Error> for RedbFailure {
     fn from(error: redb::Error) -> Self {
         Self::Refused(error)
     }
 }
 
 /// Does something with a file that may be damaged: redb panics on some pages that it cannot have written.
-fn sound<T>(task: impl FnOnce() -> Result<T, redb::Error>) -> Result<T, Failure> {
+fn sound<T>(task: impl FnOnce() -> Result<T, redb::Error>) -> Result<T, RedbFailure> {
     // Of what it has in hands nothing is used again.
     match catch_unwind(AssertUnwindSafe(task)) {
         Ok(result) => Ok(result?),
@@ -373,7 +376,7 @@ fn sound<T>(task: impl FnOnce() -> Result<T, redb::Error>) -> Result<T, Failure>
             let text = panic.downcast_ref::<String>().map(String::as_str);
             let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
             let text = text.unwrap_or("no word of why");
-            Err(Failure::Panicked(text.to_owned()))
+            Err(RedbFailure::Panicked(text.to_owned()))
         }
     }
 }
@@ -422,7 +425,7 @@ fn names(database: &Database, fresh: Option<StoreId>) -> Result<(u64, u64), redb
 }
 
 /// All that is here of groups, by what the store of this identity holds.
-fn found(database: &Database, store: StoreId) -> Result<Vec<Found>, redb::Error> {
+fn found(database: &Database, store: StoreId) -> Result<Vec<StoredGroup>, redb::Error> {
     let tx = database.begin_read()?;
     let mut found = Vec::new();
     let mut here = BTreeSet::new();
@@ -433,8 +436,8 @@ fn found(database: &Database, store: StoreId) -> Result<Vec<Found>, redb::Error>
             .and_then(|bytes| postcard::from_bytes(bytes).map_err(|error| error.to_string()));
         here.insert(group.0);
         found.push(match row {
-            Ok(Row::Gone(replica)) => Found::Gone(group, replica),
-            Ok(Row::Here(replica, promise)) => {
+            Ok(ReplicaRow::Gone(replica)) => StoredGroup::Gone(group, replica),
+            Ok(ReplicaRow::Here(replica, promise)) => {
                 Rows::read(&tx, group)?.found((group, replica), promise, store)
             }
             Err(problem) => nameless(&tx, group, problem, store)?,
@@ -456,8 +459,8 @@ fn nameless(
     group: GroupId,
     problem: String,
     store: StoreId,
-) -> Result<Found, redb::Error> {
-    Ok(Found::Damaged(Damaged {
+) -> Result<StoredGroup, redb::Error> {
+    Ok(StoredGroup::Damaged(Damaged {
         group,
         replica: ReplicaId::LAST,
         voting: Rows::read(tx, group)?.voting(store, 0),
@@ -465,12 +468,12 @@ fn nameless(
     }))
 }
 
-fn keep(tx: &WriteTransaction, kept: &Kept) -> Result<(), redb::Error> {
+fn keep(tx: &WriteTransaction, kept: &StoredChange) -> Result<(), redb::Error> {
     match kept {
-        Kept::Promise(group, replica, promise) => {
-            put_row(tx, *group, Row::Here(*replica, *promise))
+        StoredChange::Promise(group, replica, promise) => {
+            put_row(tx, *group, ReplicaRow::Here(*replica, *promise))
         }
-        Kept::Entries(group, first, entries) => {
+        StoredChange::Entries(group, first, entries) => {
             let mut table = tx.open_table(ENTRIES)?;
             let void = (group.0, first + entries.len() as u64)..=(group.0, u64::MAX);
             table.retain_in(void, |_, _| false)?;
@@ -480,22 +483,22 @@ fn keep(tx: &WriteTransaction, kept: &Kept) -> Result<(), redb::Error> {
             }
             Ok(())
         }
-        Kept::Snapshot { group, bytes, keep } => {
+        StoredChange::Snapshot { group, bytes, keep } => {
             let sealed = sealed(&[group.0, 1], bytes);
             tx.open_table(SNAPSHOTS)?
                 .insert(group.0, sealed.as_slice())?;
             let until = keep.unwrap_or(u64::MAX);
             forget(tx, *group, until)
         }
-        Kept::Gone(group, replica) => {
+        StoredChange::Gone(group, replica) => {
             tx.open_table(SNAPSHOTS)?.remove(group.0)?;
             forget(tx, *group, u64::MAX)?;
-            put_row(tx, *group, Row::Gone(*replica))
+            put_row(tx, *group, ReplicaRow::Gone(*replica))
         }
     }
 }
 
-fn put_row(tx: &WriteTransaction, group: GroupId, row: Row) -> Result<(), redb::Error> {
+fn put_row(tx: &WriteTransaction, group: GroupId, row: ReplicaRow) -> Result<(), redb::Error> {
     // Plain numbers: encoding them cannot fail.
     let bytes = postcard::to_stdvec(&row).unwrap_or_default();
     let sealed = sealed(&[group.0, 0], &bytes);
@@ -566,15 +569,15 @@ impl Rows {
         (group, replica): (GroupId, ReplicaId),
         promise: Promise,
         store: StoreId,
-    ) -> Found {
+    ) -> StoredGroup {
         match self.problem.clone() {
-            Some(problem) => Found::Damaged(Damaged {
+            Some(problem) => StoredGroup::Damaged(Damaged {
                 group,
                 replica,
                 problem,
                 voting: self.voting(store, promise.commit),
             }),
-            None => Found::Replica(Stored {
+            None => StoredGroup::Replica(Stored {
                 group,
                 replica,
                 promise,

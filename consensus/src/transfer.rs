@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::id::{GroupId, ReplicaId};
-use crate::wire::{FRAME_BYTES, Packet};
+use crate::wire::{FRAME_BYTES, GroupPacket};
 
 /// Parts on their way to a node: a megabyte, so that what else goes there waits little behind them.
 const WINDOW: u32 = 4;
@@ -52,21 +52,21 @@ impl Transfer {
     }
 
     /// The parts that may go now.
-    fn next(&mut self, ticks: u64) -> Vec<Packet> {
+    fn next(&mut self, ticks: u64) -> Vec<GroupPacket> {
         let (id, of) = (self.id, self.parts());
         let end = of.min(self.taken + WINDOW);
         let parts = (self.sent..end).map(|part| {
             let from = part as usize * PART_BYTES;
             let to = self.bytes.len().min(from + PART_BYTES);
             let bytes = self.bytes[from..to].to_vec();
-            Packet::Part {
+            GroupPacket::Part {
                 transfer: id,
                 part,
                 of,
                 bytes,
             }
         });
-        let parts: Vec<Packet> = parts.collect();
+        let parts: Vec<GroupPacket> = parts.collect();
         if !parts.is_empty() {
             self.sent = end;
             self.tried = ticks;
@@ -85,7 +85,7 @@ impl Outgoing {
     pub(crate) fn begin(
         &mut self,
         (group, to): (GroupId, ReplicaId),
-        packet: &Packet,
+        packet: &GroupPacket,
         (number, ticks): (u64, u64),
     ) {
         // Plain numbers and bytes: encoding them cannot fail.
@@ -158,7 +158,7 @@ impl Outgoing {
     }
 
     /// The parts that may go now.
-    pub(crate) fn next(&mut self, ticks: u64) -> Vec<Packet> {
+    pub(crate) fn next(&mut self, ticks: u64) -> Vec<GroupPacket> {
         let first = self.0.front_mut();
         first.map(|first| first.next(ticks)).unwrap_or_default()
     }
@@ -170,21 +170,21 @@ impl Outgoing {
 
 /// What has come of one node's transfer.
 #[derive(Debug, Default)]
-pub(crate) struct Incoming {
+pub(crate) struct IncomingTransfer {
     id: TransferId,
     of: u32,
     next: u32,
     bytes: Vec<u8>,
 }
 
-impl Incoming {
+impl IncomingTransfer {
     /// Takes in a part. Gives how many there are, in order, and the packet when it is whole.
     pub(crate) fn take(
         &mut self,
         id: TransferId,
         (part, of): (u32, u32),
         bytes: &[u8],
-    ) -> (u32, Option<Packet>) {
+    ) -> (u32, Option<GroupPacket>) {
         if (id, of) != (self.id, self.of) {
             if part != 0 || of == 0 || of > PARTS_MAX {
                 return (0, None);

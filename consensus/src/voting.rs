@@ -5,7 +5,7 @@ use raft::eraftpb::{ConfState, Entry, EntryType};
 use protobuf::Message as _;
 
 use crate::id::{ReplicaId, StoreId};
-use crate::membership::{Change, Membership, from_raft};
+use crate::membership::{GroupMembership, ReplicaChange, from_raft};
 use crate::replica::{members, read_snapshot};
 
 /// Who votes in a group besides a copy of it.
@@ -57,7 +57,7 @@ fn changes_members(entry: &Entry) -> bool {
 
 /// Who has copies, and which of them vote.
 struct Seats {
-    membership: Membership,
+    membership: GroupMembership,
     voters: ConfState,
 }
 
@@ -94,10 +94,10 @@ impl Seats {
         for change in changes {
             self.membership.make(change);
             match change {
-                Change::Add(..) => {}
-                Change::Promote(id) => voters.push(id.0),
-                Change::Demote(id) => voters.retain(|voter| *voter != id.0),
-                Change::Remove(id) => {
+                ReplicaChange::Add(..) => {}
+                ReplicaChange::Promote(id) => voters.push(id.0),
+                ReplicaChange::Demote(id) => voters.retain(|voter| *voter != id.0),
+                ReplicaChange::Remove(id) => {
                     voters.retain(|voter| *voter != id.0);
                     self.membership.homes.remove(&id);
                 }
@@ -111,15 +111,15 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::id::{Home, NodeId};
+    use crate::id::{NodeId, ReplicaHome};
     use crate::machine::journal::Journal;
     use crate::membership::to_raft;
-    use crate::replica::{Beginning, birth};
+    use crate::replica::{Beginning, creation};
 
     const MINE: StoreId = StoreId(101);
 
-    fn home(node: u64) -> Home {
-        Home {
+    fn home(node: u64) -> ReplicaHome {
+        ReplicaHome {
             node: NodeId(node),
             store: StoreId(100 + node),
         }
@@ -130,11 +130,11 @@ mod tests {
         let homes: BTreeMap<_, _> = (1..=nodes)
             .map(|node| (ReplicaId(node), home(node)))
             .collect();
-        let snapshot = birth(&Journal::default(), homes, Beginning::NEW);
+        let snapshot = creation(&Journal::default(), homes, Beginning::NEW);
         snapshot.write_to_bytes().unwrap()
     }
 
-    fn entry(index: u64, changes: &[Change]) -> Vec<u8> {
+    fn entry(index: u64, changes: &[ReplicaChange]) -> Vec<u8> {
         let mut entry = Entry {
             index,
             data: to_raft(changes).unwrap().write_to_bytes().unwrap().into(),
@@ -144,7 +144,7 @@ mod tests {
         entry.write_to_bytes().unwrap()
     }
 
-    fn check(nodes: u64, changes: &[&[Change]], commit: u64, expect: Voting) {
+    fn check(nodes: u64, changes: &[&[ReplicaChange]], commit: u64, expect: Voting) {
         let entries = (2..).zip(changes).map(|(index, all)| entry(index, all));
         let entries: Vec<_> = entries.collect();
         let entries = entries.iter().map(Vec::as_slice);
@@ -155,13 +155,13 @@ mod tests {
     #[test]
     fn who_is_the_only_voter_is_known_from_the_disk() {
         let (second, third) = (ReplicaId(2), ReplicaId(3));
-        let add = [Change::Add(second, home(2))];
-        let promote = [Change::Promote(second)];
+        let add = [ReplicaChange::Add(second, home(2))];
+        let promote = [ReplicaChange::Promote(second)];
         check(1, &[], 1, Voting::Alone);
         check(3, &[], 1, Voting::Shared);
         check(1, &[&add], 2, Voting::Alone);
         check(1, &[&add, &promote], 3, Voting::Shared);
-        let removed = [Change::Remove(second), Change::Demote(third)];
+        let removed = [ReplicaChange::Remove(second), ReplicaChange::Demote(third)];
         check(3, &[&removed], 2, Voting::Alone);
         // Not known to be committed, either way.
         check(1, &[&add, &promote], 2, Voting::Alone);
@@ -169,7 +169,12 @@ mod tests {
         // The group refuses it.
         check(1, &[&promote], 2, Voting::Alone);
         // The only voter is another.
-        check(2, &[&[Change::Demote(ReplicaId(1))]], 2, Voting::Shared);
+        check(
+            2,
+            &[&[ReplicaChange::Demote(ReplicaId(1))]],
+            2,
+            Voting::Shared,
+        );
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 mod pieces;
 
-pub(crate) use pieces::Pieces;
+pub(crate) use pieces::PacketPieces;
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ pub const FRAME_BYTES: usize = 240 << 10;
 
 /// A word about one group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Packet {
+pub(crate) enum GroupPacket {
     /// A message of Raft.
     Raft {
         group: GroupId,
@@ -54,7 +54,7 @@ pub(crate) enum Packet {
     Took { transfer: TransferId, next: u32 },
 }
 
-impl Packet {
+impl GroupPacket {
     /// Bytes in a frame, at most.
     pub(crate) fn len(&self) -> usize {
         match self {
@@ -68,8 +68,8 @@ impl Packet {
 }
 
 /// Packs packets, in order, into few frames. `number`: of what was sent in pieces so far.
-pub(crate) fn frames(packets: Vec<Packet>, number: &mut u64) -> impl Iterator<Item = Vec<u8>> {
-    let mut frames: Vec<(usize, Vec<Packet>)> = Vec::new();
+pub(crate) fn frames(packets: Vec<GroupPacket>, number: &mut u64) -> impl Iterator<Item = Vec<u8>> {
+    let mut frames: Vec<(usize, Vec<GroupPacket>)> = Vec::new();
     let packets = packets.into_iter().flat_map(|packet| {
         if packet.len() <= FRAME_BYTES {
             return vec![packet];
@@ -88,14 +88,14 @@ pub(crate) fn frames(packets: Vec<Packet>, number: &mut u64) -> impl Iterator<It
         }
     }
     // Plain numbers and bytes: encoding them cannot fail.
-    let encode = |(bytes, packets): (usize, Vec<Packet>)| {
+    let encode = |(bytes, packets): (usize, Vec<GroupPacket>)| {
         postcard::to_extend(&packets, Vec::with_capacity(bytes + 16)).ok()
     };
     frames.into_iter().filter_map(encode)
 }
 
 /// Reads a frame; `None` when it is none.
-pub(crate) fn read(frame: &[u8]) -> Option<Vec<Packet>> {
+pub(crate) fn read(frame: &[u8]) -> Option<Vec<GroupPacket>> {
     let (packets, rest) = postcard::take_from_bytes(frame).ok()?;
     rest.is_empty().then_some(packets)
 }

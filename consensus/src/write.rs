@@ -8,7 +8,7 @@ pub struct Write {
     /// Counts writes; given back when it is durable.
     pub number: u64,
     /// The changes.
-    pub changes: Vec<Kept>,
+    pub changes: Vec<StoredChange>,
 }
 
 /// What a replica has promised: durable before anybody hears of it.
@@ -24,7 +24,7 @@ pub struct Promise {
 
 /// One change of what is kept of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kept {
+pub enum StoredChange {
     /// The replica and its promise.
     Promise(GroupId, ReplicaId, Promise),
     /// Entries from this index on; what was there from this index on is void.

@@ -43,9 +43,9 @@ impl Span {
 
 /// Leaf cells, by machine. No two spans of a machine meet; they are in the order of their addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Bound(BTreeMap<NodeId, Vec<Span>>);
+pub struct BoundLeaves(BTreeMap<NodeId, Vec<Span>>);
 
-impl Bound {
+impl BoundLeaves {
     /// These leaves, each by its machine and address.
     pub fn of<'a>(leaves: impl IntoIterator<Item = (&'a NodeId, u32)>, epoch: u64) -> Self {
         let mut bound = Self::default();
@@ -203,8 +203,8 @@ mod tests {
         name.parse().unwrap()
     }
 
-    fn bound(spans: &[(&str, u32, u32, u64)]) -> Bound {
-        let mut bound = Bound::default();
+    fn bound(spans: &[(&str, u32, u32, u64)]) -> BoundLeaves {
+        let mut bound = BoundLeaves::default();
         for (name, first, last, epoch) in spans {
             let (first, last, epoch) = (*first, *last, *epoch);
             bound.add(&node(name), Span { first, last, epoch });
@@ -217,7 +217,7 @@ mod tests {
     fn leaves_that_follow_each_other_are_one_span() {
         let n1 = node("n1");
         let leaves = [3, 1, 2, 7].map(|leaf| (&n1, leaf));
-        let all = Bound::of(leaves, 5);
+        let all = BoundLeaves::of(leaves, 5);
         assert_eq!(all, bound(&[("n1", 1, 3, 5), ("n1", 7, 7, 5)]));
         assert_eq!(all.epoch_of(&n1, 2), Some(5));
         assert_eq!(all.epoch_of(&n1, 4), None);
@@ -256,7 +256,7 @@ mod tests {
                 last: *last,
                 epoch: 1,
             };
-            Bound([(node("n1"), spans.iter().map(span).collect())].into())
+            BoundLeaves([(node("n1"), spans.iter().map(span).collect())].into())
         };
         assert_eq!(spans(&[(0, 1), (3, 3)]).problem(), None);
         for wrong in [&[(2, 1)][..], &[(0, 2), (2, 3)], &[(4, 5), (1, 2)], &[]] {

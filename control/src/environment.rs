@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use muster_model::id::JobKey;
 use muster_model::job::{JobSpec, RoleSpec};
-use muster_model::launch::Placement;
+use muster_model::launch::TaskPlacement;
 
 /// The machines that the placed tasks of a job are on: `NAME=ADDRESS` of each, with commas between.
 pub const MACHINES: &str = "MUSTER_MACHINES";
@@ -21,12 +21,12 @@ pub struct Scene<'a> {
     /// The job.
     pub spec: &'a JobSpec,
     /// Every task that has a place now, in the job's order.
-    pub placements: &'a [&'a Placement],
+    pub placements: &'a [&'a TaskPlacement],
 }
 
 /// What the variables are made of that one task has.
 #[derive(Clone, Copy, Debug)]
-pub struct Part<'a> {
+pub struct TaskContext<'a> {
     /// The job's name.
     pub key: &'a JobKey,
     /// The job's attempt.
@@ -34,7 +34,7 @@ pub struct Part<'a> {
     /// The task's attempt within it.
     pub task_attempt: u32,
     /// Where the task is.
-    pub place: &'a Placement,
+    pub place: &'a TaskPlacement,
 }
 
 /// Variables by their names.
@@ -50,7 +50,7 @@ pub fn shared(scene: &Scene<'_>) -> Variables {
 }
 
 /// The variables of one task; they go before those that all have.
-pub fn own(part: &Part<'_>) -> Variables {
+pub fn own(part: &TaskContext<'_>) -> Variables {
     let mut env = Variables::new();
     task(part, &mut env);
     own_ports(part.place, &mut env);
@@ -114,7 +114,7 @@ fn job_role(role: &RoleSpec, env: &mut Variables) {
     );
 }
 
-fn task(part: &Part<'_>, env: &mut Variables) {
+fn task(part: &TaskContext<'_>, env: &mut Variables) {
     let own = part.place;
     set(env, "PAI_CURRENT_TASK_ROLE_NAME", &own.task.role);
     set(
@@ -169,7 +169,7 @@ fn peers(scene: &Scene<'_>) -> Variables {
 }
 
 /// `NAME=ADDRESS` of each machine once, in the order of the tasks, with commas between.
-fn machines(placements: &[&Placement]) -> String {
+fn machines(placements: &[&TaskPlacement]) -> String {
     let mut told = BTreeSet::new();
     let each = placements
         .iter()
@@ -211,7 +211,7 @@ fn role_peers(scene: &Scene<'_>, role: &RoleSpec, name: &str, env: &mut Variable
     }
 }
 
-fn own_ports(own: &Placement, env: &mut Variables) {
+fn own_ports(own: &TaskPlacement, env: &mut Variables) {
     for name in ["PAI_CURRENT_CONTAINER_IP", "PAI_CONTAINER_HOST_IP"] {
         set(env, name, &own.address);
     }
@@ -228,7 +228,7 @@ fn own_ports(own: &Placement, env: &mut Variables) {
     set(env, "PAI_CONTAINER_HOST_PORT_LIST", all);
 }
 
-fn first_port(placement: &Placement, label: &str) -> String {
+fn first_port(placement: &TaskPlacement, label: &str) -> String {
     let ports = placement.ports.iter().find(|(name, _)| name == label);
     let first = ports.and_then(|(_, ports)| ports.first());
     first.map(u16::to_string).unwrap_or_default()

@@ -34,7 +34,7 @@ pub struct AttemptNo {
 
 /// One try to start one attempt of a gang. Every order and every entry on a gang names one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Run {
+pub struct GangRun {
     /// The gang.
     pub gang: GangId,
     /// Its attempt.
@@ -43,7 +43,7 @@ pub struct Run {
     pub round: u32,
 }
 
-impl fmt::Display for Run {
+impl fmt::Display for GangRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "job {}", self.gang.job.0)?;
         if let Some(task) = &self.gang.task {
@@ -56,7 +56,7 @@ impl fmt::Display for Run {
 
 /// The name of one task attempt in one round, in the shape of a UUID, as OpenPAI's pods have.
 /// `job_uid` is the random uid the job was accepted with, so names never repeat between jobs.
-pub fn attempt_uid(job_uid: &str, run: &Run, task: &TaskId) -> AttemptUid {
+pub fn attempt_uid(job_uid: &str, run: &GangRun, task: &TaskId) -> AttemptUid {
     let digest = digest(&format!(
         "{job_uid}/{}/{}/{}/{task}",
         run.attempt.job, run.attempt.task, run.round

@@ -1,20 +1,20 @@
 //! A launchable task from the job and its placement.
 
 use muster_model::job::{RoleSpec, SHM_MB_DEFAULT};
-use muster_model::launch::{Limits, TaskSpec};
+use muster_model::launch::{TaskLimits, TaskSpec};
 
-use crate::environment::{self, Part};
-use crate::lease::Lease;
+use crate::environment::{self, TaskContext};
+use crate::lease::LeaseTime;
 
 /// Processes and threads of one task at most; bounds a fork bomb.
 pub(crate) const PIDS_MAX: u32 = 32_768;
 
 /// The task as its node is told to run it, but for the variables that it shares with the others of its job.
 pub(crate) fn task_spec(
-    part: &Part<'_>,
+    part: &TaskContext<'_>,
     role: &RoleSpec,
     disk_mb: u64,
-    lease: Option<Lease>,
+    lease: Option<LeaseTime>,
     sealed_secrets: &[u8],
 ) -> TaskSpec {
     TaskSpec {
@@ -23,7 +23,7 @@ pub(crate) fn task_spec(
         placement: part.place.clone(),
         image: role.image.clone(),
         image_auth: role.image_auth.clone(),
-        limits: Limits {
+        limits: TaskLimits {
             cpu: role.resources.cpu,
             memory_mb: role.resources.memory_mb,
             shm_mb: u64::from(role.shm_mb.unwrap_or(SHM_MB_DEFAULT)),

@@ -3,15 +3,15 @@
 //! is a hash of names, so one input list is one behaviour.
 //!
 //! - [`vc::VcState`]: the replicated state of one virtual cluster. Every fact about jobs is an
-//!   [`vc::Entry`] that was made durable and then applied here. Answers all queries on jobs.
+//!   [`vc::VcEntry`] that was made durable and then applied here. Answers all queries on jobs.
 //! - [`coordinator::Coordinator`]: the leader's side. Looks at the state and at what nodes
 //!   tell, proposes entries and sends orders. Holds nothing that a restart could lose.
 //! - [`ledger::Ledger`]: a node's side. The only place where anything is granted. Admits or
 //!   refuses orders, remembers what must outlive a crash, tells the executor what to do.
 //! - [`lease`]: how long a task may run on a node of which nobody hears anything: the node's side,
 //!   and the leader's.
-//! - [`node::Node`]: ledger and leases of a node, with whom it tells.
-//! - [`groups::Keeper`]: this node's copies of Raft groups, with the coordinators of those that it
+//! - [`node::NodeCore`]: ledger and leases of a node, with whom it tells.
+//! - [`groups::GroupHost`]: this node's copies of Raft groups, with the coordinators of those that it
 //!   leads.
 //! - [`request`]: what agents ask each other.
 //! - [`answers`]: what they answer, as async code over a port.
@@ -65,7 +65,6 @@ pub mod coordinator;
 mod entry_bytes;
 pub mod environment;
 pub mod fence;
-mod few;
 pub mod gang;
 pub mod groups;
 mod launch;
@@ -76,5 +75,6 @@ pub mod node;
 pub mod now;
 pub mod order;
 pub mod request;
+mod small_map;
 pub mod vc;
 pub mod verdict;

@@ -9,13 +9,13 @@ use muster_model::node::Capacity;
 use muster_model::time::Time;
 
 use crate::fence::{StartId, Term};
-use crate::lease::{self, Holder, Request};
+use crate::lease::{self, LeaseHolder, RenewalRequest};
 use crate::ledger::{self, Ledger, Membership, Observation};
 use crate::order::{Order, Tell};
 
 /// Who has a node take no new tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Closer {
+pub enum UnschedulableReason {
     /// An admin of the cluster.
     Admin,
     /// The state's disk, which has no room.
@@ -26,7 +26,7 @@ pub enum Closer {
 
 /// Who leads a virtual cluster, as far as was heard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Leader {
+pub struct VcLeader {
     /// Generation and term.
     pub reign: (u32, Term),
     /// Its number.
@@ -35,7 +35,7 @@ pub struct Leader {
 
 /// What happens to a node.
 #[derive(Clone, Debug)]
-pub enum Input {
+pub enum NodeInput {
     /// The first input of an agent life.
     Started,
     /// The containers that there are, by the first look of this agent life.
@@ -46,7 +46,7 @@ pub enum Input {
         /// The virtual cluster.
         vc: VcName,
         /// Who said so.
-        leader: Leader,
+        leader: VcLeader,
     },
     /// The node is in another cluster from now on, or in none.
     Moved {
@@ -67,7 +67,7 @@ pub enum Input {
         /// Its virtual cluster.
         vc: VcName,
         /// Who it is.
-        leader: Leader,
+        leader: VcLeader,
     },
     /// The executor saw something of a task.
     Observed {
@@ -79,43 +79,43 @@ pub enum Input {
     /// Hardware came, went or fell sick.
     Capacity(Capacity),
     /// Why no new tasks are taken, by the word of this one; none: it has no reason.
-    Closed(Closer, Option<String>),
-    /// The answer to [`lease::Output::Ask`].
+    Closed(UnschedulableReason, Option<String>),
+    /// The answer to [`lease::LeaseOutput::Ask`].
     Renewed {
         /// What was asked.
-        request: Request,
+        request: RenewalRequest,
         /// Whether it is granted.
         granted: bool,
     },
-    /// [`Node::deadline`] has passed.
+    /// [`NodeCore::deadline`] has passed.
     Tick,
 }
 
 /// What comes out of a node. Leases do not wait for the disk: what they say is on no disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Outputs {
-    /// In this order. Whom something is to be told, [`Node::addressees`] and [`Node::leader`] say when
+pub struct NodeOutputs {
+    /// In this order. Whom something is to be told, [`NodeCore::addressees`] and [`NodeCore::leader`] say when
     /// it is. A step is done if it [is due](Ledger::is_due) still; what is created runs until
-    /// [`Node::ends`] as it is then.
-    pub ledger: Vec<ledger::Output>,
+    /// [`NodeCore::ends`] as it is then.
+    pub ledger: Vec<ledger::LedgerOutput>,
     /// At once.
-    pub leases: Vec<lease::Output>,
+    pub leases: Vec<lease::LeaseOutput>,
 }
 
 /// A node.
 #[derive(Clone, Debug)]
-pub struct Node {
+pub struct NodeCore {
     ledger: Ledger,
-    leases: Holder,
-    leaders: BTreeMap<VcName, Leader>,
+    leases: LeaseHolder,
+    leaders: BTreeMap<VcName, VcLeader>,
     /// Why no new tasks are taken, by whose word.
-    closed: BTreeMap<Closer, String>,
+    closed: BTreeMap<UnschedulableReason, String>,
 }
 
-impl Node {
+impl NodeCore {
     /// A node with a ledger that was recovered. All times are of the clock since boot, sleep included.
     pub fn new(now: Time, ledger: Ledger) -> Self {
-        let mut leases = Holder::default();
+        let mut leases = LeaseHolder::default();
         leases.adopt(now, ledger.leased());
         Self {
             ledger,
@@ -129,56 +129,65 @@ impl Node {
     pub fn handle(
         &mut self,
         now: Time,
-        input: Input,
+        input: NodeInput,
         port_is_free: &dyn Fn(u16) -> bool,
-        out: &mut Outputs,
+        out: &mut NodeOutputs,
     ) {
         self.heard_of(&input);
         let told = &mut out.ledger;
         let mut feed = |to: &mut Ledger, input| to.handle(now, input, port_is_free, told);
         match input {
-            Input::Started => feed(&mut self.ledger, ledger::Input::Started),
-            Input::Found(containers) => feed(&mut self.ledger, ledger::Input::Found(containers)),
-            Input::Learned { vc, leader } => {
+            NodeInput::Started => feed(&mut self.ledger, ledger::LedgerInput::Started),
+            NodeInput::Found(containers) => {
+                feed(&mut self.ledger, ledger::LedgerInput::Found(containers))
+            }
+            NodeInput::Learned { vc, leader } => {
                 let (generation, term) = leader.reign;
-                let learned = ledger::Input::Learned {
+                let learned = ledger::LedgerInput::Learned {
                     vc: vc.clone(),
                     generation,
                     term,
                 };
                 feed(&mut self.ledger, learned);
-                feed(&mut self.ledger, ledger::Input::Report(Some(vc)));
+                feed(&mut self.ledger, ledger::LedgerInput::Report(Some(vc)));
             }
-            Input::Moved { start } => {
+            NodeInput::Moved { start } => {
                 self.leaders.clear();
-                self.closed.remove(&Closer::Admin);
+                self.closed.remove(&UnschedulableReason::Admin);
                 let why = self.why_closed();
-                feed(&mut self.ledger, ledger::Input::Closed(why));
-                feed(&mut self.ledger, ledger::Input::Moved { start });
+                feed(&mut self.ledger, ledger::LedgerInput::Closed(why));
+                feed(&mut self.ledger, ledger::LedgerInput::Moved { start });
             }
-            Input::Serves(membership) => {
-                feed(&mut self.ledger, ledger::Input::Serves(membership));
+            NodeInput::Serves(membership) => {
+                feed(&mut self.ledger, ledger::LedgerInput::Serves(membership));
             }
-            Input::Order { order, .. } => feed(&mut self.ledger, ledger::Input::Order(order)),
-            Input::Asked { vc, .. } => feed(&mut self.ledger, ledger::Input::Report(Some(vc))),
-            Input::Observed { uid, what } => {
-                feed(&mut self.ledger, ledger::Input::Observed { uid, what });
+            NodeInput::Order { order, .. } => {
+                feed(&mut self.ledger, ledger::LedgerInput::Order(order))
             }
-            Input::Capacity(capacity) => {
-                feed(&mut self.ledger, ledger::Input::Capacity(capacity));
+            NodeInput::Asked { vc, .. } => {
+                feed(&mut self.ledger, ledger::LedgerInput::Report(Some(vc)))
             }
-            Input::Closed(by, why) => {
+            NodeInput::Observed { uid, what } => {
+                feed(
+                    &mut self.ledger,
+                    ledger::LedgerInput::Observed { uid, what },
+                );
+            }
+            NodeInput::Capacity(capacity) => {
+                feed(&mut self.ledger, ledger::LedgerInput::Capacity(capacity));
+            }
+            NodeInput::Closed(by, why) => {
                 match why {
                     Some(why) => self.closed.insert(by, why),
                     None => self.closed.remove(&by),
                 };
                 let why = self.why_closed();
-                feed(&mut self.ledger, ledger::Input::Closed(why));
+                feed(&mut self.ledger, ledger::LedgerInput::Closed(why));
             }
-            Input::Renewed { request, granted } => {
+            NodeInput::Renewed { request, granted } => {
                 self.leases.answered(&request, granted, &mut out.leases);
             }
-            Input::Tick => feed(&mut self.ledger, ledger::Input::Tick),
+            NodeInput::Tick => feed(&mut self.ledger, ledger::LedgerInput::Tick),
         }
         // Before anything of it is told.
         self.leases.follow(now, self.ledger.leased());
@@ -186,16 +195,16 @@ impl Node {
     }
 
     /// Notes who leads a virtual cluster, if the input tells. For what is not taken now.
-    pub fn heard_of(&mut self, input: &Input) {
+    pub fn heard_of(&mut self, input: &NodeInput) {
         match input {
-            Input::Order { from, order } => {
-                let leader = Leader {
+            NodeInput::Order { from, order } => {
+                let leader = VcLeader {
                     reign: order.fence.reign(),
                     node: *from,
                 };
                 self.follow(&order.vc, leader);
             }
-            Input::Asked { vc, leader } | Input::Learned { vc, leader } => {
+            NodeInput::Asked { vc, leader } | NodeInput::Learned { vc, leader } => {
                 self.follow(vc, *leader);
             }
             _ => {}
@@ -220,7 +229,7 @@ impl Node {
         self.leaders.get(vc).map(|leader| leader.node)
     }
 
-    /// When [`Input::Tick`] is due.
+    /// When [`NodeInput::Tick`] is due.
     pub fn deadline(&self) -> Option<Time> {
         let times = [self.ledger.deadline(), self.leases.deadline()];
         times.into_iter().flatten().min()
@@ -237,7 +246,7 @@ impl Node {
     }
 
     /// Remembers the newest leader.
-    fn follow(&mut self, vc: &VcName, leader: Leader) {
+    fn follow(&mut self, vc: &VcName, leader: VcLeader) {
         let known = self.leaders.entry(vc.clone()).or_insert(leader);
         if known.reign < leader.reign {
             *known = leader;

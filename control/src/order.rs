@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::environment::Variables;
 use crate::fence::{Fence, LedgerEpoch, StartId};
-use crate::gang::Run;
+use crate::gang::GangRun;
 
 /// A leader's order to one node about one run of a gang.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,20 +25,20 @@ pub struct Order {
     /// The agent life it is meant for.
     pub start: StartId,
     /// The run it is about.
-    pub run: Run,
+    pub run: GangRun,
     /// What to do.
-    pub command: Command,
+    pub command: GangCommand,
 }
 
 /// What an order asks. All are safe to repeat.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Command {
+pub enum GangCommand {
     /// Set resources aside for these tasks, all or none.
     Reserve {
         /// The job, for people.
         job: JobKey,
         /// What each task needs here.
-        asks: Vec<Ask>,
+        asks: Vec<ReserveAsk>,
         /// Whether any virtual cluster may have these tasks evicted: they use what is promised to
         /// somebody else, or to nobody.
         evictable: bool,
@@ -62,12 +62,12 @@ pub enum Command {
     /// Start the user's commands.
     Go {
         /// The tasks of this node.
-        members: Vec<Member>,
+        members: Vec<RunMember>,
     },
     /// End these tasks and give their resources back.
     Stop {
         /// The tasks of this node.
-        members: Vec<Member>,
+        members: Vec<RunMember>,
         /// Why.
         cause: Cause,
         /// Time between the polite and the hard signal, milliseconds.
@@ -76,13 +76,13 @@ pub enum Command {
     /// The exits of these tasks are in the job record; the node may forget them.
     Settle {
         /// The tasks of this node.
-        members: Vec<Member>,
+        members: Vec<RunMember>,
     },
 }
 
 /// A task of a run, on the node it was placed on.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Member {
+pub struct RunMember {
     /// The task.
     pub task: TaskId,
     /// Its attempt's uid.
@@ -91,9 +91,9 @@ pub struct Member {
 
 /// What one task is to be given on a node. The plan chose the devices; the node chooses ports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ask {
+pub struct ReserveAsk {
     /// The task.
-    pub member: Member,
+    pub member: RunMember,
     /// Cores.
     pub cpu: u32,
     /// Memory in MiB.
@@ -110,7 +110,7 @@ pub struct Ask {
 
 /// Where a task stands on its node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Standing {
+pub enum TaskStanding {
     /// Its resources are set aside, or claimed from who would have to give way.
     Reserved,
     /// It holds its resources but has no container; a Launch makes one.
@@ -134,7 +134,7 @@ pub enum Standing {
 /// What a node says of one order. It says so again, with the same fence, when the standing of
 /// a task of the run changes and no newer order for the run came.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Answer {
+pub struct OrderAnswer {
     /// The virtual cluster that ordered.
     pub vc: VcName,
     /// The order's fence.
@@ -144,32 +144,32 @@ pub struct Answer {
     /// The agent life that answers.
     pub start: StartId,
     /// The order's run.
-    pub run: Run,
+    pub run: GangRun,
     /// The outcome.
-    pub reply: Reply,
+    pub reply: OrderOutcome,
     /// What is free on the node after this.
     pub free: FreeList,
 }
 
 /// Ports of a task by label, in the order the job names the labels.
-pub type Ports = Vec<(String, Vec<u16>)>;
+pub type TaskPorts = Vec<(String, Vec<u16>)>;
 
 /// The outcome of an order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Reply {
+pub enum OrderOutcome {
     /// Reserve: all set aside; the chosen ports by label, per task.
-    Granted(Vec<(Member, Ports)>),
+    Granted(Vec<(RunMember, TaskPorts)>),
     /// Launch, Go, Stop: where each task stands.
-    Standing(Vec<(Member, Standing)>),
+    Standing(Vec<(RunMember, TaskStanding)>),
     /// Settle: forgotten.
     Settled,
     /// Not admitted; nothing was changed.
-    Refused(Refusal),
+    Refused(OrderRefusal),
 }
 
 /// Why a node did not admit an order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
-pub enum Refusal {
+pub enum OrderRefusal {
     /// Meant for another ledger or agent life.
     #[error("the order is for another life of the agent")]
     OtherLife,
@@ -210,7 +210,7 @@ pub struct FreeList {
 
 /// What a node tells a leader that asks, and all that it serves when its resources changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Report {
+pub struct NodeReport {
     /// The node.
     pub node: NodeId,
     /// Its agent's life.
@@ -237,18 +237,18 @@ pub struct HeldTask {
     /// The virtual cluster it came from.
     pub vc: VcName,
     /// The run it came with.
-    pub run: Run,
+    pub run: GangRun,
     /// The task.
-    pub member: Member,
+    pub member: RunMember,
     /// Where it stands.
-    pub standing: Standing,
+    pub standing: TaskStanding,
     /// What it uses; none: it only claims something, or gave everything back.
-    pub holding: Option<Holding>,
+    pub holding: Option<TaskHolding>,
 }
 
 /// What a task uses of its node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Holding {
+pub struct TaskHolding {
     /// The job, for people.
     pub job: JobKey,
     /// The cells of the node, as its leader numbered them.
@@ -269,7 +269,7 @@ pub struct Holding {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Tell {
     /// To the leader of the answer's virtual cluster.
-    Answer(Answer),
+    Answer(OrderAnswer),
     /// To every leader.
-    Report(Box<Report>),
+    Report(Box<NodeReport>),
 }

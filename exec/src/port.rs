@@ -10,7 +10,7 @@ const LENGTH_MIN: u16 = 1000;
 
 /// Why no range can be handed out.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum PortRangeError {
     /// The kernel does not say which ports it takes for outgoing connections.
     #[error("the kernel's own port range at {path}", path = .path.display())]
     Unreadable {
@@ -66,15 +66,15 @@ pub struct PortRange {
 /// The range for tasks on the machine whose file tree is at `root`: `wanted` if it stays clear
 /// of the ports that the kernel takes for outgoing connections, else the larger room from
 /// 10000 up that does. A port of the kernel's range may be gone when the task binds it.
-pub fn range(root: &Path, wanted: Option<PortRange>) -> Result<PortRange, Error> {
+pub fn range(root: &Path, wanted: Option<PortRange>) -> Result<PortRange, PortRangeError> {
     let kernel = kernel_range(root)?;
     match wanted {
-        Some(range) if range.first == 0 || range.first > range.last => Err(Error::Empty {
+        Some(range) if range.first == 0 || range.first > range.last => Err(PortRangeError::Empty {
             first: range.first,
             last: range.last,
         }),
         Some(range) if range.first <= kernel.last && kernel.first <= range.last => {
-            Err(Error::Overlap {
+            Err(PortRangeError::Overlap {
                 first: range.first,
                 last: range.last,
                 kernel_first: kernel.first,
@@ -82,7 +82,7 @@ pub fn range(root: &Path, wanted: Option<PortRange>) -> Result<PortRange, Error>
             })
         }
         Some(range) => Ok(range),
-        None => roomiest(kernel).ok_or(Error::NoRoom {
+        None => roomiest(kernel).ok_or(PortRangeError::NoRoom {
             kernel_first: kernel.first,
             kernel_last: kernel.last,
         }),
@@ -105,14 +105,14 @@ fn roomiest(kernel: PortRange) -> Option<PortRange> {
         .max_by_key(length)
 }
 
-fn kernel_range(root: &Path) -> Result<PortRange, Error> {
+fn kernel_range(root: &Path) -> Result<PortRange, PortRangeError> {
     let path = root.join("proc/sys/net/ipv4/ip_local_port_range");
-    let text =
-        std::fs::read_to_string(&path).map_err(|source| Error::Unreadable { path, source })?;
+    let text = std::fs::read_to_string(&path)
+        .map_err(|source| PortRangeError::Unreadable { path, source })?;
     let ports: Vec<u16> = text.split_whitespace().flat_map(str::parse).collect();
     match ports[..] {
         [first, last] => Ok(PortRange { first, last }),
-        _ => Err(Error::Malformed(text)),
+        _ => Err(PortRangeError::Malformed(text)),
     }
 }
 

@@ -9,7 +9,7 @@ use muster_model::node::Capacity;
 use crate::hardware::has_active_infiniband;
 
 /// The machine as it is now.
-pub struct Machine<'a> {
+pub struct MachineNow<'a> {
     /// Its file tree.
     pub root: &'a Path,
     /// Its devices with their faults, as they were seen last.
@@ -20,7 +20,7 @@ pub struct Machine<'a> {
 
 /// Why a task is not to be started on this machine. Nothing was changed.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
+pub enum PreflightError {
     /// Somebody else has taken one of its ports since they were chosen.
     #[error("port {0} is taken by somebody else")]
     PortTaken(u16),
@@ -40,7 +40,7 @@ pub enum Error {
     NoInfiniband,
 }
 
-impl std::fmt::Debug for Machine<'_> {
+impl std::fmt::Debug for MachineNow<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut shown = f.debug_struct("Machine");
         shown.field("root", &self.root);
@@ -53,24 +53,24 @@ impl std::fmt::Debug for Machine<'_> {
 ///
 /// # Errors
 /// The first thing that it lacks.
-pub fn check(task: &TaskSpec, machine: &Machine<'_>) -> Result<(), Error> {
+pub fn check(task: &TaskSpec, machine: &MachineNow<'_>) -> Result<(), PreflightError> {
     let ports = task.placement.ports.iter().flat_map(|(_, ports)| ports);
     if let Some(port) = ports.copied().find(|port| !(machine.port_is_free)(*port)) {
-        return Err(Error::PortTaken(port));
+        return Err(PreflightError::PortTaken(port));
     }
     for (_, id) in &task.placement.devices {
         let mut devices = machine.capacity.devices.iter();
         let device = devices.find(|device| device.id == *id);
-        let device = device.ok_or_else(|| Error::NoDevice(id.0.clone()))?;
+        let device = device.ok_or_else(|| PreflightError::NoDevice(id.0.clone()))?;
         if let Some(fault) = &device.fault {
-            return Err(Error::Sick {
+            return Err(PreflightError::Sick {
                 id: id.0.clone(),
                 fault: fault.clone(),
             });
         }
     }
     if task.infiniband && !has_active_infiniband(machine.root) {
-        return Err(Error::NoInfiniband);
+        return Err(PreflightError::NoInfiniband);
     }
     Ok(())
 }
@@ -80,13 +80,13 @@ mod tests {
     use std::collections::BTreeMap;
 
     use muster_model::id::TaskId;
-    use muster_model::launch::{Limits, Placement};
+    use muster_model::launch::{TaskLimits, TaskPlacement};
     use muster_model::node::{Device, DeviceId};
 
     use super::*;
 
     fn task() -> TaskSpec {
-        let placement = Placement {
+        let placement = TaskPlacement {
             task: TaskId {
                 role: "w".parse().unwrap(),
                 index: 0,
@@ -104,7 +104,7 @@ mod tests {
             placement,
             image: "image".to_owned(),
             image_auth: None,
-            limits: Limits {
+            limits: TaskLimits {
                 cpu: 1,
                 memory_mb: 1,
                 shm_mb: 1,
@@ -144,14 +144,19 @@ mod tests {
     #[test]
     fn what_was_promised_must_still_be_there() {
         let well = capacity("GPU-0", None);
-        let sick = Error::Sick {
+        let sick = PreflightError::Sick {
             id: "GPU-0".to_owned(),
             fault: "Xid 79".to_owned(),
         };
-        let gone = Error::NoDevice("GPU-0".to_owned());
+        let gone = PreflightError::NoDevice("GPU-0".to_owned());
         for (capacity, taken, state, expect) in [
             (&well, 0, "4: ACTIVE\n", Ok(())),
-            (&well, 10_002, "4: ACTIVE\n", Err(Error::PortTaken(10_002))),
+            (
+                &well,
+                10_002,
+                "4: ACTIVE\n",
+                Err(PreflightError::PortTaken(10_002)),
+            ),
             (
                 &capacity("GPU-0", Some("Xid 79")),
                 0,
@@ -159,13 +164,13 @@ mod tests {
                 Err(sick),
             ),
             (&capacity("GPU-1", None), 0, "4: ACTIVE\n", Err(gone)),
-            (&well, 0, "1: DOWN\n", Err(Error::NoInfiniband)),
+            (&well, 0, "1: DOWN\n", Err(PreflightError::NoInfiniband)),
         ] {
             let root = tempfile::tempdir().unwrap();
             let port = root.path().join("sys/class/infiniband/mlx5_0/ports/1");
             std::fs::create_dir_all(&port).unwrap();
             std::fs::write(port.join("state"), state).unwrap();
-            let machine = Machine {
+            let machine = MachineNow {
                 root: root.path(),
                 capacity,
                 port_is_free: &|port| port != taken,
@@ -177,12 +182,12 @@ mod tests {
     #[test]
     fn infiniband_is_looked_for_only_where_it_is_wanted() {
         let root = tempfile::tempdir().unwrap();
-        let machine = Machine {
+        let machine = MachineNow {
             root: root.path(),
             capacity: &capacity("GPU-0", None),
             port_is_free: &|_| true,
         };
-        assert_eq!(check(&task(), &machine), Err(Error::NoInfiniband));
+        assert_eq!(check(&task(), &machine), Err(PreflightError::NoInfiniband));
         let plain = TaskSpec {
             infiniband: false,
             ..task()

@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use muster_failure_rules::{LOG_BYTES_MAX, RuleSet};
-use muster_model::exit::{Evidence, Phase, RawExit};
+use muster_model::exit::{Evidence, ExitPhase, RawExit};
 
 const ROUNDS: u32 = 10;
 
@@ -123,7 +123,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         signal: None,
         oom_killed: false,
         own_doing: false,
-        phase: Phase::UserCommands,
+        phase: ExitPhase::UserCommands,
         cause: None,
         message: String::new(),
         ended_ms: 0,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::outside::{Container, Outside};
+use crate::outside::{EndedContainer, Outside};
 use crate::ruleset::RuleSet;
 
 /// The most cases in one request.
@@ -11,7 +11,7 @@ pub const CASES_MAX: usize = 100_000;
 /// Why a request could not be answered. Nothing was classified.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum ClassifyError {
     /// The text is not an object with a list of cases.
     #[error("the cases are not readable: line {}, column {}", .0.line(), .0.column())]
     Json(#[source] serde_json::Error),
@@ -72,7 +72,7 @@ impl Case {
         Outside {
             reason: &self.pod_reason,
             message: &self.pod_message,
-            container: exit_code.map(|exit_code| Container {
+            container: exit_code.map(|exit_code| EndedContainer {
                 name: &self.container,
                 exit_code,
                 reason,
@@ -106,7 +106,7 @@ pub struct CaseVerdict {
 }
 
 #[derive(Deserialize)]
-struct Request {
+struct ClassifyRequest {
     cases: Vec<Case>,
 }
 
@@ -114,10 +114,10 @@ struct Request {
 ///
 /// # Errors
 /// If the text is not such an object or holds more than [`CASES_MAX`] cases.
-pub fn classify_cases(rules: &RuleSet, json: &str) -> Result<Vec<CaseVerdict>, Error> {
-    let request: Request = serde_json::from_str(json).map_err(Error::Json)?;
+pub fn classify_cases(rules: &RuleSet, json: &str) -> Result<Vec<CaseVerdict>, ClassifyError> {
+    let request: ClassifyRequest = serde_json::from_str(json).map_err(ClassifyError::Json)?;
     if request.cases.len() > CASES_MAX {
-        return Err(Error::TooMany(request.cases.len()));
+        return Err(ClassifyError::TooMany(request.cases.len()));
     }
     Ok(request
         .cases

@@ -19,21 +19,21 @@ const FILES: [&str; 3] = [
 /// The samples of one rule.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Samples {
-    matches: Vec<Sample>,
+struct RuleSamples {
+    matches: Vec<CorpusSample>,
     /// Looks like it, but is not.
-    misses: Vec<Sample>,
+    misses: Vec<CorpusSample>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
-enum Sample {
+enum CorpusSample {
     /// The end of the user log of a command that exited with 1.
     UserLog(String),
     Case(Box<Case>),
 }
 
-impl Sample {
+impl CorpusSample {
     fn case(&self) -> Case {
         match self {
             Self::Case(case) => (**case).clone(),
@@ -47,10 +47,11 @@ impl Sample {
     }
 }
 
-fn corpus() -> BTreeMap<i32, Samples> {
+fn corpus() -> BTreeMap<i32, RuleSamples> {
     let mut all = BTreeMap::new();
     for file in FILES {
-        let samples: BTreeMap<i32, Samples> = serde_saphyr::from_str(file).expect("a corpus file");
+        let samples: BTreeMap<i32, RuleSamples> =
+            serde_saphyr::from_str(file).expect("a corpus file");
         for (code, samples) in samples {
             assert!(
                 all.insert(code, samples).is_none(),

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use muster_model::exit::{ExitSpec, Phase, RawExit};
+use muster_model::exit::{ExitPhase, ExitSpec, RawExit};
 
 /// The longest diagnosis, in bytes.
 const DIAGNOSIS_BYTES_MAX: usize = 1024;
@@ -52,10 +52,10 @@ pub(crate) fn sentences(spec: &ExitSpec, exit: &RawExit, matched: Option<Match<'
 
 fn how_it_ended(spec: &ExitSpec, exit: &RawExit) -> String {
     let commands = match exit.phase {
-        Phase::Launch => return String::new(),
-        Phase::PreCommands => "the commands before the user's",
-        Phase::UserCommands => "the command",
-        Phase::PostCommands => "the commands after the user's",
+        ExitPhase::Launch => return String::new(),
+        ExitPhase::PreCommands => "the commands before the user's",
+        ExitPhase::UserCommands => "the command",
+        ExitPhase::PostCommands => "the commands after the user's",
     };
     match exit.signal {
         _ if exit.code == 0 || spec.code < -99 && exit.cause.is_some() => String::new(),

@@ -18,7 +18,7 @@ pub(crate) struct Finder {
 
 /// One walk through a part of the log.
 #[derive(Clone, Copy)]
-struct Lane {
+struct LogWalk {
     state: StateID,
     /// How far it has come, from the start of the log.
     at: usize,
@@ -45,7 +45,7 @@ impl Finder {
             return hits;
         };
         let quarter = log.len() / LANES;
-        let mut lanes: [Lane; LANES] = std::array::from_fn(|lane| Lane {
+        let mut lanes: [LogWalk; LANES] = std::array::from_fn(|lane| LogWalk {
             state,
             at: lane * quarter,
         });
@@ -69,7 +69,7 @@ impl Finder {
         &self,
         log: &[u8],
         quarter: usize,
-        lanes: &mut [Lane; LANES],
+        lanes: &mut [LogWalk; LANES],
         hits: &mut [Option<usize>],
     ) {
         let (first, rest) = log.split_at(quarter);
@@ -85,7 +85,7 @@ impl Finder {
     }
 
     #[inline(always)]
-    fn step(&self, lane: &mut Lane, byte: u8, hits: &mut [Option<usize>]) {
+    fn step(&self, lane: &mut LogWalk, byte: u8, hits: &mut [Option<usize>]) {
         lane.state = self.automaton.next_state(Anchored::No, lane.state, byte);
         lane.at += 1;
         if self.automaton.is_special(lane.state) {
@@ -94,7 +94,7 @@ impl Finder {
     }
 
     #[cold]
-    fn note(&self, lane: Lane, hits: &mut [Option<usize>]) {
+    fn note(&self, lane: LogWalk, hits: &mut [Option<usize>]) {
         if !self.automaton.is_match(lane.state) {
             return;
         }

@@ -20,7 +20,7 @@ pub(crate) struct Inside<'a> {
 
 /// The rule that was found and where it matched.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct RuleMatch {
     pub(crate) code: i32,
     pub(crate) user_log: Option<Range<usize>>,
     pub(crate) platform_log: Option<Range<usize>>,
@@ -28,8 +28,8 @@ pub(crate) struct Found {
 
 impl Inside<'_> {
     /// The first pattern of the first rule, in file order, of which every field holds.
-    pub(crate) fn first_match(&self, rules: &[Rule]) -> Found {
-        let unrecognized = Found {
+    pub(crate) fn first_match(&self, rules: &[Rule]) -> RuleMatch {
+        let unrecognized = RuleMatch {
             code: UNRECOGNIZED,
             user_log: None,
             platform_log: None,
@@ -43,7 +43,7 @@ impl Inside<'_> {
     }
 
     /// Numbers before texts: most rules are ruled out without a look at the log.
-    pub(crate) fn matches(&self, code: i32, pattern: &RuntimePattern) -> Option<Found> {
+    pub(crate) fn matches(&self, code: i32, pattern: &RuntimePattern) -> Option<RuleMatch> {
         let numbers = pattern
             .exit_code
             .is_none_or(|wanted| wanted == self.exit_code)
@@ -61,7 +61,7 @@ impl Inside<'_> {
             Some(id) => Some(self.user_log.find(id, pattern.user_log_last_lines)?),
             None => None,
         };
-        Some(Found {
+        Some(RuleMatch {
             code,
             user_log,
             platform_log,

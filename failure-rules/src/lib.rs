@@ -30,9 +30,9 @@ mod rule;
 mod ruleset;
 mod scan;
 
-pub use case::{CASES_MAX, Case, CaseVerdict, Error, classify_cases};
+pub use case::{CASES_MAX, Case, CaseVerdict, ClassifyError, classify_cases};
 pub use pattern::{PATTERN_CHARS_MAX, PATTERN_COMPILED_BYTES_MAX};
-pub use problem::Problem;
+pub use problem::RuleProblem;
 pub use reader::{PATTERNS_MAX, RULES_BYTES_MAX, RULES_MAX};
 pub use report::{MATCH_BYTES_MAX, PLATFORM_LINES_MAX, REPORT_BYTES_MAX, USER_LINES_MAX};
 pub use ruleset::RuleSet;

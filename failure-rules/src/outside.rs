@@ -16,12 +16,12 @@ pub(crate) struct Outside<'a> {
     pub(crate) reason: &'a str,
     pub(crate) message: &'a str,
     /// The container that ended, if one did.
-    pub(crate) container: Option<Container<'a>>,
+    pub(crate) container: Option<EndedContainer<'a>>,
 }
 
 /// How the container ended.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Container<'a> {
+pub(crate) struct EndedContainer<'a> {
     pub(crate) name: &'a str,
     pub(crate) exit_code: i32,
     pub(crate) reason: &'a str,
@@ -77,7 +77,7 @@ impl Outside<'_> {
     }
 }
 
-impl Container<'_> {
+impl EndedContainer<'_> {
     fn matches(&self, pattern: &ContainerPattern) -> bool {
         pattern
             .exit_code

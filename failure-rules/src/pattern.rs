@@ -18,7 +18,7 @@ const NESTING_MAX: u32 = 100;
 
 /// An expression in Go's dialect, compiled, and what is known about its matches.
 #[derive(Clone, Debug)]
-pub(crate) struct Pattern {
+pub(crate) struct CompiledPattern {
     pub(crate) regex: Regex,
     /// In lower case; each match holds one of them.
     pub(crate) literals: Option<Vec<Vec<u8>>>,
@@ -26,7 +26,7 @@ pub(crate) struct Pattern {
     pub(crate) line_bound: bool,
 }
 
-impl Pattern {
+impl CompiledPattern {
     /// Compiles `text`, or says in words what is wrong with it.
     pub(crate) fn compile(text: &str) -> Result<Self, String> {
         if text.chars().count() > PATTERN_CHARS_MAX {

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// One thing wrong with a rule file: where, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub struct RuleProblem {
     /// Where it is, such as `spec[3].pattern.runtimeContainerPatterns[0].userLogRegex`.
     /// Empty for the file as a whole.
     pub path: String,
@@ -12,7 +12,7 @@ pub struct Problem {
     pub message: String,
 }
 
-impl Problem {
+impl RuleProblem {
     pub(crate) fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             path: path.into(),
@@ -21,7 +21,7 @@ impl Problem {
     }
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for RuleProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.path.is_empty() {
             return f.write_str(&self.message);

@@ -12,8 +12,8 @@ use muster_model::exit::{Behavior, ExitSpec};
 use serde_json::{Map, Value};
 
 use self::fields::{KINDS, REACTIONS, STAGES};
-use crate::pattern::Pattern;
-use crate::problem::Problem;
+use crate::pattern::CompiledPattern;
+use crate::problem::RuleProblem;
 use crate::rule::{ContainerPattern, PodPattern, Rule, RuntimePattern};
 use crate::scan::{LogPatterns, PatternId};
 
@@ -47,35 +47,35 @@ pub(crate) enum Form {
 
 /// A rule file that was read without a problem.
 #[derive(Debug)]
-pub(crate) struct Contents {
+pub(crate) struct RuleFile {
     pub(crate) form: Form,
     pub(crate) rules: Vec<Rule>,
     pub(crate) user_log: LogPatterns,
     pub(crate) platform_log: LogPatterns,
 }
 
-pub(crate) fn read(text: &str) -> Result<Contents, Vec<Problem>> {
+pub(crate) fn read(text: &str) -> Result<RuleFile, Vec<RuleProblem>> {
     if text.len() > RULES_BYTES_MAX {
         let message = format!(
             "the file has {} bytes; at most {RULES_BYTES_MAX} are read",
             text.len()
         );
-        return Err(vec![Problem::new("", message)]);
+        return Err(vec![RuleProblem::new("", message)]);
     }
     let file: Value = serde_saphyr::from_str(text).map_err(|error| {
-        vec![Problem::new(
+        vec![RuleProblem::new(
             "",
             format!("not readable as YAML: {}", error.without_snippet()),
         )]
     })?;
-    let mut reader = Reader::default();
+    let mut reader = RulesReader::default();
     let (form, rules) = reader.file(&file);
     if !reader.problems.is_empty() {
         return Err(reader.problems);
     }
     reader.user_log.finish();
     reader.platform_log.finish();
-    Ok(Contents {
+    Ok(RuleFile {
         form,
         rules,
         user_log: reader.user_log,
@@ -108,14 +108,14 @@ fn free(used: &BTreeSet<i32>) -> String {
 }
 
 #[derive(Default)]
-struct Reader {
-    problems: Vec<Problem>,
+struct RulesReader {
+    problems: Vec<RuleProblem>,
     user_log: LogPatterns,
     platform_log: LogPatterns,
     expressions: usize,
 }
 
-impl Reader {
+impl RulesReader {
     fn file(&mut self, file: &Value) -> (Form, Vec<Rule>) {
         match file {
             Value::Array(list) => (Form::RuntimeOnly, self.rules(list, "", Self::bare_rule)),
@@ -369,7 +369,12 @@ impl Reader {
         }
     }
 
-    fn regex(&mut self, map: &Map<String, Value>, path: &str, field: &str) -> Option<Pattern> {
+    fn regex(
+        &mut self,
+        map: &Map<String, Value>,
+        path: &str,
+        field: &str,
+    ) -> Option<CompiledPattern> {
         let text = self.text(map, path, field)?;
         self.expressions += 1;
         if self.expressions == PATTERNS_MAX + 1 {
@@ -381,7 +386,7 @@ impl Reader {
         if self.expressions > PATTERNS_MAX {
             return None;
         }
-        match Pattern::compile(&text) {
+        match CompiledPattern::compile(&text) {
             Ok(pattern) => Some(pattern),
             Err(message) => {
                 self.problem(&format!("{path}.{field}"), message);

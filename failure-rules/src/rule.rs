@@ -2,7 +2,7 @@
 
 use muster_model::exit::ExitSpec;
 
-use crate::pattern::Pattern;
+use crate::pattern::CompiledPattern;
 use crate::scan::PatternId;
 
 /// One row of a rule file: a code, what it means, and how it is recognized.
@@ -30,17 +30,17 @@ pub(crate) struct RuntimePattern {
 /// Facts from outside the container. All that are given must hold.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PodPattern {
-    pub(crate) reason: Option<Pattern>,
-    pub(crate) message: Option<Pattern>,
+    pub(crate) reason: Option<CompiledPattern>,
+    pub(crate) message: Option<CompiledPattern>,
     pub(crate) containers: Vec<ContainerPattern>,
 }
 
 /// Facts about one container. All that are given must hold.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ContainerPattern {
-    pub(crate) name: Option<Pattern>,
-    pub(crate) reason: Option<Pattern>,
-    pub(crate) message: Option<Pattern>,
+    pub(crate) name: Option<CompiledPattern>,
+    pub(crate) reason: Option<CompiledPattern>,
+    pub(crate) message: Option<CompiledPattern>,
     /// Absent means any failure: 1 and above.
     pub(crate) exit_code: Option<i32>,
 }

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use muster_model::exit::{Behavior, Cause, Evidence, ExitSpec, Phase, Verdict};
+use muster_model::exit::{Behavior, Cause, Evidence, ExitPhase, ExitSpec, Verdict};
 
 use crate::case::{Case, CaseVerdict};
 use crate::diagnosis;
-use crate::inside::{Found, Inside};
-use crate::outside::{self, Container, Outside};
-use crate::problem::Problem;
-use crate::reader::{self, Contents, Form};
+use crate::inside::{Inside, RuleMatch};
+use crate::outside::{self, EndedContainer, Outside};
+use crate::problem::RuleProblem;
+use crate::reader::{self, Form, RuleFile};
 use crate::report::{self, Excerpt, PLATFORM_LINES_MAX, USER_LINES_MAX};
 
 /// Stands for all negative codes that have no row.
@@ -30,7 +30,7 @@ static SHIPPED: LazyLock<RuleSet> = LazyLock::new(|| match RuleSet::parse(SHIPPE
 /// A checked rule file. Cheap to ask, costly to make: keep it.
 #[derive(Debug)]
 pub struct RuleSet {
-    contents: Contents,
+    contents: RuleFile,
     rows: BTreeMap<i32, usize>,
 }
 
@@ -39,7 +39,7 @@ impl RuleSet {
     ///
     /// # Errors
     /// Everything that is wrong with it, in file order.
-    pub fn parse(text: &str) -> Result<Self, Vec<Problem>> {
+    pub fn parse(text: &str) -> Result<Self, Vec<RuleProblem>> {
         let contents = reader::read(text)?;
         let rows = contents
             .rules
@@ -73,7 +73,7 @@ impl RuleSet {
     }
 
     #[cfg(test)]
-    pub(crate) const fn contents(&self) -> &Contents {
+    pub(crate) const fn contents(&self) -> &RuleFile {
         &self.contents
     }
 
@@ -173,9 +173,9 @@ impl RuleSet {
     }
 
     /// The exit code as it is if no command ran or none failed, else what the logs say of it.
-    fn found_inside(&self, inside: &Inside<'_>, ran_commands: bool) -> Found {
+    fn found_inside(&self, inside: &Inside<'_>, ran_commands: bool) -> RuleMatch {
         if !ran_commands || inside.exit_code == outside::SUCCEEDED {
-            return Found {
+            return RuleMatch {
                 code: inside.exit_code,
                 user_log: None,
                 platform_log: None,
@@ -188,7 +188,7 @@ impl RuleSet {
         if self.contents.form == Form::RuntimeOnly {
             return exit_code;
         }
-        let container = Container {
+        let container = EndedContainer {
             name: "app",
             exit_code,
             reason: if evidence.exit.oom_killed {
@@ -273,13 +273,13 @@ fn own_behavior(code: i32, cause: Option<Cause>) -> Option<Behavior> {
 }
 
 /// What a row says of a cause that it is not about in the first place.
-struct Words {
+struct CauseTexts {
     reaction: &'static str,
     reason: &'static str,
     solution: &'static str,
 }
 
-impl Words {
+impl CauseTexts {
     fn put_into(&self, spec: &mut ExitSpec) {
         spec.reaction = Some(self.reaction.to_owned());
         spec.reason = Some(self.reason.to_owned());
@@ -288,14 +288,14 @@ impl Words {
 }
 
 /// Two causes share their codes with others, for which OpenPAI's rows are.
-const fn own_words(cause: Cause) -> Option<Words> {
+const fn own_words(cause: Cause) -> Option<CauseTexts> {
     match cause {
-        Cause::RegistryUnknown => Some(Words {
+        Cause::RegistryUnknown => Some(CauseTexts {
             reaction: "ALWAYS_BACKOFF_RETRY",
             reason: "The image's registry is not known by its name",
             solution: "Correct the registry's name in the image, or have the machines' name service know it.",
         }),
-        Cause::ImageNotFetched => Some(Words {
+        Cause::ImageNotFetched => Some(CauseTexts {
             reaction: "ALWAYS_BACKOFF_RETRY",
             reason: "The image could not be fetched",
             solution: "Wait for the next retry; if it comes back, check that the machine reaches the registry.",
@@ -334,13 +334,13 @@ fn ran_container(evidence: &Evidence) -> bool {
         evidence.exit.cause,
         Some(Cause::Lost | Cause::NodeRestarted | Cause::NodeSilent | Cause::NodeOff)
     );
-    !gone && (evidence.exit.phase != Phase::Launch || evidence.exit.cause.is_none())
+    !gone && (evidence.exit.phase != ExitPhase::Launch || evidence.exit.cause.is_none())
 }
 
 fn ran_commands(evidence: &Evidence) -> bool {
-    ran_container(evidence) && evidence.exit.phase != Phase::Launch
+    ran_container(evidence) && evidence.exit.phase != ExitPhase::Launch
 }
 
 fn ran_user_commands(evidence: &Evidence) -> bool {
-    ran_commands(evidence) && evidence.exit.phase != Phase::PreCommands
+    ran_commands(evidence) && evidence.exit.phase != ExitPhase::PreCommands
 }

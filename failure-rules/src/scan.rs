@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use crate::finder::Finder;
 use crate::literals::FOLDED_LETTERS;
-use crate::pattern::Pattern;
+use crate::pattern::CompiledPattern;
 
 /// The end of each log that is looked at, in bytes.
 pub const LOG_BYTES_MAX: usize = 10 << 20;
@@ -18,7 +18,7 @@ pub(crate) struct PatternId(pub(crate) usize);
 /// All expressions that look at the same log.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LogPatterns {
-    patterns: Vec<Pattern>,
+    patterns: Vec<CompiledPattern>,
     /// Finds the literals of all expressions in one pass.
     finder: Option<Finder>,
     /// For each literal of the finder, the expressions that need it.
@@ -26,7 +26,7 @@ pub(crate) struct LogPatterns {
 }
 
 impl LogPatterns {
-    pub(crate) fn push(&mut self, pattern: Pattern) -> PatternId {
+    pub(crate) fn push(&mut self, pattern: CompiledPattern) -> PatternId {
         self.patterns.push(pattern);
         PatternId(self.patterns.len() - 1)
     }
@@ -82,7 +82,7 @@ impl LogPatterns {
     }
 }
 
-impl Pattern {
+impl CompiledPattern {
     fn start_for(&self, text: &[u8], hit: usize) -> usize {
         if !self.line_bound {
             return 0;
@@ -155,14 +155,14 @@ fn start_of_last_lines(text: &[u8], lines: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::{LogPatterns, PatternId, as_go_reads, start_of_last_lines};
-    use crate::pattern::Pattern;
+    use crate::pattern::CompiledPattern;
     use crate::ruleset::RuleSet;
 
     fn first_match(pattern: &str, log: &[u8]) -> Option<String> {
         let mut patterns = LogPatterns::default();
         // A second one that always needs the whole log must not change the first's answer.
-        let id = patterns.push(Pattern::compile(pattern).expect(pattern));
-        patterns.push(Pattern::compile("(?s).*").expect("any"));
+        let id = patterns.push(CompiledPattern::compile(pattern).expect(pattern));
+        patterns.push(CompiledPattern::compile("(?s).*").expect("any"));
         patterns.finish();
         let scan = patterns.scan(log);
         let range = scan.find(id, None)?;

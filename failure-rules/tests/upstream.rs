@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use muster_failure_rules::{RuleSet, classify_cases};
-use muster_model::exit::{Evidence, Phase, RawExit};
+use muster_model::exit::{Evidence, ExitPhase, RawExit};
 use serde_json::Value;
 
 fn recorded() -> Option<PathBuf> {
@@ -66,7 +66,7 @@ fn same_logs(rules: &RuleSet, case: &Value) -> bool {
             signal: None,
             oom_killed: case["oomKilled"].as_bool().unwrap_or_default(),
             own_doing: false,
-            phase: Phase::UserCommands,
+            phase: ExitPhase::UserCommands,
             cause: None,
             message: String::new(),
             ended_ms: 0,

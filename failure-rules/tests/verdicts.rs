@@ -1,7 +1,7 @@
 //! Verdicts on tasks of our own, by the shipped rules.
 
 use muster_failure_rules::{REPORT_BYTES_MAX, RuleSet};
-use muster_model::exit::{Behavior, Cause, Evidence, Phase, RawExit, Verdict};
+use muster_model::exit::{Behavior, Cause, Evidence, ExitPhase, RawExit, Verdict};
 use proptest::prelude::*;
 
 fn exited(code: i32, log: &str) -> Evidence {
@@ -11,7 +11,7 @@ fn exited(code: i32, log: &str) -> Evidence {
             signal: None,
             oom_killed: false,
             own_doing: false,
-            phase: Phase::UserCommands,
+            phase: ExitPhase::UserCommands,
             cause: None,
             message: String::new(),
             ended_ms: 0,
@@ -22,7 +22,7 @@ fn exited(code: i32, log: &str) -> Evidence {
     }
 }
 
-fn ended_by(cause: Cause, phase: Phase) -> Evidence {
+fn ended_by(cause: Cause, phase: ExitPhase) -> Evidence {
     let mut evidence = exited(1, "running\n");
     evidence.exit.cause = Some(cause);
     evidence.exit.phase = phase;
@@ -38,91 +38,91 @@ fn each_cause_has_its_code() {
     for (cause, phase, code, container, behavior) in [
         (
             Cause::UserStop,
-            Phase::UserCommands,
+            ExitPhase::UserCommands,
             -210,
             Some(255),
             Behavior::Permanent,
         ),
         (
             Cause::AttemptCompleted,
-            Phase::UserCommands,
+            ExitPhase::UserCommands,
             -220,
             Some(255),
             Behavior::Permanent,
         ),
         (
             Cause::ImageNotFound,
-            Phase::Launch,
+            ExitPhase::Launch,
             254,
             None,
             Behavior::Permanent,
         ),
         (
             Cause::CommandNotFound,
-            Phase::Launch,
+            ExitPhase::Launch,
             -1203,
             None,
             Behavior::Permanent,
         ),
         (
             Cause::EngineRefused,
-            Phase::Launch,
+            ExitPhase::Launch,
             -1204,
             None,
             Behavior::Unknown,
         ),
         (
             Cause::PortConflict,
-            Phase::Launch,
+            ExitPhase::Launch,
             253,
             None,
             Behavior::Transient,
         ),
         (
             Cause::BarrierTimeout,
-            Phase::Launch,
+            ExitPhase::Launch,
             251,
             None,
             Behavior::TransientConflict,
         ),
         (
             Cause::RuntimeFailed,
-            Phase::Launch,
+            ExitPhase::Launch,
             250,
             None,
             Behavior::Transient,
         ),
         (
             Cause::RegistryUnknown,
-            Phase::Launch,
+            ExitPhase::Launch,
             254,
             None,
             Behavior::Transient,
         ),
         (
             Cause::ImageNotFetched,
-            Phase::Launch,
+            ExitPhase::Launch,
             250,
             None,
             Behavior::Transient,
         ),
         (
             Cause::DiskLimit,
-            Phase::UserCommands,
+            ExitPhase::UserCommands,
             -1000,
             Some(255),
             Behavior::Unknown,
         ),
         (
             Cause::Lost,
-            Phase::UserCommands,
+            ExitPhase::UserCommands,
             -101,
             None,
             Behavior::Transient,
         ),
         (
             Cause::NodeRestarted,
-            Phase::UserCommands,
+            ExitPhase::UserCommands,
             -101,
             None,
             Behavior::Transient,
@@ -145,7 +145,7 @@ fn each_cause_has_its_code() {
 fn a_cause_keeps_its_meaning_under_any_file() {
     let rules =
         RuleSet::parse("- containerExitCode: 16\n  patterns:\n  - exitCode: 1\n").expect("valid");
-    let verdict = rules.classify(&ended_by(Cause::UserStop, Phase::Launch));
+    let verdict = rules.classify(&ended_by(Cause::UserStop, ExitPhase::Launch));
     assert_eq!(
         (verdict.code(), verdict.spec.phrase.as_str()),
         (-210, "StopFrameworkRequested")
@@ -160,9 +160,9 @@ fn tells_what_ended_the_command() {
     killed.exit.oom_killed = true;
     killed.exit.signal = Some(9);
     let mut prepared = exited(127, "foo: command not found\n");
-    prepared.exit.phase = Phase::PreCommands;
+    prepared.exit.phase = ExitPhase::PreCommands;
     let mut refused = exited(126, "");
-    refused.exit.phase = Phase::Launch;
+    refused.exit.phase = ExitPhase::Launch;
     for (evidence, code, container, origin, says) in [
         (exited(0, oom), 0, Some(0), Some(0), "ended with success."),
         (
@@ -330,7 +330,7 @@ fn an_image_that_cannot_be_had_is_told_as_that() {
             "The image could not be fetched",
         ),
     ] {
-        let mut evidence = ended_by(cause, Phase::Launch);
+        let mut evidence = ended_by(cause, ExitPhase::Launch);
         evidence.exit.message = message.to_owned();
         let verdict = verdict(&evidence);
         assert_eq!(verdict.spec.reason.as_deref(), Some(reason));

@@ -19,7 +19,7 @@ mod fuzz;
 #[path = "../tests/samples/mod.rs"]
 mod samples;
 
-use fuzz::{Source, Target};
+use fuzz::{FuzzTarget, Source};
 
 /// Bytes that a decoder may allocate for each byte of its input, and for every input.
 const MEMORY_PER_BYTE_MAX: usize = 64;
@@ -65,7 +65,7 @@ fn option(name: &str) -> Option<u64> {
     words.next()?.parse().ok()
 }
 
-fn survives(target: &Target, inputs: u64, seed: u64) -> bool {
+fn survives(target: &FuzzTarget, inputs: u64, seed: u64) -> bool {
     let mut source = Source::new(target, seed);
     let mut peak = 0;
     for number in 0..inputs {
@@ -90,7 +90,7 @@ fn survives(target: &Target, inputs: u64, seed: u64) -> bool {
 }
 
 /// The bytes it took to decode this.
-fn fed(target: &Target, input: &[u8]) -> Result<usize, String> {
+fn fed(target: &FuzzTarget, input: &[u8]) -> Result<usize, String> {
     let before = LIVE.load(Relaxed);
     PEAK.store(before, Relaxed);
     let decoded = catch_unwind(AssertUnwindSafe(|| (target.decode)(input)));

@@ -15,10 +15,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow};
 use bytes::Bytes;
-use muster_gossip::frame::{Answer, Frame, Probe, codec};
-use muster_gossip::net::Clock;
+use muster_gossip::frame::{MeshFrame, Probe, ProbeAnswer, codec};
+use muster_gossip::net::MonotonicClock;
 use muster_gossip::net::keys::Ed25519Signer;
-use muster_gossip::net::quic::{Admitted, Config, Lane, LinkView, NetEvent, NetHandle, bind};
+use muster_gossip::net::quic::{Admitted, Lane, LinkView, NetEvent, NetHandle, QuicConfig, bind};
 use muster_gossip::record::SelfHealth;
 use muster_gossip::{ClusterId, Incarnation, MemberId, Sign as _};
 use nix::sys::resource::{UsageWho, getrusage};
@@ -44,12 +44,12 @@ fn signer(member: MemberId) -> anyhow::Result<Ed25519Signer> {
 }
 
 fn start(member: MemberId) -> anyhow::Result<(NetHandle, mpsc::Receiver<NetEvent>)> {
-    let config = Config {
+    let config = QuicConfig {
         listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
         address_rate: 1_000,
-        ..Config::new(CLUSTER)
+        ..QuicConfig::new(CLUSTER)
     };
-    Ok(bind(config, &signer(member)?, Clock::default())?)
+    Ok(bind(config, &signer(member)?, MonotonicClock::default())?)
 }
 
 fn admitted(id: MemberId, addresses: Vec<SocketAddr>) -> anyhow::Result<Admitted> {
@@ -57,12 +57,12 @@ fn admitted(id: MemberId, addresses: Vec<SocketAddr>) -> anyhow::Result<Admitted
     Ok(Admitted { id, key, addresses })
 }
 
-fn encoded(frame: &Frame) -> Bytes {
+fn encoded(frame: &MeshFrame) -> Bytes {
     codec::encode(frame, CLUSTER, 1).into()
 }
 
 fn probe(number: u32) -> Bytes {
-    encoded(&Frame::Probe(Probe {
+    encoded(&MeshFrame::Probe(Probe {
         number,
         incarnation: Incarnation(12),
         root: 0x0123_4567_89ab_cdef,
@@ -70,7 +70,7 @@ fn probe(number: u32) -> Bytes {
 }
 
 fn answer(number: u32) -> Bytes {
-    encoded(&Frame::Answer(Answer {
+    encoded(&MeshFrame::Answer(ProbeAnswer {
         number,
         incarnation: Incarnation(12),
         root: 0x0123_4567_89ab_cdef,
@@ -88,7 +88,7 @@ async fn peer(id: MemberId) -> anyhow::Result<()> {
         let NetEvent::Frame { from, bytes, .. } = event else {
             continue;
         };
-        if let Ok(Frame::Probe(probe)) = codec::decode(&bytes, CLUSTER, 1) {
+        if let Ok(MeshFrame::Probe(probe)) = codec::decode(&bytes, CLUSTER, 1) {
             net.send(from, Lane::Liveness, answer(probe.number));
         }
     }

@@ -10,9 +10,9 @@ use muster_model::time::Time;
 use crate::frame::DATAGRAM_BYTES_MAX;
 use crate::limit::{Limit, Rate};
 use crate::member::MemberId;
-use crate::record::{Record, RecordKey, Version};
-use crate::store::Store;
-use outbox::Outbox;
+use crate::record::{Record, RecordKey, RecordVersion};
+use crate::store::NewestRecords;
+use outbox::LinkOutbox;
 
 /// Pushes to one link that are not acknowledged.
 const FLIGHTS_MAX: usize = 8;
@@ -37,8 +37,8 @@ const RECORD_OVERHEAD: usize = 3;
 
 /// What waits for each link.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Push {
-    links: BTreeMap<MemberId, Link>,
+pub(crate) struct PushQueues {
+    links: BTreeMap<MemberId, PushLink>,
     /// What was new lately: a link that comes back just now has missed it.
     recent: VecDeque<(Time, RecordKey)>,
     number: u32,
@@ -49,8 +49,8 @@ pub(crate) struct Push {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Link {
-    outbox: Outbox,
+struct PushLink {
+    outbox: LinkOutbox,
     /// By number, ascending.
     flights: Vec<Flight>,
     /// Whether something may be sent now.
@@ -66,14 +66,14 @@ struct Link {
 #[derive(Clone, Debug)]
 struct Flight {
     number: u32,
-    keys: Vec<(RecordKey, Version)>,
+    keys: Vec<(RecordKey, RecordVersion)>,
     tries: u32,
     again: Time,
 }
 
 /// Something to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Parcel {
+pub(crate) struct PushBatch {
     /// To whom.
     pub(crate) to: MemberId,
     /// Comes back in the ack; 0 for what is too large for a datagram.
@@ -82,7 +82,7 @@ pub(crate) struct Parcel {
     pub(crate) keys: Vec<RecordKey>,
 }
 
-impl Push {
+impl PushQueues {
     /// Node `me` pushes to exactly these from now on. Who has come `back` gets what was new lately;
     /// repair sees to what is older.
     pub(crate) fn links(
@@ -97,13 +97,13 @@ impl Push {
         for member in links {
             let recent = self.recent.iter().map(|(_, key)| *key);
             let fresh = || {
-                let mut outbox = Outbox::new(me);
+                let mut outbox = LinkOutbox::new(me);
                 if back.contains(member) {
                     outbox.extend(recent);
                 }
-                Link {
+                PushLink {
                     outbox,
-                    ..Link::default()
+                    ..PushLink::default()
                 }
             };
             self.links.entry(*member).or_insert_with(fresh).ready = true;
@@ -134,7 +134,7 @@ impl Push {
     }
 
     /// `from` has these already.
-    pub(crate) fn has(&mut self, from: MemberId, records: &[Arc<Record>], store: &Store) {
+    pub(crate) fn has(&mut self, from: MemberId, records: &[Arc<Record>], store: &NewestRecords) {
         let Some(link) = self.links.get_mut(&from) else {
             return;
         };
@@ -147,7 +147,7 @@ impl Push {
         if newest.is_empty() {
             return;
         }
-        let is_there = |(key, version): &(RecordKey, Version)| {
+        let is_there = |(key, version): &(RecordKey, RecordVersion)| {
             newest.iter().any(|(k, v)| k == key && v >= version)
         };
         for flight in &mut link.flights {
@@ -174,12 +174,17 @@ impl Push {
     }
 
     /// Sends what can be sent.
-    pub(crate) fn flush(&mut self, now: Time, resend_ms: u64, store: &Store) -> Vec<Parcel> {
-        let mut parcels = Vec::new();
+    pub(crate) fn flush(
+        &mut self,
+        now: Time,
+        resend_ms: u64,
+        store: &NewestRecords,
+    ) -> Vec<PushBatch> {
+        let mut envelopes = Vec::new();
         if self.due.is_some_and(|at| at <= now) {
             self.due = None;
             for (member, link) in &mut self.links {
-                parcels.extend(link.resend(now, resend_ms, *member, store));
+                envelopes.extend(link.resend(now, resend_ms, *member, store));
                 let again = link.flights.iter().map(|flight| flight.again).min();
                 self.due = earlier(self.due, again);
                 link.ready |= !link.outbox.is_empty();
@@ -187,7 +192,7 @@ impl Push {
             }
         }
         if !std::mem::take(&mut self.ready) {
-            return parcels;
+            return envelopes;
         }
         for (member, link) in &mut self.links {
             if !std::mem::take(&mut link.ready) {
@@ -201,13 +206,13 @@ impl Push {
             let window = if link.dull { 1 } else { FLIGHTS_MAX };
             while !link.outbox.is_empty() && link.flights.len() < window {
                 self.number = self.number.wrapping_add(1).max(1);
-                let parcel = link.pack(*member, self.number, store);
-                if parcel.number != 0 {
-                    link.fly(now, resend_ms, &parcel, store);
+                let envelope = link.pack(*member, self.number, store);
+                if envelope.number != 0 {
+                    link.fly(now, resend_ms, &envelope, store);
                     self.due = earlier(self.due, Some(now.plus_millis(resend_ms)));
                 }
-                sent |= !parcel.keys.is_empty();
-                parcels.extend((!parcel.keys.is_empty()).then_some(parcel));
+                sent |= !envelope.keys.is_empty();
+                envelopes.extend((!envelope.keys.is_empty()).then_some(envelope));
             }
             if sent {
                 // Always granted: the link was not ready before.
@@ -216,10 +221,10 @@ impl Push {
                 link.paced_until = next.max(now.plus_millis(PACE_MS));
             }
         }
-        parcels
+        envelopes
     }
 
-    /// When [`Push::flush`] is due though nothing new came.
+    /// When [`PushQueues::flush`] is due though nothing new came.
     pub(crate) const fn deadline(&self) -> Option<Time> {
         self.due
     }
@@ -229,9 +234,9 @@ fn earlier(one: Option<Time>, other: Option<Time>) -> Option<Time> {
     [one, other].into_iter().flatten().min()
 }
 
-impl Link {
+impl PushLink {
     /// Takes from the outbox what fits into one datagram, or one record that fits in none.
-    fn pack(&mut self, to: MemberId, number: u32, store: &Store) -> Parcel {
+    fn pack(&mut self, to: MemberId, number: u32, store: &NewestRecords) -> PushBatch {
         let mut keys = Vec::new();
         let mut room = ROOM;
         while let Some(key) = self.outbox.first() {
@@ -246,20 +251,20 @@ impl Link {
             }
         }
         if !keys.is_empty() {
-            return Parcel { to, number, keys };
+            return PushBatch { to, number, keys };
         }
         let large = self.outbox.pop_first();
-        Parcel {
+        PushBatch {
             to,
             number: 0,
             keys: large.into_iter().collect(),
         }
     }
 
-    fn fly(&mut self, now: Time, resend_ms: u64, parcel: &Parcel, store: &Store) {
-        let keys = parcel.keys.iter().map(|key| (*key, store.version(*key)));
+    fn fly(&mut self, now: Time, resend_ms: u64, envelope: &PushBatch, store: &NewestRecords) {
+        let keys = envelope.keys.iter().map(|key| (*key, store.version(*key)));
         self.flights.push(Flight {
-            number: parcel.number,
+            number: envelope.number,
             keys: keys.collect(),
             tries: 1,
             again: now.plus_millis(resend_ms),
@@ -268,14 +273,20 @@ impl Link {
 
     /// Sends again what was not acknowledged. What has been replaced waits in the outbox by now,
     /// and might not fit into this datagram.
-    fn resend(&mut self, now: Time, resend_ms: u64, to: MemberId, store: &Store) -> Vec<Parcel> {
-        let mut parcels = Vec::new();
+    fn resend(
+        &mut self,
+        now: Time,
+        resend_ms: u64,
+        to: MemberId,
+        store: &NewestRecords,
+    ) -> Vec<PushBatch> {
+        let mut envelopes = Vec::new();
         let mut dull = self.dull;
         self.flights.retain_mut(|flight| {
             let due = flight.again <= now;
             if due {
                 let newest =
-                    |(key, version): &(RecordKey, Version)| store.version(*key) == *version;
+                    |(key, version): &(RecordKey, RecordVersion)| store.version(*key) == *version;
                 flight.keys.retain(newest);
             }
             let failed = flight.tries == TRIES_MAX && !flight.keys.is_empty();
@@ -287,14 +298,14 @@ impl Link {
             if flight.again <= now {
                 flight.again = now.plus_millis(resend_ms << flight.tries);
                 flight.tries += 1;
-                parcels.push(Parcel {
+                envelopes.push(PushBatch {
                     to,
                     number: flight.number,
                     keys: flight.keys.iter().map(|(key, _)| *key).collect(),
                 });
             }
         }
-        parcels
+        envelopes
     }
 }
 

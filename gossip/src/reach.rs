@@ -19,24 +19,24 @@ mod tally;
 use crate::member::MemberId;
 use crate::member_set::MemberSet;
 use crate::mesh::Reach;
-use crate::record::{Level, Vote};
+use crate::record::{SuspicionLevel, Vote};
 use crate::roster::{Absent, RINGS};
-use heard::Heard;
-pub(crate) use tally::{Ground, Tallies};
+use heard::HeardMembers;
+pub(crate) use tally::{Tallies, VoteContext};
 
 /// Fewer votes than that are nobody's deafness.
 const DEAF_VOTES_MIN: usize = 2;
 
 /// What the records say at one time.
 pub(crate) struct Votes<'a> {
-    on: Ground<'a>,
+    on: VoteContext<'a>,
     tallies: &'a Tallies,
     me: MemberId,
 }
 
 /// What was found of the members.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Findings {
+pub(crate) struct ReachFindings {
     /// Those said to be gone by this node, or by two.
     accused: MemberSet,
     /// Of these, those whose places others take for now.
@@ -49,14 +49,14 @@ pub(crate) struct Findings {
 
 /// How what was found now differs from what was found before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct ReachChange {
     /// Others are lost than before, or the members changed.
     pub(crate) moved: bool,
     /// It would be otherwise if nobody had asked this node.
     pub(crate) asked: bool,
 }
 
-impl Findings {
+impl ReachFindings {
     /// Those whose places others take for now.
     pub(crate) const fn lost(&self) -> &Absent {
         &self.lost
@@ -74,7 +74,7 @@ impl Findings {
 
 impl<'a> Votes<'a> {
     /// The votes that are not void. `tallies` are those of the records on this ground.
-    pub(crate) const fn new(on: Ground<'a>, tallies: &'a Tallies, me: MemberId) -> Self {
+    pub(crate) const fn new(on: VoteContext<'a>, tallies: &'a Tallies, me: MemberId) -> Self {
         Self { on, tallies, me }
     }
 
@@ -85,8 +85,8 @@ impl<'a> Votes<'a> {
         changed: &MemberSet,
         askers: &[MemberId],
         anew: bool,
-        findings: &mut Findings,
-    ) -> Found {
+        findings: &mut ReachFindings,
+    ) -> ReachChange {
         for member in changed.iter() {
             findings.accused.set(member, self.is_accused(member));
         }
@@ -102,7 +102,7 @@ impl<'a> Votes<'a> {
             }
         }
         findings.suspects = self.suspects(findings);
-        Found { moved, asked }
+        ReachChange { moved, asked }
     }
 
     /// Whether this node says that a member is gone, or two do.
@@ -113,7 +113,7 @@ impl<'a> Votes<'a> {
 
     fn says_gone(&self, by: MemberId, subject: MemberId) -> bool {
         let vote = self.on.vote(by, subject);
-        vote.is_some_and(|vote| vote.level == Level::Gone)
+        vote.is_some_and(|vote| vote.level == SuspicionLevel::Gone)
     }
 
     /// Of the accused, those whom nobody hears either that this node hears of. `askers` have just
@@ -128,7 +128,7 @@ impl<'a> Votes<'a> {
         let mut lost = if unasked && accused.iter().all(unheard) {
             accused.clone()
         } else {
-            let mut heard = Heard::from(self, &[self.me]);
+            let mut heard = HeardMembers::from(self, &[self.me]);
             asked = askers.iter().any(|asker| !heard.contains(*asker));
             heard.begin(askers);
             accused.iter().filter(|m| !heard.contains(*m)).collect()
@@ -161,7 +161,7 @@ impl<'a> Votes<'a> {
     }
 
     /// Of the accused, those of whom most of those who watch them now say that they are gone.
-    fn unreachable(&self, findings: &Findings) -> MemberSet {
+    fn unreachable(&self, findings: &ReachFindings) -> MemberSet {
         let accused = findings.accused.iter();
         accused
             .filter(|m| self.is_unreachable(*m, findings))
@@ -170,7 +170,7 @@ impl<'a> Votes<'a> {
 
     /// Whether a member is accused, and more than half of those who watch it now say that it is
     /// gone.
-    fn is_unreachable(&self, member: MemberId, findings: &Findings) -> bool {
+    fn is_unreachable(&self, member: MemberId, findings: &ReachFindings) -> bool {
         if !findings.accused.contains(member) {
             return false;
         }
@@ -192,7 +192,7 @@ impl<'a> Votes<'a> {
     }
 
     /// Who is not unreachable, but doubted, or hears hardly anybody.
-    fn suspects(&self, findings: &Findings) -> MemberSet {
+    fn suspects(&self, findings: &ReachFindings) -> MemberSet {
         let deaf = self.deaf();
         let in_reach = |member: &MemberId| !findings.unreachable.contains(*member);
         // Nobody takes back what one that cannot be reached said last: it would stand for ever.
@@ -242,7 +242,7 @@ impl<'a> Votes<'a> {
 
     fn is_deaf(&self, watcher: MemberId) -> bool {
         let votes = self.on.store.votes(watcher).iter();
-        let silent = votes.filter(|vote| vote.level > Level::Sick);
+        let silent = votes.filter(|vote| vote.level > SuspicionLevel::Sick);
         let lonely = |vote: &Vote| {
             let tally = self.tallies.of(vote.subject);
             tally.votes == 0 || tally.only() == Some(watcher)

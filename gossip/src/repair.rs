@@ -9,10 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use muster_model::time::Time;
 
-use crate::frame::{Digest, Summary};
+use crate::frame::{BucketDigest, BucketSummary};
 use crate::member::MemberId;
-use crate::record::{RecordKey, Version};
-use crate::store::{Store, bucket};
+use crate::record::{RecordKey, RecordVersion};
+use crate::store::{NewestRecords, bucket};
 
 /// Between two looks at one link, ms.
 const LOOK_MS: u64 = 500;
@@ -40,13 +40,13 @@ struct Difference {
     /// What there was here when it was noticed.
     mine: u64,
     since: Time,
-    look: Option<Look>,
+    look: Option<PlannedLook>,
     looked: Option<Time>,
 }
 
 /// A look that is to be taken.
 #[derive(Clone, Copy, Debug)]
-struct Look {
+struct PlannedLook {
     at: Time,
     /// Also if something is new here by then.
     anyway: bool,
@@ -54,7 +54,7 @@ struct Look {
 
 /// What a summary shows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct SummaryDiff {
     /// Newer here, or missing there.
     pub(crate) give: Vec<RecordKey>,
     /// Newer there.
@@ -90,7 +90,7 @@ impl Repair {
         let long = now.micros_since(known.since) >= CHANGING_MS * 1000;
         let wait = if long { 0 } else { STAYS_MS };
         known.mine = mine;
-        known.look = Some(Look {
+        known.look = Some(PlannedLook {
             at: now.plus_millis(wait),
             anyway: long,
         });
@@ -118,7 +118,7 @@ impl Repair {
         let difference = Difference {
             mine,
             since: now,
-            look: Some(Look { at, anyway: true }),
+            look: Some(PlannedLook { at, anyway: true }),
             looked: known.and_then(|known| known.looked),
         };
         self.links.insert(from, difference);
@@ -157,7 +157,7 @@ impl Repair {
     /// There were too many looks: this one is taken `at` then, before those of later differences.
     pub(crate) fn postpone(&mut self, member: MemberId, at: Time) {
         if let Some(known) = self.links.get_mut(&member) {
-            known.look = Some(Look { at, anyway: true });
+            known.look = Some(PlannedLook { at, anyway: true });
             self.due = earlier(self.due, at);
         }
     }
@@ -192,7 +192,7 @@ fn earlier(known: Option<Time>, other: Time) -> Option<Time> {
 }
 
 /// What there is in the buckets where another's digest differs; `None` if none does.
-pub(crate) fn summary(store: &Store, theirs: &Digest) -> Option<Summary> {
+pub(crate) fn summary(store: &NewestRecords, theirs: &BucketDigest) -> Option<BucketSummary> {
     let differ = |(mine, theirs): (&u64, &u64)| mine != theirs;
     let pairs = store.buckets().iter().zip(&theirs.buckets);
     let differs: Vec<bool> = pairs.map(differ).collect();
@@ -206,11 +206,11 @@ pub(crate) fn summary(store: &Store, theirs: &Digest) -> Option<Summary> {
     let inside = |key: RecordKey| differs.get(bucket(key)) == Some(&true);
     let records = store.all().filter(|record| inside(record.key));
     let versions: Vec<_> = records.map(|record| (record.key, record.version)).collect();
-    Some(shorten(Summary { buckets, versions }))
+    Some(shorten(BucketSummary { buckets, versions }))
 }
 
 /// Leaves out whole buckets, so that what is missing in the others is known to be missing.
-fn shorten(mut summary: Summary) -> Summary {
+fn shorten(mut summary: BucketSummary) -> BucketSummary {
     while summary.versions.len() > SUMMARY_MAX && summary.buckets.len() > 1 {
         let half = summary.buckets.len() / 2;
         let out = summary.buckets.split_off(half);
@@ -225,8 +225,8 @@ fn shorten(mut summary: Summary) -> Summary {
 }
 
 /// Compares another's summary with what there is here.
-pub(crate) fn compare(store: &Store, theirs: &Summary) -> Found {
-    let mut found = Found::default();
+pub(crate) fn compare(store: &NewestRecords, theirs: &BucketSummary) -> SummaryDiff {
+    let mut found = SummaryDiff::default();
     let listed: BTreeMap<_, _> = theirs.versions.iter().copied().collect();
     for (key, version) in &listed {
         if store.version(*key) < *version && store.has_room(*key) {
@@ -240,7 +240,7 @@ pub(crate) fn compare(store: &Store, theirs: &Summary) -> Found {
             found.give.push(record.key);
         }
     }
-    if found == Found::default() {
+    if found == SummaryDiff::default() {
         found.give = ties(store, theirs);
     }
     found
@@ -248,8 +248,8 @@ pub(crate) fn compare(store: &Store, theirs: &Summary) -> Found {
 
 /// What differs although all versions are the same: a node that lost its disk, or a clone, used
 /// a version again. Whoever gets these keeps the one that all keep.
-fn ties(store: &Store, theirs: &Summary) -> Vec<RecordKey> {
-    let same = |(key, version): &&(RecordKey, Version)| {
+fn ties(store: &NewestRecords, theirs: &BucketSummary) -> Vec<RecordKey> {
+    let same = |(key, version): &&(RecordKey, RecordVersion)| {
         let known = store.get(*key);
         known.is_some_and(|known| known.version == *version)
     };

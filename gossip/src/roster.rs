@@ -12,7 +12,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use crate::key::NodeKey;
 use crate::member::MemberId;
 use crate::member_set::MemberSet;
-use crate::record::{MemberBody, MemberState};
+use crate::record::{AdmissionState, MemberBody};
 
 pub use absent::Absent;
 pub use watchers::Watchers;
@@ -31,7 +31,7 @@ pub struct Roster {
     bodies: Vec<Option<Arc<MemberBody>>>,
     by_key: BTreeMap<NodeKey, MemberId>,
     racks: Racks,
-    rings: [Vec<Place>; RINGS],
+    rings: [Vec<RingPosition>; RINGS],
     /// The members of each ring alone, in few bytes: rings are walked along very often.
     orders: [Vec<MemberId>; RINGS],
     /// By member: where it is in each ring.
@@ -75,7 +75,7 @@ impl Racks {
 
 /// A member's place in a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct RingPosition {
     hash: u64,
     member: MemberId,
 }
@@ -87,7 +87,7 @@ impl Roster {
         for (member, body) in members {
             if let Some(key) = roster.remember(member, body) {
                 for (ring, places) in roster.rings.iter_mut().enumerate() {
-                    places.push(Place::new(ring, &key, member));
+                    places.push(RingPosition::new(ring, &key, member));
                 }
             }
         }
@@ -101,18 +101,18 @@ impl Roster {
     /// Takes over an admission, or its end.
     pub fn set(&mut self, member: MemberId, body: MemberBody) {
         let before = self.body(member).map(|body| (body.key, body.state));
-        if let Some((key, MemberState::Admitted)) = before {
+        if let Some((key, AdmissionState::Admitted)) = before {
             self.by_key.remove(&key);
             self.admitted.remove(member);
             for (ring, places) in self.rings.iter_mut().enumerate() {
-                if let Ok(at) = places.binary_search(&Place::new(ring, &key, member)) {
+                if let Ok(at) = places.binary_search(&RingPosition::new(ring, &key, member)) {
                     places.remove(at);
                 }
             }
         }
         if let Some(key) = self.remember(member, body) {
             for (ring, places) in self.rings.iter_mut().enumerate() {
-                let place = Place::new(ring, &key, member);
+                let place = RingPosition::new(ring, &key, member);
                 let at = places.partition_point(|other| *other < place);
                 places.insert(at, place);
             }
@@ -125,7 +125,7 @@ impl Roster {
         if self.bodies.len() <= member.index() {
             self.bodies.resize(member.index() + 1, None);
         }
-        let admitted = (body.state == MemberState::Admitted).then_some(body.key);
+        let admitted = (body.state == AdmissionState::Admitted).then_some(body.key);
         if let Some(key) = admitted {
             self.by_key.insert(key, member);
             self.admitted.insert(member);
@@ -360,7 +360,7 @@ impl Roster {
     }
 }
 
-impl Place {
+impl RingPosition {
     fn new(ring: usize, key: &NodeKey, member: MemberId) -> Self {
         Self {
             hash: xxh3_64_with_seed(&key.0, ring as u64),

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use crate::frame::BUCKETS;
 use crate::member::{MEMBERS_MAX, MemberId};
 use crate::member_set::MemberSet;
-use crate::record::{DocumentId, Record, RecordKey, Version, Vote};
+use crate::record::{DocumentId, Record, RecordKey, RecordVersion, Vote};
 
 /// Most documents there may be.
 pub(crate) const DOCUMENTS_MAX: usize = 64;
 
 /// The newest record of each key.
 #[derive(Clone, Debug)]
-pub(crate) struct Store {
+pub(crate) struct NewestRecords {
     cluster: Option<Arc<Record>>,
     members: Vec<Option<Arc<Record>>>,
     nodes: Vec<Option<Arc<Record>>>,
@@ -21,12 +21,12 @@ pub(crate) struct Store {
     /// Watchers with votes.
     voters: MemberSet,
     documents: BTreeMap<DocumentId, Arc<Record>>,
-    succession: Option<Arc<Record>>,
+    replacement: Option<Arc<Record>>,
     buckets: Vec<u64>,
     root: u64,
 }
 
-impl Default for Store {
+impl Default for NewestRecords {
     fn default() -> Self {
         Self {
             cluster: None,
@@ -35,7 +35,7 @@ impl Default for Store {
             watches: Vec::new(),
             voters: MemberSet::new(),
             documents: BTreeMap::new(),
-            succession: None,
+            replacement: None,
             buckets: vec![0; BUCKETS],
             root: 0,
         }
@@ -46,7 +46,7 @@ impl Default for Store {
 pub(crate) const fn bucket(key: RecordKey) -> usize {
     let (kind, number) = match key {
         RecordKey::Cluster => (0, 0),
-        RecordKey::Succession => (0, 1),
+        RecordKey::Replacement => (0, 1),
         RecordKey::Document(id) => (1, id.0 as usize),
         RecordKey::Member(member) => (2, member.0 as usize),
         RecordKey::Node(member) => (3, member.0 as usize),
@@ -55,7 +55,7 @@ pub(crate) const fn bucket(key: RecordKey) -> usize {
     (number * 5 + kind) % BUCKETS
 }
 
-impl Store {
+impl NewestRecords {
     /// The record of this key.
     pub(crate) fn get(&self, key: RecordKey) -> Option<&Arc<Record>> {
         match key {
@@ -64,14 +64,14 @@ impl Store {
             RecordKey::Node(member) => self.nodes.get(member.index())?.as_ref(),
             RecordKey::Watch(member) => self.watches.get(member.index())?.as_ref(),
             RecordKey::Document(id) => self.documents.get(&id),
-            RecordKey::Succession => self.succession.as_ref(),
+            RecordKey::Replacement => self.replacement.as_ref(),
         }
     }
 
     /// The version of this key, the lowest if there is none.
-    pub(crate) fn version(&self, key: RecordKey) -> Version {
+    pub(crate) fn version(&self, key: RecordKey) -> RecordVersion {
         self.get(key)
-            .map_or_else(Version::default, |record| record.version)
+            .map_or_else(RecordVersion::default, |record| record.version)
     }
 
     /// What a watcher votes.
@@ -106,7 +106,7 @@ impl Store {
                 replace(&mut self.watches, member, Some(record))
             }
             RecordKey::Document(id) => self.documents.insert(id, record),
-            RecordKey::Succession => self.succession.replace(record),
+            RecordKey::Replacement => self.replacement.replace(record),
         };
         let known = before.as_ref().map_or(0, |record| record.hash);
         self.shift(key, hash.wrapping_sub(known));
@@ -149,7 +149,7 @@ impl Store {
         let by_member = [&self.members, &self.nodes, &self.watches];
         self.cluster
             .iter()
-            .chain(&self.succession)
+            .chain(&self.replacement)
             .chain(self.documents.values())
             .chain(by_member.into_iter().flatten().flatten())
     }
@@ -157,7 +157,7 @@ impl Store {
     /// Whether there is room for a record of this key.
     pub(crate) fn has_room(&self, key: RecordKey) -> bool {
         match key {
-            RecordKey::Cluster | RecordKey::Succession => true,
+            RecordKey::Cluster | RecordKey::Replacement => true,
             RecordKey::Member(member) | RecordKey::Node(member) | RecordKey::Watch(member) => {
                 member.index() < MEMBERS_MAX
             }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Where in a task's life it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Phase {
+pub enum ExitPhase {
     /// Before any command ran: image, devices, ports, mounts, container creation.
     Launch,
     /// In the runtime plugins' commands that run first.
@@ -71,7 +71,7 @@ pub struct RawExit {
     /// and no memory limit was met. What signal there was came from the task's own processes.
     pub own_doing: bool,
     /// Where it ended.
-    pub phase: Phase,
+    pub phase: ExitPhase,
     /// The platform's own reason, if the platform ended it or could not run it.
     pub cause: Option<Cause>,
     /// What the platform has to say: an engine's error text, a limit and its value.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{JobKey, NodeId, TaskId};
 use crate::pull::Pull;
-use crate::state::State;
+use crate::state::JobState;
 use crate::view::LastEnd;
 
 /// Why a job waits: its gangs that do, each with what it lacks.
@@ -15,7 +15,7 @@ pub struct Explanation {
     /// The job.
     pub key: JobKey,
     /// How it stands.
-    pub state: State,
+    pub state: JobState,
     /// Why it waits, or does not get on, as the end of a sentence; none if it does neither.
     pub reason: Option<String>,
     /// Its gangs that wait, at most [`GANGS_MAX`] of them.
@@ -64,7 +64,7 @@ pub struct GangExplanation {
     /// What still has to come free, where that is least.
     pub lacks: Vec<Lack>,
     /// Who holds exactly that.
-    pub holders: Vec<Holder>,
+    pub holders: Vec<CellHolder>,
     /// When it can start at the earliest, if those who hold it end when they said.
     pub earliest: Earliest,
     /// Jobs that could go on elsewhere right now so that it fits. Nobody is moved by this.
@@ -86,7 +86,7 @@ pub struct Lack {
 
 /// Who holds what is missing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Holder {
+pub struct CellHolder {
     /// The job.
     pub job: JobKey,
     /// How many of the missing leaf cells it holds.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// A text that is no valid name of its kind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} {text:?} is not valid: {rule}")]
-pub struct Error {
+pub struct InvalidName {
     /// Which kind of name was expected.
     pub kind: &'static str,
     /// The text as given.
@@ -33,22 +33,22 @@ macro_rules! name {
         }
 
         impl FromStr for $type {
-            type Err = Error;
+            type Err = InvalidName;
 
-            fn from_str(text: &str) -> Result<Self, Error> {
+            fn from_str(text: &str) -> Result<Self, InvalidName> {
                 let ok: fn(&str) -> bool = $ok;
                 if !text.is_empty() && text.len() <= $max && ok(text) {
                     Ok(Self(text.into()))
                 } else {
-                    Err(Error { kind: $kind, text: text.chars().take(300).collect(), rule: $rule })
+                    Err(InvalidName { kind: $kind, text: text.chars().take(300).collect(), rule: $rule })
                 }
             }
         }
 
         impl TryFrom<String> for $type {
-            type Error = Error;
+            type Error = InvalidName;
 
-            fn try_from(text: String) -> Result<Self, Error> {
+            fn try_from(text: String) -> Result<Self, InvalidName> {
                 text.parse()
             }
         }
@@ -73,16 +73,16 @@ macro_rules! name {
 
         impl<'de> Deserialize<'de> for $type {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                deserializer.deserialize_str(Text::<Self>(PhantomData))
+                deserializer.deserialize_str(NameVisitor::<Self>(PhantomData))
             }
         }
     };
 }
 
 /// Reads a name as text is read, without a copy of it in between.
-struct Text<T>(PhantomData<T>);
+struct NameVisitor<T>(PhantomData<T>);
 
-impl<T: FromStr<Err: fmt::Display>> Visitor<'_> for Text<T> {
+impl<T: FromStr<Err: fmt::Display>> Visitor<'_> for NameVisitor<T> {
     type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -163,10 +163,10 @@ impl fmt::Display for JobKey {
 }
 
 impl FromStr for JobKey {
-    type Err = Error;
+    type Err = InvalidName;
 
-    fn from_str(text: &str) -> Result<Self, Error> {
-        let (user, name) = text.split_once('~').ok_or_else(|| Error {
+    fn from_str(text: &str) -> Result<Self, InvalidName> {
+        let (user, name) = text.split_once('~').ok_or_else(|| InvalidName {
             kind: "job",
             text: text.chars().take(300).collect(),
             rule: "write it as user~name",

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::job_order::JobOrder;
 use crate::row::JobRow;
-use crate::state::{PriorityClass, State};
+use crate::state::{JobState, PriorityClass};
 
 /// Which jobs to list. Empty lists mean any.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,7 +14,7 @@ pub struct JobFilter {
     /// Of these virtual clusters.
     pub vcs: Vec<String>,
     /// In one of these states.
-    pub states: Vec<State>,
+    pub states: Vec<JobState>,
     /// With one of these priorities; `None` is no priority named.
     pub priorities: Vec<Option<PriorityClass>>,
     /// Part of the user's, the job's or the virtual cluster's name.

@@ -9,7 +9,7 @@ use crate::node::DeviceId;
 
 /// Where a task of an attempt runs, and what it holds there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Placement {
+pub struct TaskPlacement {
     /// The task.
     pub task: TaskId,
     /// The container's name; new for every attempt of the task.
@@ -26,7 +26,7 @@ pub struct Placement {
     pub ports: Vec<(String, Vec<u16>)>,
 }
 
-impl Placement {
+impl TaskPlacement {
     /// Whether it is the same place for the same task, whatever its name there.
     pub fn is_same_place(&self, other: &Self) -> bool {
         (&self.task, &self.node, &self.leaves) == (&other.task, &other.node, &other.leaves)
@@ -36,7 +36,7 @@ impl Placement {
 
 /// What a task may use at most.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Limits {
+pub struct TaskLimits {
     /// CPU in whole cores.
     pub cpu: u32,
     /// Memory in MiB.
@@ -68,13 +68,13 @@ pub struct TaskSpec {
     /// The job's attempt.
     pub attempt: u32,
     /// The placement that this carries out.
-    pub placement: Placement,
+    pub placement: TaskPlacement,
     /// The image as the job names it.
     pub image: String,
     /// Login for its registry.
     pub image_auth: Option<RegistryAuth>,
     /// Limits.
-    pub limits: Limits,
+    pub limits: TaskLimits,
     /// It holds by a run lease of so many seconds; for as long as it likes if none.
     pub lease_s: Option<u32>,
     /// Map `/dev/infiniband` and lift the locked-memory limit.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// Whether the client that gives a password was wrong lately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Trust {
+pub enum LoginTrust {
     /// Nothing against them.
     Usual,
     /// Passwords from their address were wrong lately: their check must not delay others'.

@@ -1,7 +1,7 @@
 //! A job in a list, read where it lies.
 
 use crate::id::{JobKey, VcName};
-use crate::state::{PriorityClass, State};
+use crate::state::{JobState, PriorityClass};
 use crate::view::JobSummary;
 
 /// What lists are filtered and sorted by, without a copy of it. Of a long list a page is shown: a summary is
@@ -14,7 +14,7 @@ pub trait JobRow {
     /// Its tags.
     fn tags(&self) -> &[String];
     /// The state users see.
-    fn state(&self) -> State;
+    fn state(&self) -> JobState;
     /// Its priority class, if it names one.
     fn priority(&self) -> Option<PriorityClass>;
     /// When it was accepted, milliseconds since the epoch.
@@ -42,7 +42,7 @@ impl JobRow for JobSummary {
         &self.tags
     }
 
-    fn state(&self) -> State {
+    fn state(&self) -> JobState {
         Self::state(self)
     }
 

@@ -42,7 +42,7 @@ impl fmt::Display for SubState {
 /// The state users see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
-pub enum State {
+pub enum JobState {
     /// Not started yet.
     Waiting,
     /// Running, or between two attempts.
@@ -57,13 +57,13 @@ pub enum State {
     Failed,
 }
 
-impl fmt::Display for State {
+impl fmt::Display for JobState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
 }
 
-impl State {
+impl JobState {
     /// As users see it.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -94,7 +94,7 @@ impl State {
         }
     }
 
-    /// An attempt's state: like [`State::of`], but `AttemptCompleted` is final too.
+    /// An attempt's state: like [`JobState::of`], but `AttemptCompleted` is final too.
     pub fn of_attempt(sub: SubState, code: Option<i32>) -> Self {
         match sub {
             SubState::AttemptCompleted => Self::ended(code),

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::exit::Verdict;
 use crate::id::{AttemptUid, JobKey, NodeId, TaskId, VcName};
 use crate::remark::Remark;
-use crate::state::{ExecutionType, PriorityClass, State, SubState};
+use crate::state::{ExecutionType, JobState, PriorityClass, SubState};
 
 /// How often something was started again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -93,8 +93,8 @@ pub struct JobSummary {
 
 impl JobSummary {
     /// The state users see.
-    pub fn state(&self) -> State {
-        State::of(self.sub_state, self.exit_code)
+    pub fn state(&self) -> JobState {
+        JobState::of(self.sub_state, self.exit_code)
     }
 
     /// A word for how far it is, another one as soon as it has got on: `AttemptRunning.0`.
@@ -278,7 +278,7 @@ impl<T> Dated<T> {
 
 /// Something worth telling about a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Event {
+pub struct JobEvent {
     /// Names it.
     pub uid: String,
     /// The task attempt it is about.

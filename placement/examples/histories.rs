@@ -1,7 +1,7 @@
 //! Runs random histories: `histories FIRST COUNT [STEPS]`. Prints each violation and a sum.
 #![allow(missing_docs)]
 
-use muster_placement::history::{Tally, run};
+use muster_placement::history::{HistoryTally, run};
 
 fn main() {
     let numbers: Vec<u64> = std::env::args()
@@ -17,7 +17,7 @@ fn main() {
         .copied()
         .and_then(|steps| usize::try_from(steps).ok())
         .unwrap_or(150);
-    let (mut sum, mut violations) = (Tally::default(), 0);
+    let (mut sum, mut violations) = (HistoryTally::default(), 0);
     for seed in first..first + count {
         match run(seed, steps) {
             Ok(tally) => sum.add(&tally),

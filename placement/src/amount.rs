@@ -2,7 +2,7 @@
 
 /// Cores, memory and ports of a machine or of one pod.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Amount {
+pub struct MachineAmount {
     /// Cores.
     pub cpu: u32,
     /// Memory in MiB.
@@ -22,7 +22,7 @@ pub enum Resource {
     Ports,
 }
 
-impl Amount {
+impl MachineAmount {
     /// Nothing.
     pub const NONE: Self = Self {
         cpu: 0,
@@ -129,8 +129,8 @@ impl Resource {
 mod tests {
     use super::*;
 
-    const fn amount(cpu: u32, memory_mb: u64, ports: u32) -> Amount {
-        Amount {
+    const fn amount(cpu: u32, memory_mb: u64, ports: u32) -> MachineAmount {
+        MachineAmount {
             cpu,
             memory_mb,
             ports,
@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(amount(1, 5, 0).checked_minus(amount(1, 6, 0)), None);
         assert_eq!(amount(7, 9, 0).count_of(&amount(2, 3, 0)), 3);
         assert_eq!(amount(7, 9, 0).count_of(&amount(0, 0, 1)), 0);
-        assert_eq!(amount(0, 0, 0).count_of(&Amount::NONE), u32::MAX);
+        assert_eq!(amount(0, 0, 0).count_of(&MachineAmount::NONE), u32::MAX);
         assert!(amount(1, 5, 0).fits_in(&amount(1, 5, 0)));
         assert!(!amount(1, 5, 1).fits_in(&amount(1, 5, 0)));
     }

@@ -5,7 +5,7 @@ use std::fmt;
 use muster_model::cluster_spec::Level;
 use muster_model::time::Time;
 
-pub use crate::amount::{Amount, Resource};
+pub use crate::amount::{MachineAmount, Resource};
 
 /// Lowest guaranteed priority.
 pub const GUARANTEED_MIN: i32 = 0;
@@ -18,9 +18,9 @@ pub const PODS_MAX: u32 = 1 << 20;
 
 /// A gang, by a number that is never used again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct GangId(pub u64);
+pub struct GangNumber(pub u64);
 
-impl fmt::Display for GangId {
+impl fmt::Display for GangNumber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "gang {}", self.0)
     }
@@ -45,7 +45,7 @@ pub struct GangMember {
     /// The leaf type; empty for any.
     pub leaf_type: String,
     /// What each takes of its machine beside leaf cells.
-    pub share: Amount,
+    pub share: MachineAmount,
     /// How near they want to be.
     pub near: Option<Near>,
 }
@@ -54,7 +54,7 @@ pub struct GangMember {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gang {
     /// Which gang.
-    pub id: GangId,
+    pub id: GangNumber,
     /// Whose quota it uses.
     pub vc: String,
     /// Who asks, where users of a cluster share it fairly; empty for nobody in particular.
@@ -110,7 +110,7 @@ impl Gang {
     }
 
     /// What each pod takes beside leaf cells, in order.
-    pub(crate) fn shares(&self) -> impl Iterator<Item = Amount> {
+    pub(crate) fn shares(&self) -> impl Iterator<Item = MachineAmount> {
         let each = |member: &GangMember| std::iter::repeat_n(member.share, member.pods as usize);
         self.members.iter().flat_map(each)
     }
@@ -160,5 +160,5 @@ pub struct Grant {
     /// Exchanges that must come first, in order.
     pub swaps: Vec<Swap>,
     /// Gangs that go on as opportunistic ones: lazily preempted.
-    pub demoted: Vec<GangId>,
+    pub demoted: Vec<GangNumber>,
 }

@@ -4,33 +4,33 @@ use std::collections::BTreeMap;
 
 use muster_model::time::Time;
 
-use crate::cells::{Cells, Event};
-use crate::decide::{Decision, Policy, Waiting, decide, keep};
-use crate::gang::{Gang, GangId, Grant, Placement};
-use crate::queue::{Queue, Turn};
+use crate::cells::{CellEvent, Cells};
+use crate::decide::{Decision, DecisionPolicy, WaitReason, decide, keep};
+use crate::gang::{Gang, GangNumber, Grant, Placement};
+use crate::queue::{GangQueue, GangTurn};
 
 /// Decisions in the order in which they are to be carried out. Each takes the ones before it for
 /// done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// One per gang of the queue.
-    pub decisions: Vec<(GangId, Decision)>,
+    pub decisions: Vec<(GangNumber, Decision)>,
     /// What is kept for overdue gangs that wait: who came later gets none of it.
-    pub kept: Vec<(GangId, Placement)>,
+    pub kept: Vec<(GangNumber, Placement)>,
 }
 
 /// Decides on every gang of the queue, in the order of [`Turns`](crate::decide::Turns). A gang
 /// that waits stops nobody behind it, but once it is overdue leaf cells are kept for it.
-pub fn plan(cells: &Cells, queue: &Queue, policy: &Policy, now: Time) -> Plan {
-    Planner::new(Scratch::Seen(cells), policy).all(queue, now)
+pub fn plan(cells: &Cells, queue: &GangQueue, policy: &DecisionPolicy, now: Time) -> Plan {
+    PlanBuilder::new(Scratch::Seen(cells), policy).all(queue, now)
 }
 
 /// The same; the cells are then as they are once every [`Decision::Place`] and every new
 /// [`Decision::Preempt`] is carried out. Nothing is copied.
-pub fn advance(cells: &mut Cells, queue: &Queue, policy: &Policy, now: Time) -> Plan {
-    let plan = Planner::new(Scratch::Own(cells), policy).all(queue, now);
+pub fn advance(cells: &mut Cells, queue: &GangQueue, policy: &DecisionPolicy, now: Time) -> Plan {
+    let plan = PlanBuilder::new(Scratch::Own(cells), policy).all(queue, now);
     for (gang, _) in &plan.kept {
-        let done = cells.apply(Event::PreemptionCancelled(*gang));
+        let done = cells.apply(CellEvent::PreemptionCancelled(*gang));
         debug_assert!(done.is_ok(), "what was kept is not given back: {done:?}");
     }
     plan
@@ -55,7 +55,7 @@ impl Scratch<'_> {
         }
     }
 
-    fn apply(&mut self, event: Event) {
+    fn apply(&mut self, event: CellEvent) {
         if let Self::Seen(cells) = self {
             *self = Self::Copied(Box::new((*cells).clone()));
         }
@@ -69,21 +69,21 @@ impl Scratch<'_> {
 }
 
 /// A plan in the making.
-struct Planner<'a> {
+struct PlanBuilder<'a> {
     /// As decided so far.
     cells: Scratch<'a>,
-    policy: &'a Policy,
+    policy: &'a DecisionPolicy,
     plan: Plan,
     /// By cluster, the gang that nobody may pass.
-    blocked: BTreeMap<String, GangId>,
+    blocked: BTreeMap<String, GangNumber>,
     /// By cluster, how many leaf cells are kept.
     kept: BTreeMap<String, u64>,
     /// Gangs that must wait while cells only get fewer, and why: who asks for the same waits too.
-    unfit: Vec<(Gang, Waiting)>,
+    unfit: Vec<(Gang, WaitReason)>,
 }
 
-impl<'a> Planner<'a> {
-    fn new(cells: Scratch<'a>, policy: &'a Policy) -> Self {
+impl<'a> PlanBuilder<'a> {
+    fn new(cells: Scratch<'a>, policy: &'a DecisionPolicy) -> Self {
         Self {
             cells,
             policy,
@@ -94,7 +94,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    fn all(mut self, queue: &Queue, now: Time) -> Plan {
+    fn all(mut self, queue: &GangQueue, now: Time) -> Plan {
         for turn in queue.in_order(self.cells.get(), &self.policy.turns, now) {
             let gang = &turn.queued.gang;
             let decision = self.decide(gang, now);
@@ -113,7 +113,7 @@ impl<'a> Planner<'a> {
             return decide(self.cells.get(), gang, self.policy, now);
         }
         if let Some(blocker) = self.blocked.get(&gang.vc) {
-            return Decision::Wait(Waiting::Behind(*blocker));
+            return Decision::Wait(WaitReason::Behind(*blocker));
         }
         let mut unfit = self.unfit.iter();
         if let Some((_, why)) = unfit.find(|(other, _)| asks_the_same(gang, other)) {
@@ -127,7 +127,7 @@ impl<'a> Planner<'a> {
     }
 
     /// Sees to it that a gang that waits gets its turn in the end.
-    fn hold_back(&mut self, turn: &Turn<'_>) {
+    fn hold_back(&mut self, turn: &GangTurn<'_>) {
         let gang = &turn.queued.gang;
         if gang.is_opportunistic() {
             return;
@@ -158,7 +158,7 @@ impl<'a> Planner<'a> {
                 ..Grant::default()
             };
             let gang = gang.clone();
-            self.cells.apply(Event::Preempting { gang, grant });
+            self.cells.apply(CellEvent::Preempting { gang, grant });
         }
     }
 
@@ -167,8 +167,8 @@ impl<'a> Planner<'a> {
         let known = self.cells.get().gang(gang.id).is_some();
         let gang = gang.clone();
         let event = match decision.clone() {
-            Decision::Place(grant) => Event::Started { gang, grant },
-            Decision::Preempt { grant, .. } if !known => Event::Preempting { gang, grant },
+            Decision::Place(grant) => CellEvent::Started { gang, grant },
+            Decision::Preempt { grant, .. } if !known => CellEvent::Preempting { gang, grant },
             Decision::Preempt { .. } | Decision::Wait(_) | Decision::Refuse(_) => return,
         };
         if makes_room(decision) {
@@ -216,7 +216,7 @@ virtualClusters:
 
     fn queued(id: u64, priority: i32, pods: u32, since_ms: u64) -> Queued {
         let gang = Gang {
-            id: GangId(id),
+            id: GangNumber(id),
             vc: "v".to_owned(),
             priority,
             members: vec![GangMember {
@@ -234,7 +234,7 @@ virtualClusters:
         let kind = |decision: &Decision| match decision {
             Decision::Place(_) => "place",
             Decision::Preempt { .. } => "preempt",
-            Decision::Wait(Waiting::Behind(_)) => "behind",
+            Decision::Wait(WaitReason::Behind(_)) => "behind",
             Decision::Wait(_) => "wait",
             Decision::Refuse(_) => "refuse",
         };
@@ -247,56 +247,61 @@ virtualClusters:
     #[test]
     fn small_gangs_pass_a_large_one_only_until_it_is_overdue() {
         let mut cells = cells();
-        let first = Queue {
+        let first = GangQueue {
             gangs: vec![queued(1, 0, 1, 0)],
         };
         let Decision::Place(grant) =
-            &plan(&cells, &first, &Policy::default(), Time(0)).decisions[0].1
+            &plan(&cells, &first, &DecisionPolicy::default(), Time(0)).decisions[0].1
         else {
             panic!("an empty cluster has room");
         };
         let gang = first.gangs[0].gang.clone();
         let grant = grant.clone();
-        cells.apply(Event::Started { gang, grant }).unwrap();
-        let queue = Queue {
+        cells.apply(CellEvent::Started { gang, grant }).unwrap();
+        let queue = GangQueue {
             gangs: vec![queued(3, 0, 1, 20), queued(2, 0, 2, 10), queued(9, 0, 3, 0)],
         };
-        let soon = plan(&cells, &queue, &Policy::default(), Time::from_millis(30));
+        let soon = plan(
+            &cells,
+            &queue,
+            &DecisionPolicy::default(),
+            Time::from_millis(30),
+        );
         assert_eq!(kinds(&soon), [(3, "place"), (2, "wait"), (9, "refuse")]);
         let late = plan(
             &cells,
             &queue,
-            &Policy::default(),
+            &DecisionPolicy::default(),
             Time::from_millis(90_000_000),
         );
         assert_eq!(kinds(&late), [(2, "wait"), (3, "wait"), (9, "refuse")]);
-        assert_eq!((late.kept.len(), late.kept[0].0), (1, GangId(2)));
-        let more = Queue {
+        assert_eq!((late.kept.len(), late.kept[0].0), (1, GangNumber(2)));
+        let more = GangQueue {
             gangs: vec![queued(4, 5, 2, 0), queued(5, 0, 1, 0)],
         };
-        let both = plan(&cells, &more, &Policy::default(), Time(0));
+        let both = plan(&cells, &more, &DecisionPolicy::default(), Time(0));
         assert_eq!(kinds(&both), [(4, "preempt"), (5, "wait")]);
     }
 
     #[test]
     fn who_has_a_claim_gets_it_whoever_waits_before() {
         for turns in [Turns::default(), Turns::strict()] {
-            let policy = Policy {
+            let policy = DecisionPolicy {
                 turns,
-                ..Policy::default()
+                ..DecisionPolicy::default()
             };
             let mut cells = cells();
-            let low = Queue {
+            let low = GangQueue {
                 gangs: vec![queued(1, -1, 1, 0), queued(2, -1, 1, 0)],
             };
             advance(&mut cells, &low, &policy, Time(0));
-            let mut queue = Queue {
+            let mut queue = GangQueue {
                 gangs: vec![queued(3, 0, 1, 20), queued(4, 0, 1, 30)],
             };
             let first = advance(&mut cells, &queue, &policy, Time(0));
             assert_eq!(kinds(&first), [(3, "preempt"), (4, "preempt")]);
             for id in [1, 2] {
-                cells.apply(Event::GangEnded(GangId(id))).unwrap();
+                cells.apply(CellEvent::GangEnded(GangNumber(id))).unwrap();
             }
             queue.gangs.push(queued(5, 0, 1, 10));
             let then = advance(&mut cells, &queue, &policy, Time(0));

@@ -20,14 +20,14 @@ pub struct Queued {
 
 /// Everything that waits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Queue {
+pub struct GangQueue {
     /// In any order.
     pub gangs: Vec<Queued>,
 }
 
 /// A gang whose turn comes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Turn<'a> {
+pub(crate) struct GangTurn<'a> {
     pub(crate) queued: &'a Queued,
     /// Whether it has waited so long that no equal passes it.
     pub(crate) is_overdue: bool,
@@ -37,26 +37,26 @@ pub(crate) struct Turn<'a> {
     share: u64,
 }
 
-impl Queue {
+impl GangQueue {
     /// The most important first; among equals whoever is overdue, then as [`Turns`] says, then
     /// whoever waits longest.
-    pub(crate) fn in_order(&self, cells: &Cells, turns: &Turns, now: Time) -> Vec<Turn<'_>> {
+    pub(crate) fn in_order(&self, cells: &Cells, turns: &Turns, now: Time) -> Vec<GangTurn<'_>> {
         let all = self.gangs.iter();
-        let mut order: Vec<Turn<'_>> = all
-            .map(|queued| Turn::new(queued, cells, turns, now))
+        let mut order: Vec<GangTurn<'_>> = all
+            .map(|queued| GangTurn::new(queued, cells, turns, now))
             .collect();
         if turns.is_fair {
             share(&mut order, cells);
         }
-        order.sort_unstable_by_key(Turn::key);
+        order.sort_unstable_by_key(GangTurn::key);
         order
     }
 }
 
 /// What each user has, and on top of it what each of his gangs would add if it had its turn.
-fn share(order: &mut [Turn<'_>], cells: &Cells) {
+fn share(order: &mut [GangTurn<'_>], cells: &Cells) {
     let mut sums: BTreeMap<(&str, &str), u64> = BTreeMap::new();
-    order.sort_unstable_by_key(Turn::key);
+    order.sort_unstable_by_key(GangTurn::key);
     for turn in order {
         let gang = &turn.queued.gang;
         if gang.user.is_empty() || turn.is_overdue {
@@ -70,7 +70,7 @@ fn share(order: &mut [Turn<'_>], cells: &Cells) {
     }
 }
 
-impl<'a> Turn<'a> {
+impl<'a> GangTurn<'a> {
     fn new(queued: &'a Queued, cells: &Cells, turns: &Turns, now: Time) -> Self {
         let is_overdue = is_overdue(queued, cells, turns, now);
         let counts = turns.is_smaller_first && !is_overdue;

@@ -2,9 +2,9 @@
 
 /// splitmix64.
 #[derive(Clone, Debug)]
-pub struct Random(u64);
+pub struct SplitMix64(u64);
 
-impl Random {
+impl SplitMix64 {
     /// Starts from a seed.
     pub const fn new(seed: u64) -> Self {
         Self(seed)

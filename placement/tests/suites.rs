@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use muster_placement::suite::{Report, replay};
+use muster_placement::suite::{SuiteReport, replay};
 
-fn run(suite: &Path) -> Report {
+fn run(suite: &Path) -> SuiteReport {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
     let cluster = |name: &str| {
         let places = ["hived/clusters", "own/clusters"];

@@ -14,13 +14,13 @@ use tokio::time::Instant;
 /// What happens on one connection.
 #[derive(Debug)]
 pub(crate) struct Activity {
-    state: Mutex<State>,
+    state: Mutex<ActivityState>,
     /// Rung when a request has ended.
     ended: Notify,
 }
 
 #[derive(Debug)]
-struct State {
+struct ActivityState {
     /// Requests that have begun and not ended.
     open: u32,
     /// Those of them on which the server works.
@@ -35,7 +35,7 @@ impl Activity {
     /// Of a connection that was taken `now`.
     pub(crate) fn new(now: Instant) -> Arc<Self> {
         Arc::new(Self {
-            state: Mutex::new(State {
+            state: Mutex::new(ActivityState {
                 open: 0,
                 serving: 0,
                 is_greeted: false,
@@ -74,19 +74,19 @@ impl Activity {
     }
 
     /// A request begins.
-    pub(crate) fn begin(self: &Arc<Self>) -> Arc<Turn> {
+    pub(crate) fn begin(self: &Arc<Self>) -> Arc<ActiveRequest> {
         let mut state = self.state();
         state.open += 1;
         state.serving += 1;
         state.is_greeted = true;
-        Arc::new(Turn {
+        Arc::new(ActiveRequest {
             activity: Arc::clone(self),
             is_ours: AtomicBool::new(true),
             counts: AtomicBool::new(true),
         })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ActivityState> {
         // Plain numbers: a panic elsewhere cannot have left half of a change.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -94,13 +94,13 @@ impl Activity {
 
 /// A request under way. It ends when the last clone is dropped.
 #[derive(Debug)]
-pub(crate) struct Turn {
+pub(crate) struct ActiveRequest {
     activity: Arc<Activity>,
     is_ours: AtomicBool,
     counts: AtomicBool,
 }
 
-impl Turn {
+impl ActiveRequest {
     /// The request was refused for its number: it does not keep the connection from being idle.
     pub(crate) fn refuse(&self) {
         self.counts.store(false, Ordering::Relaxed);
@@ -120,7 +120,7 @@ impl Turn {
         }
     }
 
-    fn change(&self, change: impl FnOnce(&mut State)) {
+    fn change(&self, change: impl FnOnce(&mut ActivityState)) {
         let mut state = self.activity.state();
         change(&mut state);
         if self.counts.load(Ordering::Relaxed) {
@@ -129,7 +129,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for ActiveRequest {
     fn drop(&mut self) {
         let is_ours = *self.is_ours.get_mut();
         self.change(|state| {
@@ -143,7 +143,7 @@ impl Drop for Turn {
 /// A request's body: while none of it comes, the server waits for the client.
 pub(crate) struct Receiving<B> {
     pub(crate) body: B,
-    pub(crate) turn: Arc<Turn>,
+    pub(crate) turn: Arc<ActiveRequest>,
 }
 
 impl<B: Body + Unpin> Body for Receiving<B> {
@@ -174,20 +174,20 @@ impl<B: Body + Unpin> Body for Receiving<B> {
 /// An answer's body: from the time that a part of it is handed over until the next part is asked
 /// for, the server waits for the client. It keeps the length too, or short answers would go out
 /// in chunks.
-pub(crate) struct Sending<B> {
+pub(crate) struct TrackedBody<B> {
     body: B,
-    turn: Arc<Turn>,
+    turn: Arc<ActiveRequest>,
 }
 
-impl<B> Sending<B> {
-    pub(crate) fn new(body: B, turn: Arc<Turn>) -> Self {
+impl<B> TrackedBody<B> {
+    pub(crate) fn new(body: B, turn: Arc<ActiveRequest>) -> Self {
         // A handler may answer without having read the whole body of the request.
         turn.ours();
         Self { body, turn }
     }
 }
 
-impl<B: Body + Unpin> Body for Sending<B> {
+impl<B: Body + Unpin> Body for TrackedBody<B> {
     type Data = B::Data;
     type Error = B::Error;
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use muster_model::login::Trust;
+use muster_model::login::LoginTrust;
 
 /// Wrong passwords that cost no wait: people mistype.
 const FREE: u32 = 3;
@@ -29,7 +29,7 @@ const OTHERS: &str = "*";
 
 /// Counts wrong passwords.
 #[derive(Debug, Default)]
-pub(crate) struct Attempts(Mutex<HashMap<IpAddr, Address>>);
+pub(crate) struct LoginAttempts(Mutex<HashMap<IpAddr, Address>>);
 
 #[derive(Debug, Default)]
 struct Address {
@@ -46,7 +46,7 @@ struct Tried {
     was_right: bool,
 }
 
-impl Attempts {
+impl LoginAttempts {
     /// How a login of `user` from `address` is to be treated `now`.
     ///
     /// # Errors
@@ -56,10 +56,10 @@ impl Attempts {
         address: IpAddr,
         user: &str,
         now: Instant,
-    ) -> Result<Trust, Duration> {
+    ) -> Result<LoginTrust, Duration> {
         let mut addresses = self.addresses();
         let Some(known) = addresses.get_mut(&address) else {
-            return Ok(Trust::Usual);
+            return Ok(LoginTrust::Usual);
         };
         let is_suspect = known.wrong.is_some_and(|last| last + WRONG_LIFE > now);
         let key = known.key(user);
@@ -79,8 +79,8 @@ impl Attempts {
             }
         };
         match is_suspect {
-            true => Ok(Trust::Suspect),
-            false => Ok(Trust::Usual),
+            true => Ok(LoginTrust::Suspect),
+            false => Ok(LoginTrust::Usual),
         }
     }
 
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn the_wait_grows_to_its_bound_and_hits_nobody_else() {
-        let attempts = Attempts::default();
+        let attempts = LoginAttempts::default();
         let mut now = Instant::now();
         let mut waits = Vec::new();
         for _ in 0..10 {
@@ -188,38 +188,38 @@ mod tests {
             waits.push(wait.as_secs());
             now += wait;
             let next = attempts.admit(HERE, "ann", now);
-            assert_eq!(next, Ok(Trust::Suspect), "after {wait:?}");
+            assert_eq!(next, Ok(LoginTrust::Suspect), "after {wait:?}");
             let beside = attempts.admit(HERE, "ann", now);
             assert_eq!(beside.is_err(), !wait.is_zero(), "one try a time");
         }
         assert_eq!(waits, [0, 0, 0, 1, 2, 4, 8, 15, 15, 15]);
         attempts.wrong(HERE, "ann", now);
         assert!(attempts.admit(HERE, "ann", now).is_err());
-        assert_eq!(attempts.admit(HERE, "bob", now), Ok(Trust::Suspect));
-        assert_eq!(attempts.admit(THERE, "ann", now), Ok(Trust::Usual));
+        assert_eq!(attempts.admit(HERE, "bob", now), Ok(LoginTrust::Suspect));
+        assert_eq!(attempts.admit(THERE, "ann", now), Ok(LoginTrust::Usual));
         let later = now + WRONG_LIFE;
-        assert_eq!(attempts.admit(HERE, "ann", later), Ok(Trust::Usual));
+        assert_eq!(attempts.admit(HERE, "ann", later), Ok(LoginTrust::Usual));
     }
 
     #[test]
     fn a_right_password_ends_the_wait_and_is_remembered() {
-        let attempts = Attempts::default();
+        let attempts = LoginAttempts::default();
         let now = Instant::now();
         attempts.right(HERE, "ann", now);
         attempts.wrong(HERE, "eve", now);
-        assert_eq!(attempts.admit(HERE, "ann", now), Ok(Trust::Usual));
-        assert_eq!(attempts.admit(HERE, "bob", now), Ok(Trust::Suspect));
+        assert_eq!(attempts.admit(HERE, "ann", now), Ok(LoginTrust::Usual));
+        assert_eq!(attempts.admit(HERE, "bob", now), Ok(LoginTrust::Suspect));
         for _ in 0..5 {
             attempts.wrong(HERE, "ann", now);
         }
         assert!(attempts.admit(HERE, "ann", now).is_err());
         attempts.right(HERE, "ann", now);
-        assert_eq!(attempts.admit(HERE, "ann", now), Ok(Trust::Usual));
+        assert_eq!(attempts.admit(HERE, "ann", now), Ok(LoginTrust::Usual));
     }
 
     #[test]
     fn many_names_and_addresses_take_bounded_memory() {
-        let attempts = Attempts::default();
+        let attempts = LoginAttempts::default();
         let now = Instant::now();
         for name in 0..USERS_MAX + 10 {
             attempts.wrong(HERE, &format!("u{name}"), now);

@@ -5,9 +5,9 @@ use base64::engine::general_purpose::STANDARD;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 
-use crate::config::Config;
-use crate::error::Error;
-use crate::peer::Peer;
+use crate::config::GatewayConfig;
+use crate::error::ApiError;
+use crate::peer::RemoteEnd;
 use crate::port::{self, Caller, Users};
 
 /// Names the user that root acts for on the socket.
@@ -15,7 +15,7 @@ pub(crate) const USER_HEADER: &str = "x-muster-user";
 
 /// Who may use a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Access {
+pub(crate) enum RouteAccess {
     /// Anybody.
     Open,
     /// Any valid token.
@@ -26,12 +26,12 @@ pub(crate) enum Access {
     Admin,
 }
 
-impl Access {
+impl RouteAccess {
     /// Refuses a caller that the route is not for.
-    pub(crate) fn check(self, caller: &Caller) -> Result<(), Error> {
+    pub(crate) fn check(self, caller: &Caller) -> Result<(), ApiError> {
         match self {
-            Self::Person if caller.application => Err(Error::ApplicationToken),
-            Self::Admin if !caller.admin => Err(Error::NotAdmin),
+            Self::Person if caller.application => Err(ApiError::ApplicationToken),
+            Self::Admin if !caller.admin => Err(ApiError::NotAdmin),
             Self::Open | Self::User | Self::Person | Self::Admin => Ok(()),
         }
     }
@@ -41,29 +41,29 @@ impl Access {
 /// needs no token.
 pub(crate) async fn authenticate(
     users: &dyn Users,
-    config: &Config,
-    peer: Peer,
+    config: &GatewayConfig,
+    peer: RemoteEnd,
     headers: &HeaderMap,
-) -> Result<(Caller, Option<String>), Error> {
-    if peer == Peer::Socket {
+) -> Result<(Caller, Option<String>), ApiError> {
+    if peer == RemoteEnd::Socket {
         return Ok((root(config, headers)?, None));
     }
     let credentials = Credentials::of(headers)?;
     let caller = users.check_token(&credentials.token).await?.caller;
     match credentials.user {
         Some(user) if !caller.application || user != caller.user.as_str() => {
-            Err(port::Error::InvalidToken.into())
+            Err(port::PortError::InvalidToken.into())
         }
         _ => Ok((caller, Some(credentials.token))),
     }
 }
 
-fn root(config: &Config, headers: &HeaderMap) -> Result<Caller, Error> {
+fn root(config: &GatewayConfig, headers: &HeaderMap) -> Result<Caller, ApiError> {
     let user = match headers.get(USER_HEADER) {
         None => config.socket_user.clone(),
         Some(name) => String::from_utf8_lossy(name.as_bytes())
             .parse()
-            .map_err(|e| Error::Parameters(format!("{USER_HEADER}: {e}")))?,
+            .map_err(|e| ApiError::Parameters(format!("{USER_HEADER}: {e}")))?,
     };
     Ok(Caller {
         user,
@@ -80,12 +80,12 @@ struct Credentials {
 }
 
 impl Credentials {
-    fn of(headers: &HeaderMap) -> Result<Self, Error> {
+    fn of(headers: &HeaderMap) -> Result<Self, ApiError> {
         let header = headers
             .get(AUTHORIZATION)
             .filter(|header| !header.is_empty())
-            .ok_or(Error::Guest)?;
-        let invalid = || Error::Cluster(port::Error::InvalidToken);
+            .ok_or(ApiError::Guest)?;
+        let invalid = || ApiError::Cluster(port::PortError::InvalidToken);
         let (scheme, rest) = header
             .to_str()
             .ok()

@@ -7,18 +7,18 @@ use bytes::{Bytes, BytesMut};
 use futures::{StreamExt, stream};
 use sync_wrapper::SyncStream;
 
-use crate::error::Error;
+use crate::error::ApiError;
 use crate::port::ByteStream;
 
 /// A body that was not read yet.
-pub(crate) struct Body {
+pub(crate) struct UnreadBody {
     /// Only ever polled by its owner, so a request may be shared between threads.
     stream: SyncStream<ByteStream>,
     /// As declared; absent for a chunked body.
     length: Option<u64>,
 }
 
-impl Body {
+impl UnreadBody {
     pub(crate) fn new(stream: ByteStream, length: Option<u64>) -> Self {
         Self {
             stream: SyncStream::new(stream),
@@ -27,13 +27,13 @@ impl Body {
     }
 
     /// All of it.
-    pub(crate) async fn read(mut self, max: usize, timeout: Duration) -> Result<Bytes, Error> {
+    pub(crate) async fn read(mut self, max: usize, timeout: Duration) -> Result<Bytes, ApiError> {
         if self.length.is_some_and(|length| length > max as u64) {
-            return Err(Error::TooLarge { limit: max });
+            return Err(ApiError::TooLarge { limit: max });
         }
         tokio::time::timeout(timeout, collect(&mut self.stream, max))
             .await
-            .map_err(|_| Error::Slow)?
+            .map_err(|_| ApiError::Slow)?
     }
 
     /// Its parts as they come. A client that stalls for `timeout` ends it with an error.
@@ -51,12 +51,12 @@ impl Body {
     }
 }
 
-async fn collect(stream: &mut SyncStream<ByteStream>, max: usize) -> Result<Bytes, Error> {
+async fn collect(stream: &mut SyncStream<ByteStream>, max: usize) -> Result<Bytes, ApiError> {
     let mut whole = BytesMut::new();
     while let Some(part) = stream.next().await {
-        let part = part.map_err(|e| Error::Broken(e.to_string()))?;
+        let part = part.map_err(|e| ApiError::Broken(e.to_string()))?;
         if whole.len() + part.len() > max {
-            return Err(Error::TooLarge { limit: max });
+            return Err(ApiError::TooLarge { limit: max });
         }
         whole.extend_from_slice(&part);
     }

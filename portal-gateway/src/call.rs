@@ -8,12 +8,12 @@ use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderName, RANGE};
 use muster_model::id::{JobKey, TaskId};
 
-use crate::attempts::Attempts;
-use crate::body::Body;
-use crate::config::Config;
-use crate::error::Error;
+use crate::attempts::LoginAttempts;
+use crate::body::UnreadBody;
+use crate::config::GatewayConfig;
+use crate::error::ApiError;
 use crate::fields::Fields;
-use crate::inflate::Packing;
+use crate::inflate::ContentEncoding;
 use crate::port::{self, ByteStream, Caller, Jobs, LogRange};
 use crate::query::Query;
 use crate::range;
@@ -21,15 +21,15 @@ use crate::route::Params;
 
 /// What a handler works with.
 pub(crate) struct Call {
-    pub(crate) config: Arc<Config>,
+    pub(crate) config: Arc<GatewayConfig>,
     /// Wrong passwords so far.
-    pub(crate) attempts: Arc<Attempts>,
+    pub(crate) attempts: Arc<LoginAttempts>,
     /// Where the request came from; `None` on the socket.
     pub(crate) address: Option<IpAddr>,
     pub(crate) query: Query,
     pub(crate) params: Params,
     pub(crate) headers: HeaderMap,
-    pub(crate) body: Body,
+    pub(crate) body: UnreadBody,
     /// Who asks; absent on an open route.
     pub(crate) caller: Option<Caller>,
     /// The token they came with; absent on the socket.
@@ -38,19 +38,19 @@ pub(crate) struct Call {
 
 impl Call {
     /// Who asks. A guest, if the route is open.
-    pub(crate) fn caller(&self) -> Result<&Caller, Error> {
-        self.caller.as_ref().ok_or(Error::Guest)
+    pub(crate) fn caller(&self) -> Result<&Caller, ApiError> {
+        self.caller.as_ref().ok_or(ApiError::Guest)
     }
 
     /// Refuses a caller who neither owns the job nor is an admin. A job that is not there comes first,
     /// as upstream answers.
-    pub(crate) async fn check_owner(&self, key: &JobKey, jobs: &dyn Jobs) -> Result<(), Error> {
+    pub(crate) async fn check_owner(&self, key: &JobKey, jobs: &dyn Jobs) -> Result<(), ApiError> {
         let caller = self.caller()?;
         if caller.admin || caller.user == key.user {
             return Ok(());
         }
         jobs.job(key, None).await?;
-        Err(Error::NotOwner {
+        Err(ApiError::NotOwner {
             user: caller.user.to_string(),
             what: format!("job {key}"),
         })
@@ -58,26 +58,26 @@ impl Call {
 
     /// The job the path names, as `u~j` or in two parts. A name no job can have is just a job
     /// that is not there.
-    pub(crate) fn job_key(&self) -> Result<JobKey, Error> {
+    pub(crate) fn job_key(&self) -> Result<JobKey, ApiError> {
         let text = match self.params.text("job") {
             "" => format!("{}~{}", self.params.text("user"), self.params.text("name")),
             text => text.to_owned(),
         };
         let key = text.parse();
-        key.map_err(|_| port::Error::NoJob(text).into())
+        key.map_err(|_| port::PortError::NoJob(text).into())
     }
 
     /// The job attempt the path names.
-    pub(crate) fn attempt(&self, key: &JobKey) -> Result<u32, Error> {
+    pub(crate) fn attempt(&self, key: &JobKey) -> Result<u32, ApiError> {
         let text = self.params.text("attempt");
-        let missing = || port::Error::NoJob(format!("{key} with jobAttemptIndex {text}"));
+        let missing = || port::PortError::NoJob(format!("{key} with jobAttemptIndex {text}"));
         text.parse().map_err(|_| missing().into())
     }
 
     /// The task the path names.
-    pub(crate) fn task_id(&self, key: &JobKey) -> Result<TaskId, Error> {
+    pub(crate) fn task_id(&self, key: &JobKey) -> Result<TaskId, ApiError> {
         let (role, index) = (self.params.text("role"), self.params.text("index"));
-        let missing = || port::Error::NoTask {
+        let missing = || port::PortError::NoTask {
             job: key.to_string(),
             task: format!("{role}:{index}"),
         };
@@ -88,38 +88,39 @@ impl Call {
     }
 
     /// A whole number of the query, if it names one.
-    pub(crate) fn number(&self, name: &str) -> Result<Option<u64>, Error> {
+    pub(crate) fn number(&self, name: &str) -> Result<Option<u64>, ApiError> {
         let number = self.query.number(name);
-        number.map_err(|text| Error::Parameters(format!("{name} must be a number, not {text:?}")))
+        number
+            .map_err(|text| ApiError::Parameters(format!("{name} must be a number, not {text:?}")))
     }
 
     /// The body's fields.
-    pub(crate) async fn fields(&mut self) -> Result<Fields, Error> {
+    pub(crate) async fn fields(&mut self) -> Result<Fields, ApiError> {
         let limit = self.config.limits.body_bytes;
         let body = self.read(limit).await?;
         Fields::parse(self.header(&CONTENT_TYPE), &body)
     }
 
     /// The whole body.
-    pub(crate) async fn read(&mut self, max: usize) -> Result<Bytes, Error> {
-        let packing = Packing::of(self.header(&CONTENT_ENCODING))?;
+    pub(crate) async fn read(&mut self, max: usize) -> Result<Bytes, ApiError> {
+        let packing = ContentEncoding::of(self.header(&CONTENT_ENCODING))?;
         let timeout = self.config.limits.read_timeout;
         let body = self.take_body().read(max, timeout).await?;
         packing.unpack(body, max).await
     }
 
     /// The whole body, a document's text.
-    pub(crate) async fn document(&mut self) -> Result<String, Error> {
+    pub(crate) async fn document(&mut self) -> Result<String, ApiError> {
         let body = self.read(self.config.limits.document_bytes).await?;
         String::from_utf8(body.into())
-            .map_err(|_| Error::Parameters("the document is not UTF-8 text".to_owned()))
+            .map_err(|_| ApiError::Parameters("the document is not UTF-8 text".to_owned()))
     }
 
     /// The body as it comes, of any length.
-    pub(crate) fn body_stream(&mut self) -> Result<ByteStream, Error> {
+    pub(crate) fn body_stream(&mut self) -> Result<ByteStream, ApiError> {
         let encoding = self.header(&CONTENT_ENCODING);
-        if Packing::of(encoding)? != Packing::Plain {
-            return Err(Error::Encoding(encoding.to_owned()));
+        if ContentEncoding::of(encoding)? != ContentEncoding::Plain {
+            return Err(ApiError::Encoding(encoding.to_owned()));
         }
         let timeout = self.config.limits.read_timeout;
         Ok(self.take_body().into_stream(timeout))
@@ -130,8 +131,8 @@ impl Call {
         range::parse(self.header(&RANGE))
     }
 
-    fn take_body(&mut self) -> Body {
-        let none = Body::new(Box::pin(futures::stream::empty()), Some(0));
+    fn take_body(&mut self) -> UnreadBody {
+        let none = UnreadBody::new(Box::pin(futures::stream::empty()), Some(0));
         std::mem::replace(&mut self.body, none)
     }
 

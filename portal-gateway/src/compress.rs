@@ -8,14 +8,14 @@ use flate2::write::GzEncoder;
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, VARY};
 use http::{HeaderMap, HeaderValue};
 
-use crate::reply::{Content, Reply};
+use crate::reply::{HttpReply, ReplyContent};
 
 /// Shorter bodies fit in one packet anyway.
 const BYTES_MIN: usize = 1024;
 
 /// Compresses the body if that helps and the client takes it.
-pub(crate) async fn gzip(mut reply: Reply, asked: bool) -> Reply {
-    let Content::Whole(body) = &reply.content else {
+pub(crate) async fn gzip(mut reply: HttpReply, asked: bool) -> HttpReply {
+    let ReplyContent::Whole(body) = &reply.content else {
         return reply;
     };
     if body.len() < BYTES_MIN {
@@ -31,7 +31,7 @@ pub(crate) async fn gzip(mut reply: Reply, asked: bool) -> Reply {
     // Thousands of jobs take tens of milliseconds, too long for an async thread.
     let packed = tokio::task::spawn_blocking(move || pack(&plain)).await;
     if let Ok(Ok(packed)) = packed {
-        reply.content = Content::Whole(packed);
+        reply.content = ReplyContent::Whole(packed);
         reply
             .headers
             .insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));

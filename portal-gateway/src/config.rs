@@ -22,7 +22,7 @@ impl fmt::Debug for LogLinkKey {
 
 /// Bounds on what one client can take.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct ClientLimits {
     /// TCP connections at a time. Where there are as many, the one goes that has been idle
     /// longest; some more are kept for `/healthz`.
     pub connections: NonZeroU32,
@@ -51,7 +51,7 @@ pub struct Limits {
     pub shutdown_grace: Duration,
 }
 
-impl Default for Limits {
+impl Default for ClientLimits {
     fn default() -> Self {
         Self {
             connections: NonZeroU32::MIN.saturating_add(1023),
@@ -93,7 +93,7 @@ impl Default for Rates {
 
 /// Everything the gateway needs to know besides the cluster.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct GatewayConfig {
     /// Signs log links. Another one takes its place when the node joins or leaves a cluster.
     pub log_link_key: watch::Receiver<LogLinkKey>,
     /// How long a log link works.
@@ -108,7 +108,7 @@ pub struct Config {
     /// Whom root is taken for when it names no user in `x-muster-user`.
     pub socket_user: UserName,
     /// Bounds.
-    pub limits: Limits,
+    pub limits: ClientLimits,
     /// Rates.
     pub rates: Rates,
 }
@@ -116,7 +116,7 @@ pub struct Config {
 /// How long a log link works unless configured.
 const LOG_LINK_TTL: Duration = Duration::from_secs(600);
 
-impl Config {
+impl GatewayConfig {
     /// A config with every default, for a listener on `port`.
     pub fn new(
         log_link_key: watch::Receiver<LogLinkKey>,
@@ -130,7 +130,7 @@ impl Config {
             tls: None,
             host_names: HostNames::default(),
             socket_user,
-            limits: Limits::default(),
+            limits: ClientLimits::default(),
             rates: Rates::default(),
         }
     }

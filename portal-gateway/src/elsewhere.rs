@@ -10,16 +10,16 @@ use http_body_util::{BodyExt as _, BodyStream, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use muster_tls::Trust;
+use muster_tls::CertificateTrust;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::config::LogLinkKey;
-use crate::error::Error;
-use crate::port::{self, LogFile};
-use crate::proof::{self, Proof};
-use crate::reply::Reply;
+use crate::error::ApiError;
+use crate::port::{self, LogFileInfo};
+use crate::proof::{self, CertificateProof};
+use crate::reply::HttpReply;
 
 type Sender = http1::SendRequest<String>;
 
@@ -46,7 +46,7 @@ pub(crate) fn is_forwarded(headers: &HeaderMap) -> bool {
 
 /// The gateway of another node.
 #[derive(Clone, Copy)]
-pub(crate) struct Elsewhere<'a> {
+pub(crate) struct OtherGateway<'a> {
     /// The node's address.
     pub(crate) address: &'a str,
     /// Where gateways listen.
@@ -57,9 +57,9 @@ pub(crate) struct Elsewhere<'a> {
     pub(crate) key: Option<&'a LogLinkKey>,
 }
 
-impl Elsewhere<'_> {
+impl OtherGateway<'_> {
     /// The files of the log.
-    pub(crate) async fn files(&self) -> Result<Vec<LogFile>, Error> {
+    pub(crate) async fn files(&self) -> Result<Vec<LogFileInfo>, ApiError> {
         let answer = self.get("", "", "").await?;
         let body = Limited::new(answer.into_body(), LIST_BYTES_MAX);
         let body = timeout(PATIENCE, body.collect()).await;
@@ -69,12 +69,17 @@ impl Elsewhere<'_> {
     }
 
     /// One file of the log. `query` and `range` say which part, as they came.
-    pub(crate) async fn file(&self, name: &str, query: &str, range: &str) -> Result<Reply, Error> {
+    pub(crate) async fn file(
+        &self,
+        name: &str,
+        query: &str,
+        range: &str,
+    ) -> Result<HttpReply, ApiError> {
         let answer = self.get(&format!("/{name}"), query, range).await?;
         let (head, body) = answer.into_parts();
         let frames = futures::TryStreamExt::map_err(BodyStream::new(body), std::io::Error::other);
         let bytes = frames.try_filter_map(|frame| async { Ok(frame.into_data().ok()) });
-        let mut reply = Reply::text_stream(Box::pin(bytes), None).with_status(head.status);
+        let mut reply = HttpReply::text_stream(Box::pin(bytes), None).with_status(head.status);
         for name in PASSED {
             if let Some(value) = head.headers.get(&name) {
                 reply = reply.with(name, value.clone());
@@ -83,7 +88,12 @@ impl Elsewhere<'_> {
         Ok(reply)
     }
 
-    async fn get(&self, path: &str, query: &str, range: &str) -> Result<Response<Incoming>, Error> {
+    async fn get(
+        &self,
+        path: &str,
+        query: &str,
+        range: &str,
+    ) -> Result<Response<Incoming>, ApiError> {
         let host = match self.address.contains(':') {
             true => format!("[{}]:{}", self.address, self.port),
             false => format!("{}:{}", self.address, self.port),
@@ -99,7 +109,7 @@ impl Elsewhere<'_> {
         }
         let request = request
             .body(String::new())
-            .map_err(|error| Error::Answer(error.to_string()))?;
+            .map_err(|error| ApiError::Answer(error.to_string()))?;
         let asked = async {
             let mut sender = self.connect(&host).await?;
             sender
@@ -111,34 +121,34 @@ impl Elsewhere<'_> {
         let answer = answer.map_err(|_| self.silent("no answer within 10 s"))??;
         match answer.status() {
             StatusCode::OK | StatusCode::PARTIAL_CONTENT => Ok(answer),
-            StatusCode::RANGE_NOT_SATISFIABLE => Err(Error::Range {
+            StatusCode::RANGE_NOT_SATISFIABLE => Err(ApiError::Range {
                 size: size(answer.headers()),
             }),
-            StatusCode::NOT_FOUND => Err(port::Error::NoLog.into()),
-            StatusCode::FORBIDDEN => Err(Error::LogLink),
+            StatusCode::NOT_FOUND => Err(port::PortError::NoLog.into()),
+            StatusCode::FORBIDDEN => Err(ApiError::LogLink),
             status => Err(self.silent(format_args!("it answers {status}"))),
         }
     }
 
-    async fn connect(&self, host: &str) -> Result<Sender, Error> {
+    async fn connect(&self, host: &str) -> Result<Sender, ApiError> {
         let stream = TcpStream::connect(host).await;
         let stream = stream.map_err(|error| self.silent(error))?;
         let Some(key) = self.key else {
             return self.open(stream).await;
         };
-        let connected = muster_tls::connect(stream, self.address, Trust::Anything).await;
+        let connected = muster_tls::connect(stream, self.address, CertificateTrust::Anything).await;
         let (stream, seen) = connected.map_err(|error| {
             self.silent(format_args!(
                 "{error}; http.tls in agent.toml has to be the same on all nodes"
             ))
         })?;
         let mut sender = self.open(stream).await?;
-        self.check(&mut sender, host, &Proof::new(key.clone(), seen))
+        self.check(&mut sender, host, &CertificateProof::new(key.clone(), seen))
             .await?;
         Ok(sender)
     }
 
-    async fn open<S>(&self, stream: S) -> Result<Sender, Error>
+    async fn open<S>(&self, stream: S) -> Result<Sender, ApiError>
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
@@ -151,11 +161,16 @@ impl Elsewhere<'_> {
 
     /// Has the other node prove that the certificate is its own: it knows the members' key. The
     /// link's token is sent only then.
-    async fn check(&self, sender: &mut Sender, host: &str, proof: &Proof) -> Result<(), Error> {
+    async fn check(
+        &self,
+        sender: &mut Sender,
+        host: &str,
+        proof: &CertificateProof,
+    ) -> Result<(), ApiError> {
         let nonce = proof::nonce();
         let uri = format!("/log-manager/{host}/api/v1/proof?nonce={nonce}");
         let request = Request::get(uri).header(HOST, host).body(String::new());
-        let request = request.map_err(|error| Error::Answer(error.to_string()))?;
+        let request = request.map_err(|error| ApiError::Answer(error.to_string()))?;
         let answer = sender.send_request(request).await;
         let answer = answer.map_err(|error| self.silent(error))?;
         let body = Limited::new(answer.into_body(), PROOF_BYTES_MAX);
@@ -166,9 +181,9 @@ impl Elsewhere<'_> {
         }
     }
 
-    fn silent(&self, why: impl std::fmt::Display) -> Error {
+    fn silent(&self, why: impl std::fmt::Display) -> ApiError {
         let address = self.address;
-        port::Error::Unavailable(format!(
+        port::PortError::Unavailable(format!(
             "the log lies on the node at {address}, which cannot be asked now: {why}; try again"
         ))
         .into()

@@ -16,7 +16,7 @@ const LOGINS_RETRY_S: u64 = 1;
 /// Why a request was not done. Nothing has changed unless a variant says otherwise.
 /// Display is the `message` that clients show.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
+pub(crate) enum ApiError {
     #[error("Guest is not allowed to do this operation.")]
     Guest,
     #[error("Application token is not allowed to do this operation.")]
@@ -96,10 +96,10 @@ pub(crate) enum Error {
     #[error("the answer could not be built: {0}")]
     Answer(String),
     #[error(transparent)]
-    Cluster(#[from] port::Error),
+    Cluster(#[from] port::PortError),
 }
 
-impl Error {
+impl ApiError {
     /// The status and, unless upstream gives none, the `code`.
     pub(crate) fn code(&self) -> (StatusCode, Option<&'static str>) {
         use StatusCode as S;
@@ -136,7 +136,7 @@ impl Error {
 
     /// Whether somebody was not let in.
     pub(crate) const fn is_refused_login(&self) -> bool {
-        use port::Error as E;
+        use port::PortError as E;
         matches!(
             self,
             Self::TooManyWrong { .. }
@@ -150,7 +150,7 @@ impl Error {
             Self::TooMany { reset_s, .. } => Some(*reset_s),
             Self::TooManyWrong { retry_s } => Some(*retry_s),
             Self::Full => Some(FULL_RETRY_S),
-            Self::Cluster(port::Error::LoginsBusy) => Some(LOGINS_RETRY_S),
+            Self::Cluster(port::PortError::LoginsBusy) => Some(LOGINS_RETRY_S),
             _ => None,
         }
     }
@@ -163,20 +163,22 @@ impl Error {
             None => json!({"message": message}),
         };
         // Beyond OpenPAI: where each thing is wrong, and what would be right.
-        if let Self::Cluster(port::Error::InvalidJob(found) | port::Error::NoStorage(found)) = self
+        if let Self::Cluster(
+            port::PortError::InvalidJob(found) | port::PortError::NoStorage(found),
+        ) = self
         {
             body["errors"] = json!(remarks(found));
         }
-        if let Self::Cluster(port::Error::DocumentConflict { current, .. }) = self {
+        if let Self::Cluster(port::PortError::DocumentConflict { current, .. }) = self {
             body["currentVersion"] = (*current).into();
         }
         body
     }
 }
 
-fn cluster_code(error: &port::Error) -> (StatusCode, Option<&'static str>) {
+fn cluster_code(error: &port::PortError) -> (StatusCode, Option<&'static str>) {
     use StatusCode as S;
-    use port::Error as E;
+    use port::PortError as E;
     let (status, code) = match error {
         E::NoUser(_) => (S::BAD_REQUEST, "NoUserError"),
         E::WrongPassword => (S::BAD_REQUEST, "IncorrectPasswordError"),
@@ -208,35 +210,37 @@ fn cluster_code(error: &port::Error) -> (StatusCode, Option<&'static str>) {
 
 #[cfg(test)]
 mod tests {
-    use muster_model::protocol::{Advice, Problem};
+    use muster_model::protocol::{JobProblem, ProblemAdvice};
 
     use super::*;
 
-    fn schema(message: &str) -> Problem {
-        Problem {
+    fn schema(message: &str) -> JobProblem {
+        JobProblem {
             path: String::new(),
             message: message.to_owned(),
             keyword: Some("type".to_owned()),
             schema_path: Some("#/type".into()),
             params: Some(r#"{"type":"object"}"#.into()),
-            advice: Advice::AsIs,
+            advice: ProblemAdvice::AsIs,
         }
     }
 
-    fn plain_problem(path: &str, message: &str) -> Problem {
-        Problem {
+    fn plain_problem(path: &str, message: &str) -> JobProblem {
+        JobProblem {
             path: path.to_owned(),
             message: message.to_owned(),
             keyword: None,
             schema_path: None,
             params: None,
-            advice: Advice::AsIs,
+            advice: ProblemAdvice::AsIs,
         }
     }
 
     #[test]
     fn schema_problems_are_an_ajv_array() {
-        let error = Error::from(port::Error::InvalidJob(vec![schema("should be object")]));
+        let error = ApiError::from(port::PortError::InvalidJob(vec![schema(
+            "should be object",
+        )]));
         assert_eq!(
             error.body(),
             json!({
@@ -250,7 +254,7 @@ mod tests {
 
     #[test]
     fn other_problems_are_sentences() {
-        let error = Error::from(port::Error::InvalidJob(vec![
+        let error = ApiError::from(port::PortError::InvalidJob(vec![
             plain_problem("", "the YAML is broken at line 2, column 4"),
             plain_problem(".taskRoles.w.dockerImage", "no image named x"),
         ]));

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use crate::error::Error;
+use crate::error::ApiError;
 
 /// Fields that were not taken yet, and what was wrong with those that were.
 ///
@@ -18,7 +18,7 @@ pub(crate) struct Fields {
 impl Fields {
     /// The fields of a body of this content type. No body has no fields. Clients of upstream
     /// send JSON as `text/plain` too.
-    pub(crate) fn parse(content_type: &str, body: &[u8]) -> Result<Self, Error> {
+    pub(crate) fn parse(content_type: &str, body: &[u8]) -> Result<Self, ApiError> {
         let left = if body.iter().all(u8::is_ascii_whitespace) {
             Map::new()
         } else if content_type.starts_with("application/x-www-form-urlencoded") {
@@ -113,24 +113,26 @@ impl Fields {
     }
 
     /// Reports what was wrong; a field that nobody took is wrong too.
-    pub(crate) fn finish(mut self) -> Result<(), Error> {
+    pub(crate) fn finish(mut self) -> Result<(), ApiError> {
         for name in self.left.keys() {
             self.problems.push(format!("\"{name}\" is not allowed"));
         }
         if self.problems.is_empty() {
             Ok(())
         } else {
-            Err(Error::Parameters(self.problems.join(". ")))
+            Err(ApiError::Parameters(self.problems.join(". ")))
         }
     }
 }
 
-fn object(body: &[u8]) -> Result<Map<String, Value>, Error> {
+fn object(body: &[u8]) -> Result<Map<String, Value>, ApiError> {
     match serde_json::from_slice(body) {
         Ok(Value::Object(fields)) => Ok(fields),
-        Ok(_) => Err(Error::Parameters("\"value\" must be an object".to_owned())),
-        Err(e) if e.is_eof() => Err(Error::Syntax("Unexpected end of JSON input".to_owned())),
-        Err(e) => Err(Error::Syntax(format!("Unexpected token in JSON: {e}"))),
+        Ok(_) => Err(ApiError::Parameters(
+            "\"value\" must be an object".to_owned(),
+        )),
+        Err(e) if e.is_eof() => Err(ApiError::Syntax("Unexpected end of JSON input".to_owned())),
+        Err(e) => Err(ApiError::Syntax(format!("Unexpected token in JSON: {e}"))),
     }
 }
 

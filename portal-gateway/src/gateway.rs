@@ -19,20 +19,20 @@ use warp::filters::BoxedFilter;
 use warp::path::FullPath;
 use warp::reply::Response;
 
-use crate::attempts::Attempts;
-use crate::auth::{self, Access};
-use crate::body::Body;
+use crate::attempts::LoginAttempts;
+use crate::auth::{self, RouteAccess};
+use crate::body::UnreadBody;
 use crate::call::Call;
 use crate::compress;
-use crate::config::Config;
-use crate::error::Error;
-use crate::peer::Peer;
+use crate::config::GatewayConfig;
+use crate::error::ApiError;
+use crate::peer::RemoteEnd;
 use crate::port::{ByteStream, Caller, Ports};
 use crate::query::Query;
 use crate::rate::Limiter;
-use crate::reply::{Content, METHODS, Reply};
-use crate::route::{self, Counted};
-use crate::tally::Tally;
+use crate::reply::{HttpReply, METHODS, ReplyContent};
+use crate::route::{self, RateClass};
+use crate::tally::EventTally;
 
 const ANY_ORIGIN: HeaderValue = HeaderValue::from_static("*");
 /// Headers of ours that a page of another origin may read.
@@ -44,17 +44,17 @@ const HOUR: Duration = Duration::from_secs(3600);
 /// The REST side of an agent. A cheap clone shares everything.
 #[derive(Clone)]
 pub struct Gateway {
-    shared: Arc<Shared>,
+    shared: Arc<GatewayShared>,
 }
 
-struct Shared {
+struct GatewayShared {
     ports: Ports,
-    config: Arc<Config>,
+    config: Arc<GatewayConfig>,
     api_rate: Limiter,
     list_rate: Limiter,
     submit_rate: Limiter,
-    tally: Tally,
-    attempts: Arc<Attempts>,
+    tally: EventTally,
+    attempts: Arc<LoginAttempts>,
 }
 
 impl fmt::Debug for Gateway {
@@ -66,8 +66,8 @@ impl fmt::Debug for Gateway {
 }
 
 /// A request as it arrived.
-struct Incoming {
-    peer: Peer,
+struct ArrivedRequest {
+    peer: RemoteEnd,
     method: Method,
     path: String,
     query: String,
@@ -77,35 +77,35 @@ struct Incoming {
 
 impl Gateway {
     /// A gateway over these ports.
-    pub fn new(ports: Ports, config: Config) -> Self {
+    pub fn new(ports: Ports, config: GatewayConfig) -> Self {
         let rates = &config.rates;
         Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(GatewayShared {
                 ports,
                 api_rate: Limiter::new(rates.api_per_minute, MINUTE),
                 list_rate: Limiter::new(rates.list_per_minute, MINUTE),
                 submit_rate: Limiter::new(rates.submit_per_hour, HOUR),
                 config: Arc::new(config),
-                tally: Tally::default(),
+                tally: EventTally::default(),
                 attempts: Arc::default(),
             }),
         }
     }
 
-    pub(crate) fn config(&self) -> &Config {
+    pub(crate) fn config(&self) -> &GatewayConfig {
         &self.shared.config
     }
 
-    pub(crate) fn tally(&self) -> &Tally {
+    pub(crate) fn tally(&self) -> &EventTally {
         &self.shared.tally
     }
 
-    /// The warp filter that answers everything. It takes the [`Peer`] from the request's
+    /// The warp filter that answers everything. It takes the [`RemoteEnd`] from the request's
     /// extensions; a request without one is answered by nobody.
     pub(crate) fn filter(&self) -> BoxedFilter<(Response,)> {
         let gateway = self.clone();
         let query = warp::query::raw().or(warp::any().map(String::new)).unify();
-        warp::ext::get::<Peer>()
+        warp::ext::get::<RemoteEnd>()
             .and(warp::method())
             .and(warp::path::full())
             .and(query)
@@ -113,7 +113,7 @@ impl Gateway {
             .and(warp::body::stream())
             .then(move |peer, method, path: FullPath, query, headers, body| {
                 let gateway = gateway.clone();
-                let incoming = Incoming {
+                let incoming = ArrivedRequest {
                     peer,
                     method,
                     path: path.as_str().to_owned(),
@@ -126,7 +126,7 @@ impl Gateway {
             .boxed()
     }
 
-    async fn respond(&self, incoming: Incoming) -> Response {
+    async fn respond(&self, incoming: ArrivedRequest) -> Response {
         if incoming.method == Method::OPTIONS {
             return response(preflight(&incoming.headers));
         }
@@ -136,7 +136,7 @@ impl Gateway {
             Ok(reply) => reply,
             Err(error) => {
                 self.log_failure(&method, &path, &error);
-                Reply::failure(&error)
+                HttpReply::failure(&error)
             }
         };
         response(compress::gzip(reply, gzip).await)
@@ -144,7 +144,7 @@ impl Gateway {
 
     /// What an admin should know of. Anybody can bring about as many failures as they send
     /// requests, so lines are counted by route.
-    fn log_failure(&self, method: &Method, path: &str, error: &Error) {
+    fn log_failure(&self, method: &Method, path: &str, error: &ApiError) {
         let kind = match error {
             _ if error.is_refused_login() && *method == Method::POST => "login",
             _ if error.code().0.is_server_error() => {
@@ -157,18 +157,18 @@ impl Gateway {
         }
     }
 
-    async fn answer(&self, incoming: Incoming) -> Result<Reply, Error> {
-        let Shared { ports, config, .. } = &*self.shared;
+    async fn answer(&self, incoming: ArrivedRequest) -> Result<HttpReply, ApiError> {
+        let GatewayShared { ports, config, .. } = &*self.shared;
         if let Some(key) = incoming.peer.rate_key() {
             self.shared.api_rate.count(&key, Instant::now())?;
         }
         if matches!(incoming.method, Method::CONNECT | Method::TRACE) {
-            return Err(Error::Method(incoming.method.to_string()));
+            return Err(ApiError::Method(incoming.method.to_string()));
         }
         let (route, params) = route::find(&incoming.method, &incoming.path)?;
         let mut caller = None;
         let mut token = None;
-        if route.access != Access::Open {
+        if route.access != RouteAccess::Open {
             let (who, with) =
                 auth::authenticate(&*ports.users, config, incoming.peer, &incoming.headers).await?;
             route.access.check(&who)?;
@@ -183,33 +183,33 @@ impl Gateway {
             query: Query::parse(&incoming.query),
             params,
             headers: incoming.headers,
-            body: Body::new(incoming.body, length),
+            body: UnreadBody::new(incoming.body, length),
             caller,
             token,
         };
         let host = host_name(&call.headers);
-        let is_from_far = incoming.peer != Peer::Socket;
+        let is_from_far = incoming.peer != RemoteEnd::Socket;
         let reply = (route.handler)(call, ports).await?;
         match host {
             // A page of somewhere else could have its own name lead here, and then read this.
             Some(host)
-                if matches!(reply.content, Content::Page(_))
+                if matches!(reply.content, ReplyContent::Page(_))
                     && is_from_far
                     && !config.host_names.has(&host) =>
             {
-                Err(Error::HostName(host))
+                Err(ApiError::HostName(host))
             }
             _ => Ok(reply),
         }
     }
 
     /// Counts a request against its user's rate.
-    fn count(&self, counted: Counted, peer: Peer, caller: &Caller) -> Result<(), Error> {
+    fn count(&self, counted: RateClass, peer: RemoteEnd, caller: &Caller) -> Result<(), ApiError> {
         let limiter = match counted {
             _ if peer.rate_key().is_none() => return Ok(()),
-            Counted::No => return Ok(()),
-            Counted::List => &self.shared.list_rate,
-            Counted::Submit => &self.shared.submit_rate,
+            RateClass::No => return Ok(()),
+            RateClass::List => &self.shared.list_rate,
+            RateClass::Submit => &self.shared.submit_rate,
         };
         limiter.count(caller.user.as_str(), Instant::now())
     }
@@ -236,8 +236,8 @@ where
     }))
 }
 
-fn preflight(headers: &HeaderMap) -> Reply {
-    let reply = Reply::empty(StatusCode::NO_CONTENT)
+fn preflight(headers: &HeaderMap) -> HttpReply {
+    let reply = HttpReply::empty(StatusCode::NO_CONTENT)
         .with(
             ACCESS_CONTROL_ALLOW_METHODS,
             HeaderValue::from_static(METHODS),
@@ -252,12 +252,12 @@ fn preflight(headers: &HeaderMap) -> Reply {
     }
 }
 
-pub(crate) fn response(reply: Reply) -> Response {
-    let cross_origin = !matches!(reply.content, Content::Page(_));
+pub(crate) fn response(reply: HttpReply) -> Response {
+    let cross_origin = !matches!(reply.content, ReplyContent::Page(_));
     let mut response = match reply.content {
-        Content::Whole(body) => Response::new(body.into()),
-        Content::Page(html) => Response::new(html.into()),
-        Content::Stream(body) => streamed(body),
+        ReplyContent::Whole(body) => Response::new(body.into()),
+        ReplyContent::Page(html) => Response::new(html.into()),
+        ReplyContent::Stream(body) => streamed(body),
     };
     *response.status_mut() = reply.status;
     *response.headers_mut() = reply.headers;

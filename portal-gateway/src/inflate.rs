@@ -5,11 +5,11 @@ use std::io::Read;
 use bytes::Bytes;
 use flate2::read::{MultiGzDecoder, ZlibDecoder};
 
-use crate::error::Error;
+use crate::error::ApiError;
 
 /// How a body is packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Packing {
+pub(crate) enum ContentEncoding {
     /// Not at all.
     Plain,
     Gzip,
@@ -17,28 +17,28 @@ pub(crate) enum Packing {
     Deflate,
 }
 
-impl Packing {
+impl ContentEncoding {
     /// What a `Content-Encoding` header says; empty without one.
-    pub(crate) fn of(header: &str) -> Result<Self, Error> {
+    pub(crate) fn of(header: &str) -> Result<Self, ApiError> {
         match header.trim().to_ascii_lowercase().as_str() {
             "" | "identity" => Ok(Self::Plain),
             "gzip" | "x-gzip" => Ok(Self::Gzip),
             "deflate" => Ok(Self::Deflate),
-            _ => Err(Error::Encoding(header.to_owned())),
+            _ => Err(ApiError::Encoding(header.to_owned())),
         }
     }
 
     /// The body as it was, of at most `max` bytes: a few packed ones may hold gigabytes.
-    pub(crate) async fn unpack(self, body: Bytes, max: usize) -> Result<Bytes, Error> {
+    pub(crate) async fn unpack(self, body: Bytes, max: usize) -> Result<Bytes, ApiError> {
         if self == Self::Plain {
             return Ok(body);
         }
         // Megabytes take milliseconds, too long for an async thread.
         let unpacked = tokio::task::spawn_blocking(move || self.inflate(&body, max)).await;
-        unpacked.map_err(|error| Error::Inflate(error.to_string()))?
+        unpacked.map_err(|error| ApiError::Inflate(error.to_string()))?
     }
 
-    fn inflate(self, body: &[u8], max: usize) -> Result<Bytes, Error> {
+    fn inflate(self, body: &[u8], max: usize) -> Result<Bytes, ApiError> {
         match self {
             Self::Plain => Ok(Bytes::copy_from_slice(body)),
             Self::Gzip => bounded(MultiGzDecoder::new(body), max),
@@ -47,12 +47,12 @@ impl Packing {
     }
 }
 
-fn bounded(reader: impl Read, max: usize) -> Result<Bytes, Error> {
+fn bounded(reader: impl Read, max: usize) -> Result<Bytes, ApiError> {
     let mut whole = Vec::new();
     let read = reader.take(max as u64 + 1).read_to_end(&mut whole);
-    read.map_err(|error| Error::Inflate(error.to_string()))?;
+    read.map_err(|error| ApiError::Inflate(error.to_string()))?;
     if whole.len() > max {
-        return Err(Error::TooLarge { limit: max });
+        return Err(ApiError::TooLarge { limit: max });
     }
     Ok(whole.into())
 }
@@ -78,8 +78,8 @@ mod tests {
         encoder.finish().unwrap().into()
     }
 
-    async fn unpacked(header: &str, body: Bytes, max: usize) -> Result<Bytes, Error> {
-        Packing::of(header)?.unpack(body, max).await
+    async fn unpacked(header: &str, body: Bytes, max: usize) -> Result<Bytes, ApiError> {
+        ContentEncoding::of(header)?.unpack(body, max).await
     }
 
     #[tokio::test]
@@ -97,13 +97,16 @@ mod tests {
         }
         for packed in [("gzip", gzip(&plain)), ("deflate", deflate(&plain))] {
             let error = unpacked(packed.0, packed.1, 4999).await.unwrap_err();
-            assert!(matches!(error, Error::TooLarge { limit: 4999 }), "{error}");
+            assert!(
+                matches!(error, ApiError::TooLarge { limit: 4999 }),
+                "{error}"
+            );
         }
         let error = unpacked("gzip", plain.clone(), 5000).await.unwrap_err();
-        assert!(matches!(error, Error::Inflate(_)), "{error}");
+        assert!(matches!(error, ApiError::Inflate(_)), "{error}");
         for header in ["br", "gzip, gzip", "zstd"] {
             let error = unpacked(header, plain.clone(), 5000).await.unwrap_err();
-            assert!(matches!(error, Error::Encoding(_)), "{header}: {error}");
+            assert!(matches!(error, ApiError::Encoding(_)), "{header}: {error}");
         }
     }
 }

@@ -48,6 +48,6 @@ mod wire;
 #[cfg(test)]
 mod tests;
 
-pub use config::{Config, Limits, LogLinkKey, Rates};
+pub use config::{ClientLimits, GatewayConfig, LogLinkKey, Rates};
 pub use gateway::Gateway;
 pub use host_names::HostNames;

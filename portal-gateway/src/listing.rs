@@ -1,10 +1,10 @@
 //! Which jobs `GET /jobs` lists: upstream's query, with its quirks.
 
-use muster_model::state::{PriorityClass, State};
+use muster_model::state::{JobState, PriorityClass};
 use muster_model::view::JobSummary;
 
-use crate::error::Error;
-use crate::port::{Jobs, Listed};
+use crate::error::ApiError;
+use crate::port::{FoundJobs, Jobs};
 use crate::query::Query;
 use muster_model::job_order::JobOrder;
 use muster_model::job_query::{First, JobFilter, JobQuery};
@@ -28,11 +28,11 @@ pub(crate) struct Listing {
 }
 
 impl Listing {
-    pub(crate) fn parse(query: &Query) -> Result<Self, Error> {
+    pub(crate) fn parse(query: &Query) -> Result<Self, ApiError> {
         let limit = number(query, "limit")?.unwrap_or(LIMIT_DEFAULT);
         if limit > LIMIT_MAX {
             let message = format!("Limit exceeds max number {LIMIT_MAX}.");
-            return Err(Error::Parameters(message));
+            return Err(ApiError::Parameters(message));
         }
         Ok(Self {
             filter: filter(query),
@@ -44,9 +44,9 @@ impl Listing {
     }
 
     /// Asks for the jobs that are to be listed, and for those before them.
-    pub(crate) async fn ask(&self, jobs: &dyn Jobs) -> Result<Listed, Error> {
+    pub(crate) async fn ask(&self, jobs: &dyn Jobs) -> Result<FoundJobs, ApiError> {
         let Some(filter) = &self.filter else {
-            return Ok(Listed::default());
+            return Ok(FoundJobs::default());
         };
         let last = self.offset.saturating_add(self.limit);
         let query = JobQuery {
@@ -69,9 +69,9 @@ impl Listing {
     }
 }
 
-fn number(query: &Query, name: &str) -> Result<Option<u64>, Error> {
+fn number(query: &Query, name: &str) -> Result<Option<u64>, ApiError> {
     query.number(name).map_err(|text| {
-        Error::Parameters(format!(
+        ApiError::Parameters(format!(
             "{name} must be a whole number from 0, not {text:?}"
         ))
     })
@@ -96,8 +96,8 @@ fn known<T>(names: &[String], parse: fn(&str) -> Option<T>) -> Option<Vec<T>> {
     (names.is_empty() || !values.is_empty()).then_some(values)
 }
 
-fn state(name: &str) -> Option<State> {
-    use State::*;
+fn state(name: &str) -> Option<JobState> {
+    use JobState::*;
     [Waiting, Running, Stopping, Succeeded, Stopped, Failed]
         .into_iter()
         .find(|state| state.to_string() == name)

@@ -8,19 +8,19 @@ use muster_model::id::AttemptUid;
 use serde::{Deserialize, Serialize};
 
 use crate::config::LogLinkKey;
-use crate::error::Error;
+use crate::error::ApiError;
 use crate::token::TOKEN_BYTES_MAX;
 
 #[derive(Serialize, Deserialize)]
-struct Claims {
+struct LinkClaims {
     #[serde(flatten)]
-    place: Place,
+    place: LogLocation,
     exp: u64,
 }
 
 /// A task attempt's log, and where it lies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Place {
+pub(crate) struct LogLocation {
     /// The task attempt.
     pub(crate) uid: AttemptUid,
     /// The address of its node, if it is known. Signed with the rest: a link leads nowhere else.
@@ -28,29 +28,33 @@ pub(crate) struct Place {
 }
 
 /// The `token` of a link to a log that works until `expires_s`.
-pub(crate) fn sign(key: &LogLinkKey, place: &Place, expires_s: u64) -> Result<String, Error> {
-    let claims = Claims {
+pub(crate) fn sign(
+    key: &LogLinkKey,
+    place: &LogLocation,
+    expires_s: u64,
+) -> Result<String, ApiError> {
+    let claims = LinkClaims {
         place: place.clone(),
         exp: expires_s,
     };
     let key = EncodingKey::from_secret(&key.0);
     jsonwebtoken::encode(&Header::new(Algorithm::HS256), &claims, &key)
-        .map_err(|e| Error::Answer(format!("the log link could not be signed: {e}")))
+        .map_err(|e| ApiError::Answer(format!("the log link could not be signed: {e}")))
 }
 
 /// The log that a link's `token` opens at `now_s`.
-pub(crate) fn open(key: &LogLinkKey, token: &str, now_s: u64) -> Result<Place, Error> {
+pub(crate) fn open(key: &LogLinkKey, token: &str, now_s: u64) -> Result<LogLocation, ApiError> {
     if token.len() > TOKEN_BYTES_MAX {
-        return Err(Error::LogLink);
+        return Err(ApiError::LogLink);
     }
     let mut rules = Validation::new(Algorithm::HS256);
     rules.validate_exp = false;
     let key = DecodingKey::from_secret(&key.0);
-    let claims = jsonwebtoken::decode::<Claims>(token, &key, &rules)
-        .map_err(|_| Error::LogLink)?
+    let claims = jsonwebtoken::decode::<LinkClaims>(token, &key, &rules)
+        .map_err(|_| ApiError::LogLink)?
         .claims;
     if claims.exp <= now_s {
-        return Err(Error::LogLink);
+        return Err(ApiError::LogLink);
     }
     Ok(claims.place)
 }
@@ -62,7 +66,7 @@ mod tests {
     #[test]
     fn a_link_opens_its_own_attempt_until_it_expires() {
         let key = LogLinkKey([7; 32]);
-        let place = |uid: &str| Place {
+        let place = |uid: &str| LogLocation {
             uid: uid.parse().unwrap(),
             node: Some("10.0.0.1".to_owned()),
         };

@@ -4,14 +4,14 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The other end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Peer {
+pub(crate) enum RemoteEnd {
     /// The agent's socket, which only root may open.
     Socket,
     /// An address over TCP.
     Tcp(IpAddr),
 }
 
-impl Peer {
+impl RemoteEnd {
     /// The other end of a TCP connection that `own` is this end of. A program that reaches this
     /// machine by its own address is on it as if it came by loopback: the kernel takes no such
     /// packet from a network.
@@ -53,8 +53,8 @@ mod tests {
 
     #[test]
     fn only_foreign_addresses_are_counted() {
-        let key = |text: &str| Peer::Tcp(text.parse().unwrap()).rate_key();
-        assert_eq!(Peer::Socket.rate_key(), None);
+        let key = |text: &str| RemoteEnd::Tcp(text.parse().unwrap()).rate_key();
+        assert_eq!(RemoteEnd::Socket.rate_key(), None);
         assert_eq!(key("127.0.0.1"), None);
         assert_eq!(key("::1"), None);
         assert_eq!(key("::ffff:127.0.0.1"), None);
@@ -68,7 +68,7 @@ mod tests {
     fn a_machine_that_reaches_itself_is_here() {
         let between = |own: &str, other: &str| {
             let own = own.parse().ok();
-            Peer::between(own, other.parse().unwrap()).is_here()
+            RemoteEnd::between(own, other.parse().unwrap()).is_here()
         };
         assert!(between("10.0.0.1", "10.0.0.1"));
         assert!(between("fd00::1", "fd00::1"));
@@ -79,11 +79,11 @@ mod tests {
 
     #[test]
     fn all_loopback_addresses_are_one() {
-        let address = |text: &str| Peer::Tcp(text.parse().unwrap()).address();
+        let address = |text: &str| RemoteEnd::Tcp(text.parse().unwrap()).address();
         for text in ["127.9.8.7", "::1", "::ffff:127.0.0.2"] {
             assert_eq!(address(text), address("127.0.0.1"), "{text}");
         }
         assert_ne!(address("10.0.0.1"), address("127.0.0.1"));
-        assert_eq!(Peer::Socket.address(), None);
+        assert_eq!(RemoteEnd::Socket.address(), None);
     }
 }

@@ -12,12 +12,12 @@ const NONCE_DIGITS: usize = 32;
 
 /// A certificate, and the members' key.
 #[derive(Clone)]
-pub(crate) struct Proof {
+pub(crate) struct CertificateProof {
     key: LogLinkKey,
     certificate: Fingerprint,
 }
 
-impl Proof {
+impl CertificateProof {
     pub(crate) const fn new(key: LogLinkKey, certificate: Fingerprint) -> Self {
         Self { key, certificate }
     }
@@ -73,7 +73,8 @@ mod tests {
 
     #[test]
     fn a_proof_is_good_for_its_certificate_key_and_nonce() {
-        let proof = |key: u8, of: u8| Proof::new(LogLinkKey([key; 32]), Fingerprint([of; 32]));
+        let proof =
+            |key: u8, of: u8| CertificateProof::new(LogLinkKey([key; 32]), Fingerprint([of; 32]));
         let (nonce, other) = (nonce(), nonce());
         let text = proof(1, 1).text(&nonce).unwrap();
         assert!(proof(1, 1).is_right(&nonce, text.as_bytes()));

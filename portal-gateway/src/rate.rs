@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::error::Error;
+use crate::error::ApiError;
 
 /// Keys counted at a time. When as many are busy, newcomers share one count.
 const KEYS_MAX: usize = 10_000;
@@ -38,7 +38,7 @@ impl Limiter {
     }
 
     /// Counts a request of `key` at `now`.
-    pub(crate) fn count(&self, key: &str, now: Instant) -> Result<(), Error> {
+    pub(crate) fn count(&self, key: &str, now: Instant) -> Result<(), ApiError> {
         // A panic elsewhere cannot leave a count half-written.
         let mut windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
         let key = room_for(&mut windows, key, now);
@@ -50,7 +50,7 @@ impl Limiter {
             *window = Window { ends, count: 0 };
         }
         if window.count >= self.limit.get() {
-            return Err(Error::TooMany {
+            return Err(ApiError::TooMany {
                 limit: self.limit.get(),
                 reset_s: (window.ends - now).as_secs().max(1),
             });
@@ -88,7 +88,7 @@ mod tests {
         assert!(limiter.count("a", now).is_ok());
         let later = now + Duration::from_secs(20);
         match limiter.count("a", later) {
-            Err(Error::TooMany { limit, reset_s }) => assert_eq!((limit, reset_s), (2, 40)),
+            Err(ApiError::TooMany { limit, reset_s }) => assert_eq!((limit, reset_s), (2, 40)),
             other => panic!("{other:?}"),
         }
         assert!(limiter.count("b", later).is_ok(), "another key");

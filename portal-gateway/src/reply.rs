@@ -10,7 +10,7 @@ use muster_model::id::VcName;
 use muster_model::view::Age;
 use serde::Serialize;
 
-use crate::error::Error;
+use crate::error::ApiError;
 use crate::port::ByteStream;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
@@ -29,10 +29,10 @@ const RATE_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remainin
 const RATE_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 
 /// What a handler answers.
-pub(crate) type Answer = Result<Reply, Error>;
+pub(crate) type HandlerResult = Result<HttpReply, ApiError>;
 
 /// A body: whole, or a stream that is sent as it comes.
-pub(crate) enum Content {
+pub(crate) enum ReplyContent {
     Whole(Bytes),
     /// A page for people. Unlike the API, pages of other origins may not read it: it is open,
     /// and a browser inside the network would read it out for a page from outside.
@@ -41,14 +41,14 @@ pub(crate) enum Content {
 }
 
 /// An answer.
-pub(crate) struct Reply {
+pub(crate) struct HttpReply {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
-    pub(crate) content: Content,
+    pub(crate) content: ReplyContent,
 }
 
-impl Reply {
-    fn new(kind: HeaderValue, content: Content) -> Self {
+impl HttpReply {
+    fn new(kind: HeaderValue, content: ReplyContent) -> Self {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, kind);
         Self {
@@ -59,24 +59,27 @@ impl Reply {
     }
 
     /// JSON, 200.
-    pub(crate) fn json(value: &impl Serialize) -> Result<Self, Error> {
-        let text = serde_json::to_vec(value).map_err(|e| Error::Answer(e.to_string()))?;
-        Ok(Self::new(JSON, Content::Whole(text.into())))
+    pub(crate) fn json(value: &impl Serialize) -> Result<Self, ApiError> {
+        let text = serde_json::to_vec(value).map_err(|e| ApiError::Answer(e.to_string()))?;
+        Ok(Self::new(JSON, ReplyContent::Whole(text.into())))
     }
 
     /// JSON under the content type of YAML, as upstream sends a job's config.
     pub(crate) fn json_as_yaml(value: &serde_json::Value) -> Self {
-        Self::new(YAML, Content::Whole(value.to_string().into()))
+        Self::new(YAML, ReplyContent::Whole(value.to_string().into()))
     }
 
     /// Plain text.
     pub(crate) fn text(text: &'static str) -> Self {
-        Self::new(TEXT, Content::Whole(Bytes::from_static(text.as_bytes())))
+        Self::new(
+            TEXT,
+            ReplyContent::Whole(Bytes::from_static(text.as_bytes())),
+        )
     }
 
     /// Plain text of our own making.
     pub(crate) fn plain(text: String) -> Self {
-        Self::new(TEXT, Content::Whole(text.into()))
+        Self::new(TEXT, ReplyContent::Whole(text.into()))
     }
 
     /// A page that may hold nothing but markup and style.
@@ -85,26 +88,26 @@ impl Reply {
             "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; \
              base-uri 'none'; form-action 'none'",
         );
-        Self::new(HTML, Content::Page(html))
+        Self::new(HTML, ReplyContent::Page(html))
             .with(CONTENT_SECURITY_POLICY, policy)
             .with(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"))
     }
 
     /// A page as text.
     pub(crate) fn open_text(text: String) -> Self {
-        Self::new(TEXT, Content::Page(text))
+        Self::new(TEXT, ReplyContent::Page(text))
     }
 
     /// What a page shows, as JSON.
-    pub(crate) fn open_json(value: &impl Serialize) -> Result<Self, Error> {
+    pub(crate) fn open_json(value: &impl Serialize) -> Result<Self, ApiError> {
         let text = serde_json::to_string_pretty(value);
-        let text = text.map_err(|e| Error::Answer(e.to_string()))?;
-        Ok(Self::new(JSON, Content::Page(text)))
+        let text = text.map_err(|e| ApiError::Answer(e.to_string()))?;
+        Ok(Self::new(JSON, ReplyContent::Page(text)))
     }
 
     /// Text as it comes, of a known length or open.
     pub(crate) fn text_stream(body: ByteStream, length: Option<u64>) -> Self {
-        let reply = Self::new(TEXT, Content::Stream(body))
+        let reply = Self::new(TEXT, ReplyContent::Stream(body))
             .with(CONTENT_DISPOSITION, HeaderValue::from_static("inline"));
         match length {
             Some(length) => reply.with(CONTENT_LENGTH, length.into()),
@@ -114,7 +117,7 @@ impl Reply {
 
     /// One JSON text a line, as they come.
     pub(crate) fn ndjson_stream(body: ByteStream) -> Self {
-        Self::new(NDJSON, Content::Stream(body))
+        Self::new(NDJSON, ReplyContent::Stream(body))
     }
 
     /// No body.
@@ -122,7 +125,7 @@ impl Reply {
         Self {
             status,
             headers: HeaderMap::new(),
-            content: Content::Whole(Bytes::new()),
+            content: ReplyContent::Whole(Bytes::new()),
         }
     }
 
@@ -159,17 +162,17 @@ impl Reply {
     }
 
     /// How a failure looks.
-    pub(crate) fn failure(error: &Error) -> Self {
+    pub(crate) fn failure(error: &ApiError) -> Self {
         let text = error.body().to_string();
         let reply = match error {
-            Error::Method(_) => Self::new(JSON, Content::Whole(text.into()))
+            ApiError::Method(_) => Self::new(JSON, ReplyContent::Whole(text.into()))
                 .with(ALLOW, HeaderValue::from_static(METHODS)),
-            Error::TooMany { limit, reset_s } => too_many(error, *limit, *reset_s),
-            Error::Range { size } => Self::new(JSON, Content::Whole(text.into())).with(
+            ApiError::TooMany { limit, reset_s } => too_many(error, *limit, *reset_s),
+            ApiError::Range { size } => Self::new(JSON, ReplyContent::Whole(text.into())).with(
                 http::header::CONTENT_RANGE,
                 ascii(format!("bytes */{size}")),
             ),
-            _ => Self::new(JSON, Content::Whole(text.into())),
+            _ => Self::new(JSON, ReplyContent::Whole(text.into())),
         };
         let reply = reply.with_status(error.code().0);
         match error.retry_s() {
@@ -180,8 +183,8 @@ impl Reply {
 }
 
 /// Upstream's limiter answers with bare text that it calls HTML.
-fn too_many(error: &Error, limit: u32, reset_s: u64) -> Reply {
-    Reply::new(HTML, Content::Whole(error.to_string().into()))
+fn too_many(error: &ApiError, limit: u32, reset_s: u64) -> HttpReply {
+    HttpReply::new(HTML, ReplyContent::Whole(error.to_string().into()))
         .with(RATE_LIMIT, limit.into())
         .with(RATE_REMAINING, 0.into())
         .with(RATE_RESET, (crate::clock::now_s() + reset_s).into())

@@ -9,23 +9,23 @@ use std::pin::Pin;
 use http::Method;
 use percent_encoding::percent_decode_str;
 
-use crate::auth::Access;
+use crate::auth::RouteAccess;
 use crate::call::Call;
-use crate::error::Error;
+use crate::error::ApiError;
 use crate::handle;
 use crate::port::Ports;
-use crate::reply::Answer;
+use crate::reply::HandlerResult;
 
 /// Where OpenPAI's web server put its REST server.
 const PREFIX: &str = "rest-server";
 /// Longest path that is looked at, in bytes: two names of 255, a token and the words around.
 const PATH_BYTES_MAX: usize = 8192;
 
-type Answering<'p> = Pin<Box<dyn Future<Output = Answer> + Send + 'p>>;
+type Answering<'p> = Pin<Box<dyn Future<Output = HandlerResult> + Send + 'p>>;
 
 /// Which requests count against a user's own rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Counted {
+pub(crate) enum RateClass {
     /// Only those all requests count against.
     No,
     /// Job listings.
@@ -40,8 +40,8 @@ pub(crate) struct Route {
     method: Option<Method>,
     /// Words, `a|b` for either word, `:x` for a parameter.
     pub(crate) pattern: &'static str,
-    pub(crate) access: Access,
-    pub(crate) counted: Counted,
+    pub(crate) access: RouteAccess,
+    pub(crate) counted: RateClass,
     pub(crate) handler: fn(Call, &Ports) -> Answering<'_>,
 }
 
@@ -67,7 +67,7 @@ macro_rules! routes {
         &[$(Route {
             method: routes!(@method $method),
             pattern: $pattern,
-            access: Access::$access,
+            access: RouteAccess::$access,
             counted: routes!(@counted $($counted)?),
             handler: |call, ports| {
                 let Ports { $($port,)* .. } = ports;
@@ -77,8 +77,8 @@ macro_rules! routes {
     };
     (@method ANY) => { None };
     (@method $method:ident) => { Some(Method::$method) };
-    (@counted) => { Counted::No };
-    (@counted $counted:ident) => { Counted::$counted };
+    (@counted) => { RateClass::No };
+    (@counted $counted:ident) => { RateClass::$counted };
 }
 
 /// All of them, each with its handler and the ports that this may use. The first that fits is taken.
@@ -196,8 +196,8 @@ static ROUTES: &[Route] = routes! {
 };
 
 /// The route for a request, with its parameters. HEAD is answered like GET.
-pub(crate) fn find(method: &Method, path: &str) -> Result<(&'static Route, Params), Error> {
-    let missing = || Error::NoApi(path.chars().take(PATH_BYTES_MAX).collect());
+pub(crate) fn find(method: &Method, path: &str) -> Result<(&'static Route, Params), ApiError> {
+    let missing = || ApiError::NoApi(path.chars().take(PATH_BYTES_MAX).collect());
     if path.len() > PATH_BYTES_MAX {
         return Err(missing());
     }
@@ -323,7 +323,10 @@ mod tests {
             "api/v2/info",
         ];
         let login = ["authn/info", "authn/basic/login", "token|tokens"];
-        for route in ROUTES.iter().filter(|route| route.access == Access::Open) {
+        for route in ROUTES
+            .iter()
+            .filter(|route| route.access == RouteAccess::Open)
+        {
             let known = open.contains(&route.pattern)
                 || login.iter().any(|end| route.pattern.ends_with(end))
                 || route.pattern.starts_with("log-manager/");
@@ -333,7 +336,7 @@ mod tests {
             .iter()
             .filter(|r| r.pattern.contains("muster/v1/images"))
         {
-            assert_eq!(route.access, Access::Admin);
+            assert_eq!(route.access, RouteAccess::Admin);
         }
         let parts = [
             "muster/v1/cluster",
@@ -349,9 +352,9 @@ mod tests {
                 .iter()
                 .any(|end| route.pattern.ends_with(end));
             let want = if reads && !secret {
-                Access::User
+                RouteAccess::User
             } else {
-                Access::Admin
+                RouteAccess::Admin
             };
             assert_eq!(route.access, want, "{}", route.pattern);
         }

@@ -21,13 +21,13 @@ use tokio_util::sync::CancellationToken;
 use tower::Service as _;
 use warp::reply::Response;
 
-use crate::activity::{Receiving, Sending};
-use crate::config::{Config, Limits};
-use crate::error::Error;
+use crate::activity::{Receiving, TrackedBody};
+use crate::config::{ClientLimits, GatewayConfig};
+use crate::error::ApiError;
 use crate::gateway::{self, Gateway};
-use crate::peer::Peer;
-use crate::reply::Reply;
-use crate::slots::{Bounds, Slot, Slots, Standing};
+use crate::peer::RemoteEnd;
+use crate::reply::HttpReply;
+use crate::slots::{Bounds, Slot, SlotKind, Slots};
 
 /// Pause after a failed accept: the process is out of files or memory, which takes a moment.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -43,7 +43,7 @@ pub(crate) const RESERVE: Bounds = Bounds {
 
 impl Gateway {
     /// Answers on a TCP listener until `shutdown`, then gives requests under way
-    /// [`Limits::shutdown_grace`] to end.
+    /// [`ClientLimits::shutdown_grace`] to end.
     pub async fn serve_tcp(&self, listener: TcpListener, shutdown: CancellationToken) {
         let limits = &self.config().limits;
         let bounds = Bounds {
@@ -112,7 +112,7 @@ impl Gateway {
         tokio::time::sleep(ACCEPT_PAUSE).await;
     }
 
-    fn turned_away(&self, peer: Peer) {
+    fn turned_away(&self, peer: RemoteEnd) {
         if let Some(count) = self.tally().count("slots", Instant::now()) {
             tracing::warn!(
                 ?peer,
@@ -125,7 +125,7 @@ impl Gateway {
     async fn connection<S: Stream>(
         &self,
         stream: S,
-        peer: Peer,
+        peer: RemoteEnd,
         slot: Slot,
         shutdown: CancellationToken,
     ) {
@@ -140,7 +140,7 @@ impl Gateway {
                 self.talk(stream, peer, (&slot, refusal), shutdown).await;
             }
             Ok(Spoken::Tls(stream)) => {
-                let refusal = (slot.standing == Standing::Reserve).then_some(Refusal::Full);
+                let refusal = (slot.standing == SlotKind::Reserve).then_some(ServerRefusal::Full);
                 self.talk(stream, peer, (&slot, refusal), shutdown).await;
             }
             Err(error) => tracing::debug!(?peer, %error, "connection ended"),
@@ -148,8 +148,8 @@ impl Gateway {
     }
 
     /// Waits for the first byte, and for the handshake where the client begins one.
-    async fn greeted<S: Stream>(&self, stream: S, peer: Peer) -> io::Result<Spoken<S>> {
-        let Config { limits, tls, .. } = self.config();
+    async fn greeted<S: Stream>(&self, stream: S, peer: RemoteEnd) -> io::Result<Spoken<S>> {
+        let GatewayConfig { limits, tls, .. } = self.config();
         let first = timeout(limits.first_byte_timeout, stream.first_byte()).await??;
         let Some(tls) = tls
             .as_ref()
@@ -164,19 +164,19 @@ impl Gateway {
     }
 
     /// What a connection in clear is not answered for.
-    fn refusal(&self, peer: Peer, slot: &Slot) -> Option<Refusal> {
+    fn refusal(&self, peer: RemoteEnd, slot: &Slot) -> Option<ServerRefusal> {
         if self.config().tls.is_some() && !peer.is_here() {
-            Some(Refusal::Plain)
+            Some(ServerRefusal::Plain)
         } else {
-            (slot.standing == Standing::Reserve).then_some(Refusal::Full)
+            (slot.standing == SlotKind::Reserve).then_some(ServerRefusal::Full)
         }
     }
 
     async fn talk<S>(
         &self,
         stream: S,
-        peer: Peer,
-        (slot, refusal): (&Slot, Option<Refusal>),
+        peer: RemoteEnd,
+        (slot, refusal): (&Slot, Option<ServerRefusal>),
         shutdown: CancellationToken,
     ) where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -186,7 +186,7 @@ impl Gateway {
         let service = service_fn(|mut request: hyper::Request<Incoming>| {
             let turn = slot.activity.begin();
             let refused = refusal.and_then(|refusal| refusal.of(&request));
-            let refused = refused.map(|error| gateway::response(Reply::failure(&error)));
+            let refused = refused.map(|error| gateway::response(HttpReply::failure(&error)));
             let mut answers = answers.clone();
             request.extensions_mut().insert(peer);
             let request = request.map(|body| Receiving {
@@ -201,7 +201,7 @@ impl Gateway {
                 if response.status() == http::StatusCode::TOO_MANY_REQUESTS {
                     turn.refuse();
                 }
-                Ok::<_, Infallible>(response.map(|body| Sending::new(body, turn)))
+                Ok::<_, Infallible>(response.map(|body| TrackedBody::new(body, turn)))
             }
         });
         let builder = builder(limits, refusal.is_none());
@@ -232,19 +232,19 @@ enum Spoken<S> {
 
 /// Why requests of a connection are not answered.
 #[derive(Clone, Copy)]
-enum Refusal {
+enum ServerRefusal {
     /// All slots are in use but those of the reserve.
     Full,
     /// They come in clear from another machine.
     Plain,
 }
 
-impl Refusal {
+impl ServerRefusal {
     /// The answer to a request; none if it is answered all the same.
-    fn of<B>(self, request: &hyper::Request<B>) -> Option<Error> {
+    fn of<B>(self, request: &hyper::Request<B>) -> Option<ApiError> {
         match self {
-            Self::Full => (!is_probe(request)).then_some(Error::Full),
-            Self::Plain => Some(Error::Plain),
+            Self::Full => (!is_probe(request)).then_some(ApiError::Full),
+            Self::Plain => Some(ApiError::Plain),
         }
     }
 }
@@ -255,7 +255,7 @@ fn is_probe<B>(request: &hyper::Request<B>) -> bool {
     path.trim_end_matches('/').eq_ignore_ascii_case("/healthz")
 }
 
-fn builder(limits: &Limits, is_kept: bool) -> Builder<TokioExecutor> {
+fn builder(limits: &ClientLimits, is_kept: bool) -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
     builder
         .http1()
@@ -282,7 +282,7 @@ fn log_panic(ended: Result<(), tokio::task::JoinError>) {
 
 type ConnectionResult = Result<(), Box<dyn std::error::Error + Send + Sync>>;
 
-fn log_end(peer: Peer, result: ConnectionResult) {
+fn log_end(peer: RemoteEnd, result: ConnectionResult) {
     if let Err(error) = result {
         tracing::debug!(?peer, %error, "connection ended");
     }
@@ -314,26 +314,26 @@ impl Stream for UnixStream {
 pub(crate) trait Listener: Send + Sync + 'static {
     type Stream: Stream;
 
-    fn next(&self) -> impl Future<Output = io::Result<(Self::Stream, Peer)>> + Send;
+    fn next(&self) -> impl Future<Output = io::Result<(Self::Stream, RemoteEnd)>> + Send;
 }
 
 impl Listener for TcpListener {
     type Stream = TcpStream;
 
-    async fn next(&self) -> io::Result<(TcpStream, Peer)> {
+    async fn next(&self) -> io::Result<(TcpStream, RemoteEnd)> {
         let (stream, address) = self.accept().await?;
         // A client that is gone already is no failure to accept.
         let _ = stream.set_nodelay(true);
         let own = stream.local_addr().ok().map(|own| own.ip());
-        Ok((stream, Peer::between(own, address.ip())))
+        Ok((stream, RemoteEnd::between(own, address.ip())))
     }
 }
 
 impl Listener for UnixListener {
     type Stream = UnixStream;
 
-    async fn next(&self) -> io::Result<(UnixStream, Peer)> {
+    async fn next(&self) -> io::Result<(UnixStream, RemoteEnd)> {
         let (stream, _) = self.accept().await?;
-        Ok((stream, Peer::Socket))
+        Ok((stream, RemoteEnd::Socket))
     }
 }

@@ -24,7 +24,7 @@ pub(crate) struct Bounds {
 
 /// Which kind of slot a connection has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum SlotKind {
     /// Everything is answered.
     Ordinary,
     /// Only whether the server lives.
@@ -36,20 +36,20 @@ pub(crate) enum Standing {
 pub(crate) struct Slots {
     ordinary: Bounds,
     reserve: Bounds,
-    table: Mutex<Table>,
+    table: Mutex<SlotTable>,
 }
 
 #[derive(Debug, Default)]
-struct Table {
+struct SlotTable {
     next_id: u64,
-    held: HashMap<u64, Held>,
+    held: HashMap<u64, HeldSlot>,
 }
 
 #[derive(Debug)]
-struct Held {
+struct HeldSlot {
     /// `None` on the agent's socket.
     address: Option<IpAddr>,
-    standing: Standing,
+    standing: SlotKind,
     activity: Arc<Activity>,
     cut: CancellationToken,
 }
@@ -59,7 +59,7 @@ struct Held {
 pub(crate) struct Slot {
     slots: Arc<Slots>,
     id: u64,
-    pub(crate) standing: Standing,
+    pub(crate) standing: SlotKind,
     pub(crate) activity: Arc<Activity>,
     /// Cancelled when the slot went to another connection.
     pub(crate) cut: CancellationToken,
@@ -84,8 +84,8 @@ impl Slots {
     pub(crate) fn admit(self: &Arc<Self>, address: Option<IpAddr>, now: Instant) -> Option<Slot> {
         let mut table = self.table();
         let kinds = [
-            (Standing::Ordinary, self.ordinary),
-            (Standing::Reserve, self.reserve),
+            (SlotKind::Ordinary, self.ordinary),
+            (SlotKind::Reserve, self.reserve),
         ];
         let (standing, _) = kinds
             .into_iter()
@@ -93,7 +93,7 @@ impl Slots {
         let id = table.next_id;
         table.next_id += 1;
         let (activity, cut) = (Activity::new(now), CancellationToken::new());
-        let held = Held {
+        let held = HeldSlot {
             address,
             standing,
             activity: Arc::clone(&activity),
@@ -109,16 +109,16 @@ impl Slots {
         })
     }
 
-    fn table(&self) -> MutexGuard<'_, Table> {
+    fn table(&self) -> MutexGuard<'_, SlotTable> {
         // Entries are put in and taken out whole.
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Table {
+impl SlotTable {
     /// Whether there is room for one more, if need be by closing an idle one.
-    fn make_room(&mut self, address: Option<IpAddr>, standing: Standing, bounds: Bounds) -> bool {
-        let of_kind = |held: &&Held| held.standing == standing;
+    fn make_room(&mut self, address: Option<IpAddr>, standing: SlotKind, bounds: Bounds) -> bool {
+        let of_kind = |held: &&HeldSlot| held.standing == standing;
         let all = self.held.values().filter(of_kind).count();
         let own = self.held.values().filter(of_kind);
         let own = own.filter(|held| held.address == address).count();
@@ -132,7 +132,7 @@ impl Table {
     }
 
     /// Closes the connection that has been idle longest among some; false if none is idle.
-    fn close_idle(&mut self, among: impl Fn(&Held) -> bool) -> bool {
+    fn close_idle(&mut self, among: impl Fn(&HeldSlot) -> bool) -> bool {
         let some = self.held.iter().filter(|(_, held)| among(held));
         let idle = some.filter_map(|(id, held)| Some((held.activity.idle_since()?, *id)));
         let Some((_, id)) = idle.min() else {
@@ -192,18 +192,18 @@ mod tests {
             .collect();
         let turns: Vec<_> = busy.iter().map(|slot| slot.activity.begin()).collect();
         let probe = slots.admit(address(1), now).unwrap();
-        assert_eq!(probe.standing, Standing::Reserve);
+        assert_eq!(probe.standing, SlotKind::Reserve);
         let newer = slots.admit(address(1), now).unwrap();
         assert!(probe.cut.is_cancelled(), "one of the reserve an address");
         let probing = newer.activity.begin();
         assert!(slots.admit(address(1), now).is_none());
         assert_eq!(
             slots.admit(address(2), now).unwrap().standing,
-            Standing::Reserve
+            SlotKind::Reserve
         );
         drop((turns, probing));
         let last = slots.admit(address(2), now).unwrap();
-        assert_eq!(last.standing, Standing::Ordinary);
+        assert_eq!(last.standing, SlotKind::Ordinary);
         assert!(busy[0].cut.is_cancelled(), "it has been idle longest");
     }
 }

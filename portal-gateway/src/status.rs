@@ -8,16 +8,16 @@ use muster_model::mesh::{Health, MeshView};
 use muster_model::node::{Device, NodeTask, NodeView};
 use serde::Serialize;
 
-use crate::port::{Error, Membership, Nodes};
+use crate::port::{Membership, Nodes, PortError};
 
 /// A part of the agent that needs longer is left out, with a word on it.
 const PART_LIMIT: Duration = Duration::from_secs(2);
 
 /// A node as it sees itself and the others.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct Status {
+pub(crate) struct StatusPage {
     /// This node; absent if its ledger does not answer.
-    pub(crate) node: Option<Node>,
+    pub(crate) node: Option<ThisNode>,
     /// How its agent is.
     pub(crate) health: Option<Health>,
     /// The mesh, without names of users.
@@ -28,7 +28,7 @@ pub(crate) struct Status {
 
 /// This node.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct Node {
+pub(crate) struct ThisNode {
     pub(crate) id: String,
     pub(crate) host_name: String,
     pub(crate) address: std::net::IpAddr,
@@ -36,14 +36,14 @@ pub(crate) struct Node {
     /// Its container engine; absent while that does not answer.
     pub(crate) engine: Option<String>,
     pub(crate) problems: Vec<String>,
-    pub(crate) resources: Vec<Resource>,
+    pub(crate) resources: Vec<ResourceFigure>,
     pub(crate) devices: Vec<ShownDevice>,
     pub(crate) tasks: Vec<ShownTask>,
 }
 
 /// Something a node has an amount of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Resource {
+pub(crate) struct ResourceFigure {
     pub(crate) name: &'static str,
     pub(crate) free: u64,
     pub(crate) all: u64,
@@ -73,7 +73,7 @@ pub(crate) struct ShownTask {
     pub(crate) memory_mb: u64,
 }
 
-impl Status {
+impl StatusPage {
     /// Asks every part of the agent at once. What does not answer is missing, nothing else is.
     pub(crate) async fn gather(nodes: &dyn Nodes, membership: &dyn Membership) -> Self {
         let mut missing = Vec::new();
@@ -87,7 +87,7 @@ impl Status {
         let health = health.map_err(|why| keep("health", why)).ok();
         let mesh = mesh.map_err(|why| keep("mesh", why)).ok();
         Self {
-            node: node.map(Node::of),
+            node: node.map(ThisNode::of),
             health,
             mesh: mesh.map(MeshView::without_users),
             missing,
@@ -115,7 +115,7 @@ impl Status {
     }
 }
 
-async fn part<T>(asked: impl Future<Output = Result<T, Error>>) -> Result<T, String> {
+async fn part<T>(asked: impl Future<Output = Result<T, PortError>>) -> Result<T, String> {
     match tokio::time::timeout(PART_LIMIT, asked).await {
         Ok(answer) => answer.map_err(|error| error.to_string()),
         Err(_) => Err(format!("no answer within {} s", PART_LIMIT.as_secs())),
@@ -142,7 +142,7 @@ fn troubles(mesh: &MeshView) -> Vec<String> {
     troubles
 }
 
-impl Node {
+impl ThisNode {
     fn of(node: NodeView) -> Self {
         let resources = resources(&node);
         let holder = |device: &Device| {
@@ -177,10 +177,10 @@ fn problems(engine: &Result<String, String>, mut problems: Vec<String>) -> Vec<S
     problems
 }
 
-fn resources(node: &NodeView) -> Vec<Resource> {
+fn resources(node: &NodeView) -> Vec<ResourceFigure> {
     let (free, all) = (&node.free, &node.capacity);
     let healthy = all.devices.iter().filter(|one| one.fault.is_none()).count();
-    let resource = |name, free, all| Resource { name, free, all };
+    let resource = |name, free, all| ResourceFigure { name, free, all };
     vec![
         resource("CPU cores", free.cpu.into(), all.cpu.into()),
         resource("Memory, MiB", free.memory_mb, all.memory_mb),

@@ -12,22 +12,22 @@ const PAUSE: Duration = Duration::from_secs(60);
 
 /// Kinds of events, by names that are fixed, which bounds their number.
 #[derive(Debug, Default)]
-pub(crate) struct Tally(Mutex<BTreeMap<&'static str, Counted>>);
+pub(crate) struct EventTally(Mutex<BTreeMap<&'static str, TallyEntry>>);
 
 #[derive(Debug)]
-struct Counted {
+struct TallyEntry {
     said: Instant,
     since: u64,
 }
 
-impl Tally {
+impl EventTally {
     /// Counts an event. If a line is due, the number of events since the last line, this one
     /// included; the first event of a kind is said at once.
     pub(crate) fn count(&self, kind: &'static str, now: Instant) -> Option<u64> {
         // Plain numbers: a panic elsewhere cannot have left half of a change.
         let mut kinds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(counted) = kinds.get_mut(kind) else {
-            let counted = Counted {
+            let counted = TallyEntry {
                 said: now,
                 since: 0,
             };
@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn the_first_is_said_at_once_and_the_others_once_a_minute() {
-        let tally = Tally::default();
+        let tally = EventTally::default();
         let now = Instant::now();
         assert_eq!(tally.count("a", now), Some(1));
         assert_eq!(tally.count("a", now), None);

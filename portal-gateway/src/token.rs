@@ -17,7 +17,7 @@ pub const TOKEN_BYTES_MAX: usize = 4096;
 
 /// Why a token could not be made or is not honoured.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum AuthTokenError {
     /// The key is no Ed25519 private key in PKCS#8 DER.
     #[error("the signing key is not an Ed25519 key in PKCS#8 DER: {0}")]
     Key(String),
@@ -37,7 +37,7 @@ pub enum Error {
 
 /// Which kind of token to issue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum TokenKind {
     /// For a person: expires after [`USER_TOKEN_TTL_S`].
     User,
     /// For a program: does not expire, and may not manage tokens.
@@ -47,7 +47,7 @@ pub enum Kind {
 /// What a token says. Names and order are OpenPAI's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Claims {
+pub struct TokenClaims {
     /// Whose.
     pub username: UserName,
     /// Issued to a program.
@@ -82,10 +82,10 @@ impl fmt::Debug for Issuer {
 
 impl Issuer {
     /// An issuer with an Ed25519 private key in PKCS#8 DER, version 1 or 2.
-    pub fn new(pkcs8_der: &[u8]) -> Result<Self, Error> {
+    pub fn new(pkcs8_der: &[u8]) -> Result<Self, AuthTokenError> {
         let pair = Ed25519KeyPair::from_pkcs8(pkcs8_der)
             .or_else(|_| Ed25519KeyPair::from_pkcs8_maybe_unchecked(pkcs8_der))
-            .map_err(|e| Error::Key(e.to_string()))?;
+            .map_err(|e| AuthTokenError::Key(e.to_string()))?;
         Ok(Self {
             signing: EncodingKey::from_ed_der(pkcs8_der),
             verifying: DecodingKey::from_ed_der(pair.public_key().as_ref()),
@@ -97,36 +97,36 @@ impl Issuer {
     pub fn issue(
         &self,
         user: &UserName,
-        kind: Kind,
+        kind: TokenKind,
         now_s: u64,
         number: u64,
-    ) -> Result<String, Error> {
-        let claims = Claims {
+    ) -> Result<String, AuthTokenError> {
+        let claims = TokenClaims {
             username: user.clone(),
-            application: kind == Kind::Application,
+            application: kind == TokenKind::Application,
             job_specific: false,
             encoded_framework_name: String::new(),
             iat: now_s,
             exp: match kind {
-                Kind::User => Some(now_s.saturating_add(USER_TOKEN_TTL_S)),
-                Kind::Application => None,
+                TokenKind::User => Some(now_s.saturating_add(USER_TOKEN_TTL_S)),
+                TokenKind::Application => None,
             },
             jti: format!("{number:016x}"),
         };
         jsonwebtoken::encode(&Header::new(Algorithm::EdDSA), &claims, &self.signing)
-            .map_err(Error::Sign)
+            .map_err(AuthTokenError::Sign)
     }
 
     /// What a token says, if this key signed it and it has not expired at `now_s`.
-    pub fn verify(&self, token: &str, now_s: u64) -> Result<Claims, Error> {
+    pub fn verify(&self, token: &str, now_s: u64) -> Result<TokenClaims, AuthTokenError> {
         if token.len() > TOKEN_BYTES_MAX {
-            return Err(Error::TooLong(token.len()));
+            return Err(AuthTokenError::TooLong(token.len()));
         }
-        let claims = jsonwebtoken::decode::<Claims>(token, &self.verifying, &self.rules)
-            .map_err(Error::Invalid)?
+        let claims = jsonwebtoken::decode::<TokenClaims>(token, &self.verifying, &self.rules)
+            .map_err(AuthTokenError::Invalid)?
             .claims;
         match claims.exp {
-            Some(exp) if exp <= now_s => Err(Error::Expired(exp)),
+            Some(exp) if exp <= now_s => Err(AuthTokenError::Expired(exp)),
             _ => Ok(claims),
         }
     }
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn a_token_says_what_openpai_clients_read() {
         let issuer = Issuer::new(&key()).unwrap();
-        let token = issuer.issue(&user(), Kind::User, NOW, 1).unwrap();
+        let token = issuer.issue(&user(), TokenKind::User, NOW, 1).unwrap();
         let payload = URL_SAFE_NO_PAD
             .decode(token.split('.').nth(1).unwrap())
             .unwrap();
@@ -172,9 +172,11 @@ mod tests {
                 "encodedFrameworkName": "", "iat": NOW, "exp": NOW + 604_800,
                 "jti": "0000000000000001"})
         );
-        let other = issuer.issue(&user(), Kind::User, NOW, 2).unwrap();
+        let other = issuer.issue(&user(), TokenKind::User, NOW, 2).unwrap();
         assert_ne!(other, token, "of the same second");
-        let application = issuer.issue(&user(), Kind::Application, NOW, 1).unwrap();
+        let application = issuer
+            .issue(&user(), TokenKind::Application, NOW, 1)
+            .unwrap();
         let claims = issuer.verify(&application, NOW * 2).unwrap();
         assert!(claims.application && claims.exp.is_none());
     }
@@ -182,14 +184,17 @@ mod tests {
     #[test]
     fn only_an_own_unexpired_untouched_token_passes() {
         let issuer = Issuer::new(&key()).unwrap();
-        let token = issuer.issue(&user(), Kind::User, NOW, 1).unwrap();
+        let token = issuer.issue(&user(), TokenKind::User, NOW, 1).unwrap();
         assert!(issuer.verify(&token, NOW + USER_TOKEN_TTL_S - 1).is_ok());
         assert!(matches!(
             issuer.verify(&token, NOW + USER_TOKEN_TTL_S),
-            Err(Error::Expired(_))
+            Err(AuthTokenError::Expired(_))
         ));
         let other = Issuer::new(&key()).unwrap();
-        assert!(matches!(other.verify(&token, NOW), Err(Error::Invalid(_))));
+        assert!(matches!(
+            other.verify(&token, NOW),
+            Err(AuthTokenError::Invalid(_))
+        ));
         let mut parts: Vec<&str> = token.split('.').collect();
         let forged = URL_SAFE_NO_PAD.encode(r#"{"alg":"none"}"#);
         parts[0] = &forged;
@@ -204,9 +209,12 @@ mod tests {
         let v2 = Ed25519KeyPair::generate_pkcs8(&random).unwrap();
         for der in [v2.as_ref(), &key()] {
             let issuer = Issuer::new(der).unwrap();
-            let token = issuer.issue(&user(), Kind::User, NOW, 1).unwrap();
+            let token = issuer.issue(&user(), TokenKind::User, NOW, 1).unwrap();
             assert_eq!(issuer.verify(&token, NOW).unwrap().username, user());
         }
-        assert!(matches!(Issuer::new(b"no key"), Err(Error::Key(_))));
+        assert!(matches!(
+            Issuer::new(b"no key"),
+            Err(AuthTokenError::Key(_))
+        ));
     }
 }

@@ -14,7 +14,7 @@ VC = "control/src/vc/"
 RAFT = "consensus/src/replica/"
 MEMBER = "control/src/member/"
 SEARCH = "control/src/request/search.rs"
-AFFAIRS = "control/src/answers/affairs/"
+CLUSTER_GROUP = "control/src/answers/cluster/"
 
 # All that a leader wants committed is asked for twice.
 TWICE = (
@@ -28,11 +28,11 @@ TWICE = (
 # name: (file, the text as it is, the bug), and as many times more as the bug is in several places
 MUTANTS = {
     "the node ledger's writes are dropped": (
-        LEDGER + "durable.rs", "out.push(Output::Persist(all));", "drop(all);"),
+        LEDGER + "durable.rs", "out.push(LedgerOutput::Persist(all));", "drop(all);"),
     "orders are carried out before they are on disk": (
         LEDGER + "orders.rs",
         "        if !work.changes.is_empty() {\n            self.persist(work.changes, out);\n        }\n",
-        "        out.extend(std::mem::take(&mut work.steps).into_iter().map(Output::Step));\n"
+        "        out.extend(std::mem::take(&mut work.steps).into_iter().map(LedgerOutput::Step));\n"
         "        if !work.changes.is_empty() {\n            self.persist(work.changes, out);\n        }\n"),
     "orders of an agent's earlier life are admitted": (
         LEDGER + "admit.rs",
@@ -46,58 +46,58 @@ MUTANTS = {
         LEDGER + "orders.rs",
         "                let reply = self.reserve(&request, port_is_free);\n",
         "                let reply = self.reserve(&request, port_is_free);\n"
-        "                if matches!(reply, Reply::Granted(_)) {\n"
+        "                if matches!(reply, OrderOutcome::Granted(_)) {\n"
         "                    self.evict(victims.iter().cloned().collect(), 1_000, &mut work);\n"
         "                }\n"),
     "a claim is taken over before those who had it are gone": (
         LEDGER + "claims.rs", "if self.of_run(&run).all(is_clear) {", "if self.of_run(&run).all(|grant| is_clear(grant) || grant.claims()) {"),
     "devices are free as soon as a task has ended, its processes or not": (
         LEDGER + "grant.rs",
-        "!self.claims() && !matches!(self.state, State::Ended { gone: true, .. })",
-        "!self.claims() && !matches!(self.state, State::Ended { .. } | State::Draining)"),
+        "!self.claims() && !matches!(self.state, GrantState::Ended { gone: true, .. })",
+        "!self.claims() && !matches!(self.state, GrantState::Ended { .. } | GrantState::Draining)"),
     "what was given up while the disk refused is created": (
         LEDGER + "mod.rs",
-        "grant.is_some_and(|grant| matches!(grant.state, State::Held(_)))",
+        "grant.is_some_and(|grant| matches!(grant.state, GrantState::Held(_)))",
         "grant.is_none_or(|_| true)"),
     "what is told to stop is free at once": (
         LEDGER + "orders.rs",
-        "                    grant.state = State::Draining;\n                    work.steps.push(Step::Stop {",
-        "                    self.forget(&uid);\n                    work.steps.push(Step::Stop {"),
+        "                    grant.state = GrantState::Draining;\n                    work.steps.push(ExecutorStep::Stop {",
+        "                    self.forget(&uid);\n                    work.steps.push(ExecutorStep::Stop {"),
     "what an earlier boot has set aside counts by its clock": (
         LEDGER + "mod.rs", "*expires = latest.min(*expires);", "*expires = (*expires).max(*expires);"),
     "a stop is answered before the processes are gone": (
         LEDGER + "observe.rs",
-        "            State::Ended { gone, .. } => {\n                *gone = true;",
-        "            State::Ended { gone, .. } => {\n                *gone = false;"),
+        "            GrantState::Ended { gone, .. } => {\n                *gone = true;",
+        "            GrantState::Ended { gone, .. } => {\n                *gone = false;"),
     "Go when the first task is ready": (
         LEADER + "gangs/steer.rs", "        if all && live > 0 {", "        if ready > 0 {"),
     "Go when the last tasks are still on their way": (
         LEADER + "gangs/steer.rs",
-        "            matches!(standing, Some(Standing::Ready | Standing::Running))",
-        "            matches!(standing, Some(Standing::Starting | Standing::Ready | Standing::Running))"),
+        "            matches!(standing, Some(TaskStanding::Ready | TaskStanding::Running))",
+        "            matches!(standing, Some(TaskStanding::Starting | TaskStanding::Ready | TaskStanding::Running))"),
     "a leader that does not reach everybody has ends what runs": (
         LEADER + "gangs/steer.rs",
-        "            Phase::Going => self.steer_live(&current, Kind::Go, None, parts),",
-        "            Phase::Going if !parts.liveness.unreachable().is_empty() => {\n"
-        "                self.steer_live(&current, Kind::Stop, Some(Cause::NodeSilent), parts)\n"
+        "            GangPhase::Going => self.steer_live(&current, OrderKind::Go, None, parts),",
+        "            GangPhase::Going if !parts.liveness.unreachable().is_empty() => {\n"
+        "                self.steer_live(&current, OrderKind::Stop, Some(Cause::NodeSilent), parts)\n"
         "            }\n"
-        "            Phase::Going => self.steer_live(&current, Kind::Go, None, parts),"),
+        "            GangPhase::Going => self.steer_live(&current, OrderKind::Go, None, parts),"),
     "what runs ends when its machine's devices are looked at": (
         LEDGER + "mod.rs",
         "                self.capacity = capacity;\n",
         "                self.capacity = capacity;\n"
         "                out.extend(self.grants.keys().map(|uid| {\n"
-        "                    Output::Step(Step::Stop {\n"
+        "                    LedgerOutput::Step(ExecutorStep::Stop {\n"
         "                        uid: uid.clone(),\n"
         "                        cause: Cause::PortConflict,\n"
         "                        grace_ms: 0,\n"
         "                    })\n"
         "                }));\n"),
     "a container is made beside the one of the round before": (
-        LEDGER + "keep.rs", "if grant.clears.is_none() && *phase != Phase::Absent {",
-        "if grant.clears.is_some() && *phase != Phase::Absent {"),
+        LEDGER + "keep.rs", "if grant.clears.is_none() && *phase != HeldPhase::Absent {",
+        "if grant.clears.is_some() && *phase != HeldPhase::Absent {"),
     "nobody waits for what was started on machines that cannot be reached": (
-        LEADER + "gangs/steer.rs", "if current.gang.phase == Phase::Voiding || !current.has_started() {", "{",
+        LEADER + "gangs/steer.rs", "if current.gang.phase == GangPhase::Voiding || !current.has_started() {", "{",
         VC + "apply.rs", "Phase::Stopping { .. } => !current.has_started(),", "Phase::Stopping { .. } => true,"),
     "a leader leads before its term's first entry is applied": (
         LEADER + "leadership.rs", "        self.term = Some(term);\n        self.leads = false;",
@@ -114,8 +114,8 @@ MUTANTS = {
         "partition != Partition::Hold && unreachable.contains(on)"),
     "exits are not recorded": (
         LEADER + "gangs/steer.rs",
-        "Some(Standing::Ended(verdict)) => End::Exit(verdict.clone()),",
-        "Some(Standing::Ended(_)) => continue,"),
+        "Some(TaskStanding::Ended(verdict)) => TaskEnd::Exit(verdict.clone()),",
+        "Some(TaskStanding::Ended(_)) => continue,"),
     "a leader counts silence from before its election": (
         LEASE + "watch.rs",
         "        let mut hearing = Hearing::new(now);\n        for node in nodes {\n            hearing.heard(now, &node);",
@@ -135,12 +135,12 @@ MUTANTS = {
         LEASE + "holder.rs", "        if missed {", "        if missed && every == 0 {"),
     "leases are renewed by whoever is asked": (
         "control/src/groups/mod.rs",
-        "        let ticket = self.ticket(Asked::Reading(reading));\n        self.give(HostInput::Read { group, ticket });",
+        "        let ticket = self.ticket(PendingCall::Reading(reading));\n        self.give(HostInput::Read { group, ticket });",
         "        if heard.is_some() {\n            return self.read(group, reading);\n        }\n"
-        "        let ticket = self.ticket(Asked::Reading(reading));\n        self.give(HostInput::Read { group, ticket });"),
+        "        let ticket = self.ticket(PendingCall::Reading(reading));\n        self.give(HostInput::Read { group, ticket });"),
     "reports are not heard": (
-        "control/src/groups/words.rs", "        self.feed(group, coordinator::Input::Tell { node, tell });",
-        "        if !matches!(tell, Tell::Report(_)) {\n            self.feed(group, coordinator::Input::Tell { node, tell });\n        }"),
+        "control/src/groups/words.rs", "        self.feed(group, coordinator::CoordinatorInput::Tell { node, tell });",
+        "        if !matches!(tell, Tell::Report(_)) {\n            self.feed(group, coordinator::CoordinatorInput::Tell { node, tell });\n        }"),
     "a snapshot is not taken over": (
         "control/src/groups/machine.rs",
         "                let restored = VcState::restore(snapshot);\n                **state = restored.map_err(|error| RestoreError(error.to_string()))?;",
@@ -150,11 +150,11 @@ MUTANTS = {
         "if let Some(known) = self.job_id(&job.key).filter(|it| it.0 == 0) {"),
     "what is told to stop counts as gone": (
         LEADER + "gangs/steer.rs",
-        "Some(Standing::Gone) if of_phase && kind != Kind::Launch => End::Gone,",
-        "Some(Standing::Gone | Standing::Stopping) if of_phase && kind != Kind::Launch => End::Gone,"),
+        "Some(TaskStanding::Gone) if of_phase && kind != OrderKind::Launch => TaskEnd::Gone,",
+        "Some(TaskStanding::Gone | TaskStanding::Stopping) if of_phase && kind != OrderKind::Launch => TaskEnd::Gone,"),
     "a gang may start in a round that is void": (
         VC + "apply.rs",
-        "                self.expect(run, |phase| matches!(phase, Phase::Placed { .. }))?;\n                self.change(run.gang.job, |job| job.go(run, *at_ms))",
+        "                self.expect(run, |phase| matches!(phase, GangPhase::Placed { .. }))?;\n                self.change(run.gang.job, |job| job.go(run, *at_ms))",
         "                self.change(run.gang.job, |job| job.go(run, *at_ms))",
         # A leader would not ask for it otherwise.
         *TWICE),
@@ -166,11 +166,11 @@ MUTANTS = {
         RAFT + "ready.rs", "            _ if durable => self", "            _ if durable && ready == 0 => self"),
     "votes and terms are not written": (
         RAFT + "ready.rs",
-        "            sink.kept\n                .push(Kept::Promise(self.group, self.id, promise(&hard)));",
+        "            sink.kept\n                .push(StoredChange::Promise(self.group, self.id, promise(&hard)));",
         "            drop(hard);"),
     "entries are not written": (
         RAFT + "ready.rs",
-        "            sink.kept\n                .push(Kept::Entries(self.group, first.index, bytes.collect()));",
+        "            sink.kept.push(StoredChange::Entries(\n                self.group,\n                first.index,\n                bytes.collect(),\n            ));",
         "            drop(bytes);\n            let _ = first;"),
     "an empty disk is taken for the one that was lost": (
         "consensus/src/host.rs", "store == self.options.store && !buried && !replaced", "!buried && !replaced"),
@@ -220,11 +220,11 @@ MUTANTS = {
         "let replica = if has_ended { ReplicaId::EVERY } else { to };",
         "let replica = if has_ended { to } else { to };"),
     "what others know of documents is not brought to a recovered cluster": (
-        "control/src/cluster/succession.rs",
+        "control/src/cluster/replacement.rs",
         "find(|edit| edit.id == *id);", "find(|edit| edit.id == *id && edit.at_ms == 0);"),
     "what others were told is not brought to a recovered cluster": (
-        "control/src/cluster/succession.rs",
-        "told.version > self.briefed)", "told.version > self.briefed && told.version == 0)"),
+        "control/src/cluster/replacement.rs",
+        "told.version > self.map_version)", "told.version > self.map_version && told.version == 0)"),
     "a recovered cluster goes by its copy alone in who has a cell": (
         "control/src/cluster/binding.rs",
         "filter(|_| self.unheard.contains(vc))", "filter(|_| self.unheard.len() > 99)"),
@@ -242,25 +242,25 @@ MUTANTS = {
     "a log never gets a second copy": (
         MEMBER + "copies.rs", "match next(&standing, &candidates, &places, group) {",
         "match next(&standing, &candidates, &places, group).filter(|_| group.0 == 1) {"),
-    "copies that a virtual cluster is born with are not begun": (
-        MEMBER + "mod.rs", "true => groups::Input::Birth {\n                    group: GroupId(birth.group),",
-        "true => groups::Input::Birth {\n                    group: GroupId(birth.group | 1 << 60),"),
+    "copies that a virtual cluster is created with are not begun": (
+        MEMBER + "mod.rs", "true => groups::GroupHostInput::Creation {\n                    group: GroupId(creation.group),",
+        "true => groups::GroupHostInput::Creation {\n                    group: GroupId(creation.group | 1 << 60),"),
     "a recovered virtual cluster is not gone on with": (
-        MEMBER + "mod.rs", "false => groups::Input::Inherit(birth.lineage()),",
-        "false => groups::Input::Tick,"),
+        MEMBER + "mod.rs", "false => groups::GroupHostInput::Inherit(creation.lineage()),",
+        "false => groups::GroupHostInput::Tick,"),
     "the group that takes the place of the cluster's is not gone on with": (
-        MEMBER + "mod.rs", "            self.give(groups::Input::Succession(lineage));\n            self.out",
+        MEMBER + "mod.rs", "            self.give(groups::GroupHostInput::Replacement(lineage));\n            self.out",
         "            drop(lineage);\n            self.out"),
     "nodes that admins keep free take jobs": (
-        MEMBER + "mod.rs", "self.give(groups::Input::Cordoned(cordons(&briefing.closed)));",
-        "self.give(groups::Input::Cordoned(BTreeMap::new()));"),
+        MEMBER + "mod.rs", "self.give(groups::GroupHostInput::Cordoned(cordons(\n            &cluster_map.closed,\n        )));",
+        "self.give(groups::GroupHostInput::Cordoned(BTreeMap::new()));"),
     "members that cannot be reached count as there": (
         MEMBER + "seen.rs", "(name::node(*id), it.reach != Reach::Unreachable)",
         "(name::node(*id), it.reach != Reach::Unreachable || it.votes)"),
     "the voters of the cluster's group are not counted": (
         MEMBER + "mod.rs", "let voters = seen.voters(group).len();", "let voters = seen.voters(group).len().min(0);"),
     "nobody hears which copies a member has": (
-        MEMBER + "mod.rs", "            self.out.push(Output::Routing(record));\n", "            drop(record);\n"),
+        MEMBER + "mod.rs", "            self.out.push(MemberOutput::Routing(record));\n", "            drop(record);\n"),
     "a copy in a log store that was lost counts as there": (
         MEMBER + "seen.rs", "store: store.map(|store| store.id),", "store: store.map(|_| muster_consensus::StoreId(1)),"),
     "an alarm that is over is not cleared": (
@@ -274,19 +274,19 @@ MUTANTS = {
         "control/src/cluster/binding.rs",
         "*bound = bound.in_epoch(index);", "*bound = bound.in_epoch(index.min(1));"),
     "a virtual cluster is born in log stores that nobody has": (
-        AFFAIRS + "births.rs", "let store = store.0;", "let store = store.0 ^ 1;"),
+        CLUSTER_GROUP + "creations.rs", "let store = store.0;", "let store = store.0 ^ 1;"),
     "the cluster's leader renews leases without asking a majority": (
-        AFFAIRS + "mod.rs", "Ok(self.copies().renew(self.group(), request.node).await?)",
+        CLUSTER_GROUP + "mod.rs", "Ok(self.copies().renew(self.group(), request.node).await?)",
         "{\n            let _ = request;\n            Ok(())\n        }"),
     "what a virtual cluster asks to be bound to is not committed": (
-        AFFAIRS + "mod.rs", "if !binding.is_empty() {", "if binding.is_empty() && known > 99_999 {"),
+        CLUSTER_GROUP + "mod.rs", "if !binding.is_empty() {", "if binding.is_empty() && known > 99_999 {"),
     "a recovery goes by the copies of one machine": (
-        AFFAIRS + "recovery.rs", "**id != self.me && sight.reach != Reach::Unreachable",
+        CLUSTER_GROUP + "recovery.rs", "**id != self.me && sight.reach != Reach::Unreachable",
         "**id == self.me && sight.reach != Reach::Unreachable"),
     "a leader of a recovered cluster does not say what others know": (
-        AFFAIRS + "leading.rs", "if reign.is_none() || !affairs.begin().await {", "if reign.is_none() {"),
+        CLUSTER_GROUP + "leading.rs", "if reign.is_none() || !cluster_service.begin().await {", "if reign.is_none() {"),
     "a recovered cluster is not told what members were told": (
-        AFFAIRS + "succession.rs", "told: told.map(Box::new),", "told: told.filter(|it| it.version == 0).map(Box::new),"),
+        CLUSTER_GROUP + "replacement.rs", "told: told.map(Box::new),", "told: told.filter(|it| it.version == 0).map(Box::new),"),
 }
 
 # Scenarios and machines that a bug shows itself with, where it needs others than usually.

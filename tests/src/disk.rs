@@ -12,9 +12,9 @@ const FILLER: &str = "filler";
 
 /// A disk that is mounted until this is dropped.
 #[derive(Debug)]
-pub struct Disk(PathBuf);
+pub struct MountedDisk(PathBuf);
 
-impl Disk {
+impl MountedDisk {
     /// Mounts a new disk that holds so many bytes at `path`, which is made if it is not there.
     ///
     /// # Errors
@@ -44,7 +44,7 @@ impl Disk {
     }
 }
 
-impl Drop for Disk {
+impl Drop for MountedDisk {
     fn drop(&mut self) {
         // Whoever still writes there keeps it until it ends; nobody finds it any more.
         if let Err(error) = umount2(&self.0, MntFlags::MNT_DETACH) {

@@ -54,13 +54,13 @@ pub fn missing() -> Option<String> {
 
 /// A temporary home with a running containerd.
 #[derive(Debug)]
-pub struct Home {
+pub struct AgentHome {
     dir: tempfile::TempDir,
     containerd: Option<Child>,
     url: String,
 }
 
-impl Home {
+impl AgentHome {
     /// Makes a home whose `agent.toml` holds `extra` besides what a test needs.
     ///
     /// # Errors
@@ -399,7 +399,7 @@ impl Home {
     }
 }
 
-impl Drop for Home {
+impl Drop for AgentHome {
     fn drop(&mut self) {
         if let Some(kept) = std::env::var_os("MUSTER_TEST_LOGS") {
             let name = self.path().file_name().unwrap_or_default();

@@ -2,13 +2,13 @@
 
 use anyhow::{Context as _, Result};
 
-use crate::net::Node;
+use crate::net::BareNode;
 
 /// The type of the machines: all of a [`Site`](crate::site::Site) are equal.
 ///
 /// # Errors
 /// When the node does not say it.
-pub fn machine(node: &Node) -> Result<String> {
+pub fn machine(node: &BareNode) -> Result<String> {
     let found = node.prints(&["vc", "export"])?;
     let line = found.lines().find(|line| line.contains(": V100-NODE-8"));
     let machine = line.and_then(|line| line.split(' ').next_back());

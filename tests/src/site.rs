@@ -5,8 +5,8 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use crate::home::{self, Home};
-use crate::net::{self, Lan, Node};
+use crate::home::{self, AgentHome};
+use crate::net::{self, BareNode, Lan};
 
 /// Nodes that are one cluster, and the container engine under all of them. Dropped in this order.
 #[derive(Debug)]
@@ -14,7 +14,7 @@ pub struct Site {
     /// The nodes.
     pub lan: Lan,
     /// Where their containers are made.
-    pub engine: Home,
+    pub engine: AgentHome,
 }
 
 impl Site {
@@ -58,7 +58,7 @@ impl Site {
     /// When that fails, or one does not come up.
     pub fn prepared(
         nodes: usize,
-        prepare: impl Fn(&mut Node) -> Result<()>,
+        prepare: impl Fn(&mut BareNode) -> Result<()>,
     ) -> Result<Option<Self>> {
         if is_missing() {
             return Ok(None);
@@ -66,8 +66,8 @@ impl Site {
         Self::of(Lan::new(nodes)?, prepare).map(Some)
     }
 
-    fn of(mut lan: Lan, prepare: impl Fn(&mut Node) -> Result<()>) -> Result<Self> {
-        let engine = Home::new("")?;
+    fn of(mut lan: Lan, prepare: impl Fn(&mut BareNode) -> Result<()>) -> Result<Self> {
+        let engine = AgentHome::new("")?;
         for number in 1..=lan.nodes().len() {
             lan.node(number).equip(&engine)?;
             prepare(lan.node_mut(number))?;
@@ -81,7 +81,7 @@ impl Site {
     }
 
     /// The node with this number, from 1.
-    pub fn node(&self, number: usize) -> &Node {
+    pub fn node(&self, number: usize) -> &BareNode {
         self.lan.node(number)
     }
 }

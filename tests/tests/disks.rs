@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use hyper::{Method, StatusCode};
 use muster_tests::disk::fill;
-use muster_tests::home::{self, Home};
+use muster_tests::home::{self, AgentHome};
 
 use crate::stage::{Job, LIMIT, SIMULATED, Stage, status};
 
@@ -36,7 +36,7 @@ async fn containerd_full_disk_refuses_jobs_and_loses_none() -> Result<()> {
     if home::missing().is_some() {
         return Ok(());
     }
-    let home = Home::new(SIMULATED)?;
+    let home = AgentHome::new(SIMULATED)?;
     home.mount_state(DISK_BYTES)?;
     let mut stage = Stage::at(home).await?;
     let talk = "i=0\nwhile [ $i -lt 30 ]; do i=$((i+1)); echo line $i; usleep 50000; done; exit 4";
@@ -82,7 +82,7 @@ async fn containerd_full_disk_is_left_again_without_a_restart() -> Result<()> {
     if home::missing().is_some() {
         return Ok(());
     }
-    let home = Home::new(SIMULATED)?;
+    let home = AgentHome::new(SIMULATED)?;
     home.mount_state(DISK_BYTES)?;
     let stage = Stage::at(home).await?;
     stage.runs(&Job::new("across", "sleep 2; exit 4")).await?;
@@ -108,7 +108,7 @@ async fn containerd_read_only_state_is_told() -> Result<()> {
     if home::missing().is_some() {
         return Ok(());
     }
-    let home = Home::new(SIMULATED)?;
+    let home = AgentHome::new(SIMULATED)?;
     home.mount_state(DISK_BYTES)?;
     drop(home.agent()?);
     home.freeze_state()?;

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use muster_tests::net::{Node, Watch};
+use muster_tests::net::{BareNode, Watch};
 use serde_json::Value;
 
 use crate::gangs::{LIMIT, Site, ends, holds_nothing, said, submit, waits};
@@ -46,7 +46,7 @@ fn uncharged(detail: &Value) -> Result<()> {
     Ok(())
 }
 
-fn scheduling(node: &Node, of: &str) -> Result<Value> {
+fn scheduling(node: &BareNode, of: &str) -> Result<Value> {
     let view = node.json(&["cluster", "members"])?;
     let members = view["members"].as_array().context("members")?;
     let member = members.iter().find(|member| member["name"] == of);

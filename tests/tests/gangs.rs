@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use muster_tests::net::{Node, View, Watch};
+use muster_tests::net::{BareNode, View, Watch};
 pub(crate) use muster_tests::site::{Site, said};
 use serde_json::Value;
 
@@ -16,7 +16,7 @@ use crate::stage::Job;
 pub(crate) const LIMIT: Duration = Duration::from_secs(90);
 
 /// Waits until the node holds nothing for any task.
-pub(crate) fn holds_nothing(node: &Node) -> Result<()> {
+pub(crate) fn holds_nothing(node: &BareNode) -> Result<()> {
     let start = Instant::now();
     loop {
         let shown = node.json(&["node", "show"]);
@@ -36,7 +36,7 @@ pub(crate) fn holds_nothing(node: &Node) -> Result<()> {
     }
 }
 
-pub(crate) fn submit(node: &Node, job: &Job<'_>) -> Result<()> {
+pub(crate) fn submit(node: &BareNode, job: &Job<'_>) -> Result<()> {
     let path = node.home().join(format!("{}.yaml", job.name));
     std::fs::write(&path, job.yaml())?;
     node.prints(&["job", "submit", &path.to_string_lossy()])?;
@@ -44,7 +44,7 @@ pub(crate) fn submit(node: &Node, job: &Job<'_>) -> Result<()> {
 }
 
 /// Waits at a node until a job's state is one of these.
-pub(crate) fn waits(node: &Node, name: &str, states: &[&str]) -> Result<Value> {
+pub(crate) fn waits(node: &BareNode, name: &str, states: &[&str]) -> Result<Value> {
     let start = Instant::now();
     let mut last = String::new();
     while start.elapsed() < LIMIT {
@@ -64,7 +64,7 @@ pub(crate) fn waits(node: &Node, name: &str, states: &[&str]) -> Result<Value> {
     anyhow::bail!("{name} at {} is not {states:?}: {last}", node.name())
 }
 
-pub(crate) fn ends(node: &Node, name: &str) -> Result<Value> {
+pub(crate) fn ends(node: &BareNode, name: &str) -> Result<Value> {
     let detail = waits(node, name, &["SUCCEEDED", "FAILED", "STOPPED"])?;
     ensure!(detail["state"] == "SUCCEEDED", "{name}: {detail:#}");
     Ok(detail)
@@ -179,7 +179,7 @@ async fn containerd_jobs_go_on_without_the_leader() -> Result<()> {
 }
 
 /// Where a registry listens that takes every question and answers none. Ends with the test.
-fn silent_registry(node: &Node) -> Result<SocketAddr> {
+fn silent_registry(node: &BareNode) -> Result<SocketAddr> {
     let bind = || TcpListener::bind((node.address(), 0));
     let listener = node.namespace().enter(bind)??;
     let address = listener.local_addr()?;
@@ -195,7 +195,7 @@ fn addresses(detail: &Value) -> BTreeSet<IpAddr> {
 }
 
 /// Waits until a node tells that so many machines get this image for a job.
-fn shows_pulls(node: &Node, job: &str, image: &str, machines: usize) -> Result<()> {
+fn shows_pulls(node: &BareNode, job: &str, image: &str, machines: usize) -> Result<()> {
     let start = Instant::now();
     loop {
         let told = node.json(&["job", "explain", job])?;
@@ -255,7 +255,7 @@ async fn containerd_a_machine_lost_during_a_launch_is_replaced() -> Result<()> {
     println!("ended {:?} after a machine was killed", killed.elapsed());
     let after = addresses(&detail);
     let others = site.lan.nodes().iter().filter(|node| node.number() != lost);
-    let others: BTreeSet<_> = others.map(Node::address).collect();
+    let others: BTreeSet<_> = others.map(BareNode::address).collect();
     ensure!(after == others, "{detail:#}");
     let retries = &detail["summary"]["retries"]["total"];
     ensure!(*retries == 0, "it took more than one attempt: {detail:#}");
@@ -303,7 +303,7 @@ async fn containerd_what_ended_while_its_agent_was_away_is_told() -> Result<()> 
 }
 
 /// The names of the jobs that a node lists.
-fn listed(node: &Node) -> Result<BTreeSet<String>> {
+fn listed(node: &BareNode) -> Result<BTreeSet<String>> {
     let list = node.json(&["job", "list"])?;
     let jobs = list.as_array().context("no list")?.iter();
     let name = |job: &Value| job["key"]["name"].as_str().unwrap_or_default().to_owned();
@@ -316,7 +316,7 @@ async fn containerd_jobs_run_before_and_after_joining_and_leaving() -> Result<()
         return Ok(());
     };
     let (one, two) = (site.node(1), site.node(2));
-    let runs = |node: &Node, name: &str| {
+    let runs = |node: &BareNode, name: &str| {
         submit(node, &Job::new(name, "true"))?;
         ends(node, name)
     };

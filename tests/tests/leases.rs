@@ -15,7 +15,7 @@ const WIRE_S: f64 = 37.0;
 /// What the issue allows from a node's loss to the new start, in seconds.
 const GOAL_S: f64 = 45.0;
 
-/// Waits until runs hold by leases: three keep the jobs, and the cluster's affairs.
+/// Waits until runs hold by leases: three keep the jobs, and the cluster state.
 async fn until_leases_are_given(site: &Site) -> Result<()> {
     let kept = |view: &View| view.voters(Some("default")).len() >= 3;
     let all = Watch::new(&site.lan, 1..=site.lan.nodes().len());

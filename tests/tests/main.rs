@@ -10,6 +10,7 @@ mod leases;
 mod licences;
 mod limits;
 mod mesh;
+mod names;
 mod nemesis;
 mod nodes;
 mod one_node;

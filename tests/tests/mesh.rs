@@ -1,9 +1,9 @@
 //! Real agents in network namespaces, one cluster, and what may happen to them.
 
-mod affairs;
 mod alarms;
 mod alone;
 mod clone;
+mod cluster_group;
 mod forming;
 mod hostile;
 mod impostor;

@@ -3,23 +3,23 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use muster_tests::nemesis::{Kind, Plan, run};
+use muster_tests::nemesis::{HarmKind, RunPlan, run};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn containerd_a_cluster_under_attack_keeps_its_word() -> Result<()> {
-    let plan = Plan {
+    let plan = RunPlan {
         seed: 5,
         nodes: 5,
         length: Duration::from_secs(45),
         longest: Duration::from_secs(8),
         kinds: vec![
-            Kind::Kill,
-            Kind::Pause,
-            Kind::CutNode,
-            Kind::CutOneWay,
-            Kind::CutLeader,
-            Kind::Halves,
-            Kind::FullDisk,
+            HarmKind::Kill,
+            HarmKind::Pause,
+            HarmKind::CutNode,
+            HarmKind::CutOneWay,
+            HarmKind::CutLeader,
+            HarmKind::Halves,
+            HarmKind::FullDisk,
         ],
         rate: 2.0,
     };

@@ -5,7 +5,7 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, ensure};
 use hyper::{Method, StatusCode};
 use muster_tests::client::Client;
-use muster_tests::net::{Lan, Node, View, Watch};
+use muster_tests::net::{BareNode, Lan, View, Watch};
 use serde_json::{Value, json};
 
 use crate::gangs::{LIMIT, Site, submit, waits};
@@ -21,7 +21,7 @@ async fn listed(client: &Client) -> Result<(StatusCode, Value)> {
 }
 
 /// Waits until what a node lists is as it should be.
-async fn lists(node: &Node, token: &str, is_so: impl Fn(&Value) -> bool) -> Result<()> {
+async fn lists(node: &BareNode, token: &str, is_so: impl Fn(&Value) -> bool) -> Result<()> {
     let client = node.visitor().with_token(token);
     let start = Instant::now();
     loop {

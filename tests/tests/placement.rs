@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use muster_tests::home::{self, Home};
+use muster_tests::home::{self, AgentHome};
 use serde_json::Value;
 
 use crate::stage::{Job, LIMIT, SIMULATED, Stage, status};
@@ -231,7 +231,7 @@ virtualClusters:
 ";
 
 async fn shared() -> Result<Stage> {
-    let home = Home::new(SIMULATED)?;
+    let home = AgentHome::new(SIMULATED)?;
     let file = home.path().join("cluster.yaml");
     let node = format!("cellAddress: {}", home::NODE);
     std::fs::write(&file, SHARED.replace("cellAddress: NODE", &node))?;

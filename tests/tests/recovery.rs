@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use muster_tests::net::{Node, View, Watch};
+use muster_tests::net::{BareNode, View, Watch};
 use serde_json::Value;
 
 use crate::gangs::{LIMIT, Site, ends, submit, waits};
@@ -12,7 +12,7 @@ use crate::stage::Job;
 const STAYS: &str = "while true; do sleep 0.2; done";
 
 /// How something would go on, as soon as it is known who is gone.
-pub(crate) fn plan(node: &Node, what: &[&str]) -> Result<Value> {
+pub(crate) fn plan(node: &BareNode, what: &[&str]) -> Result<Value> {
     let begun = Instant::now();
     loop {
         let plan = node.json(&[&["cluster", "recover"], what].concat());
@@ -24,7 +24,7 @@ pub(crate) fn plan(node: &Node, what: &[&str]) -> Result<Value> {
 }
 
 /// Has it go on without these.
-fn recover(node: &Node, what: &[&str], lost: &str) -> Result<()> {
+fn recover(node: &BareNode, what: &[&str], lost: &str) -> Result<()> {
     let plan = plan(node, what)?;
     let missing = plan["missing"].as_array().into_iter().flatten();
     let missing: Vec<&str> = missing.filter_map(Value::as_str).collect();

@@ -2,10 +2,10 @@
 //! nodes.
 
 use muster_tests::explore::{self, Exploration};
-use muster_tests::sim::{self, Run, Which, suite};
+use muster_tests::sim::{self, SimRun, Which, suite};
 use serde_json::{Map, Value};
 
-const RUN: Run = Run {
+const RUN: SimRun = SimRun {
     nodes: 5,
     seed: 3,
     loss: 5.0,
@@ -13,7 +13,7 @@ const RUN: Run = Run {
 
 #[test]
 fn every_scenario_ends_well_on_five_nodes() {
-    let outcome = suite::play(&suite::Suite {
+    let outcome = suite::play(&suite::SuitePlan {
         of: suite::Of::Mesh,
         scenarios: vec!["all".into()],
         nodes: 5,
@@ -66,7 +66,7 @@ fn what_it_is_compared_with_misses_them() {
 fn a_seed_is_a_run() {
     let faults: Vec<String> = ["S33", "crash", "reorder", "dup"].map(Into::into).to_vec();
     let play = |seed| {
-        let report = sim::faults(&Run { seed, ..RUN }, &faults).unwrap();
+        let report = sim::faults(&SimRun { seed, ..RUN }, &faults).unwrap();
         line(&report)
     };
     assert_eq!(play(1), play(1));
@@ -84,7 +84,7 @@ fn names_that_are_none_are_refused() {
 
 #[test]
 fn every_scenario_of_a_cluster_ends_well_on_five_nodes() {
-    let outcome = suite::play(&suite::Suite {
+    let outcome = suite::play(&suite::SuitePlan {
         of: suite::Of::Cluster,
         scenarios: vec!["all".into()],
         nodes: 5,
@@ -103,7 +103,7 @@ fn every_scenario_of_a_cluster_ends_well_on_five_nodes() {
 #[test]
 fn what_runs_outlasts_the_majority_of_its_virtual_cluster_on_fifteen_nodes() {
     for seed in 0..2 {
-        let run = Run {
+        let run = SimRun {
             nodes: 15,
             seed,
             loss: 1.0,
@@ -118,7 +118,7 @@ fn a_cluster_keeps_its_word_whatever_goes_wrong_at_once() {
     let mut leases_ended = 0;
     let mut preempted = 0;
     for seed in 1..25 {
-        let run = Run {
+        let run = SimRun {
             nodes: 5,
             seed,
             loss: 1.0,
@@ -140,7 +140,7 @@ fn a_cluster_keeps_its_word_whatever_goes_wrong_at_once() {
 fn a_seed_is_a_run_of_a_cluster() {
     let faults: Vec<String> = ["die", "reorder", "S4"].map(Into::into).to_vec();
     let play = |seed| {
-        let report = sim::cluster(&Run { seed, ..RUN }, &faults).unwrap();
+        let report = sim::cluster(&SimRun { seed, ..RUN }, &faults).unwrap();
         line(&report)
     };
     assert_eq!(play(1), play(1));
@@ -149,7 +149,7 @@ fn a_seed_is_a_run_of_a_cluster() {
 
 #[test]
 fn a_quiet_cluster_places_jobs_at_once() {
-    let report = sim::cluster_table(&Run { loss: 0.0, ..RUN });
+    let report = sim::cluster_table(&SimRun { loss: 0.0, ..RUN });
     assert!(report.clean(), "{report}");
     let line = line(&report);
     let table = &line["table"];
@@ -164,7 +164,7 @@ fn a_quiet_cluster_places_jobs_at_once() {
 }
 
 /// A report without the figures of the host.
-fn line(report: &sim::Report) -> Map<String, Value> {
+fn line(report: &sim::RunReport) -> Map<String, Value> {
     let line: Map<String, Value> = serde_json::from_str(&report.to_string()).expect("a JSON line");
     let host = |key: &String| {
         ["wall", "cpu", "rss", "speed"]

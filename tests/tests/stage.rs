@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use muster_tests::agent::Agent;
 use muster_tests::client::Client;
-use muster_tests::home::Home;
+use muster_tests::home::AgentHome;
 pub(crate) use muster_tests::job::Job;
 use serde_json::Value;
 
@@ -21,7 +21,7 @@ pub(crate) const SIMULATED: &str =
 pub(crate) struct Stage {
     pub(crate) client: Client,
     pub(crate) agent: Agent,
-    pub(crate) home: Home,
+    pub(crate) home: AgentHome,
 }
 
 impl Stage {
@@ -31,11 +31,11 @@ impl Stage {
 
     /// With these lines in `agent.toml`.
     pub(crate) async fn with(extra: &str) -> Result<Self> {
-        Self::at(Home::new(extra)?).await
+        Self::at(AgentHome::new(extra)?).await
     }
 
     /// In a home that was made ready for it.
-    pub(crate) async fn at(home: Home) -> Result<Self> {
+    pub(crate) async fn at(home: AgentHome) -> Result<Self> {
         let agent = home.agent()?;
         home.import_busybox()?;
         let client = agent.client().await?;

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use muster_tests::home::{self, Home};
+use muster_tests::home::{self, AgentHome};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
@@ -173,7 +173,7 @@ async fn containerd_agent_that_cannot_have_its_place_says_why() -> Result<()> {
     if home::missing().is_some() {
         return Ok(());
     }
-    let home = Home::new(SIMULATED)?;
+    let home = AgentHome::new(SIMULATED)?;
     let _agent = home.agent()?;
     let output = home.muster(&["agent"])?;
     let text = String::from_utf8_lossy(&output.stderr);

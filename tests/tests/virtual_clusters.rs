@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
-use muster_tests::net::{Lan, Node, View, Watch};
+use muster_tests::net::{BareNode, Lan, View, Watch};
 use muster_tests::promises::{machine, promises};
 use serde_json::Value;
 
@@ -15,13 +15,13 @@ const VISION: &str = "defaults: {virtualCluster: vision}";
 const OPPORTUNISTIC: &str = "extras: {hivedScheduler: {jobPriorityClass: oppo}}";
 const STAYS: &str = "while true; do sleep 0.2; done";
 
-fn write(node: &Node, name: &str, text: &str) -> Result<String> {
+fn write(node: &BareNode, name: &str, text: &str) -> Result<String> {
     let path = node.home().join(name);
     std::fs::write(&path, text)?;
     Ok(path.to_string_lossy().into_owned())
 }
 
-fn vcs(node: &Node) -> Result<Vec<String>> {
+fn vcs(node: &BareNode) -> Result<Vec<String>> {
     let shown = node.json(&["vc", "list"])?;
     let all = shown.as_array().context("no list")?;
     let names = all.iter().map(|vc| vc["name"].as_str().unwrap_or_default());
@@ -29,7 +29,7 @@ fn vcs(node: &Node) -> Result<Vec<String>> {
 }
 
 /// Waits until a node lists these, and no others: one that has just lost the leader says so.
-fn lists(node: &Node, expect: &[&str]) -> Result<()> {
+fn lists(node: &BareNode, expect: &[&str]) -> Result<()> {
     let start = Instant::now();
     loop {
         let listed = vcs(node);
@@ -238,7 +238,7 @@ async fn what_a_machine_alone_has_stays_when_it_lets_others_in() -> Result<()> {
     Ok(())
 }
 
-/// Numbers of the nodes that vote about the jobs of a virtual cluster, or of the cluster's affairs.
+/// Numbers of the nodes that vote about the jobs of a virtual cluster, or of the cluster state.
 fn voters(led: &Value) -> BTreeSet<usize> {
     let names = led["voters"].as_array().into_iter().flatten();
     let names = names.filter_map(|name| name.as_str()?.strip_prefix('n')?.parse().ok());
@@ -248,14 +248,14 @@ fn voters(led: &Value) -> BTreeSet<usize> {
 /// A virtual cluster, another one, and three nodes without which the first has no majority, but the
 /// other and the cluster have.
 fn parted(view: &Value, names: [&str; 3]) -> Result<(String, String, [usize; 3])> {
-    let affairs = voters(&view["leadership"]);
+    let cluster_service = voters(&view["leadership"]);
     for one in names {
         for other in names.iter().filter(|other| **other != one) {
             let own: Vec<_> = voters(&view["vcs"][one]).into_iter().collect();
             let others = voters(&view["vcs"][*other]);
             for (a, b, c) in triples(&own) {
                 let outside = |all: &BTreeSet<usize>| [a, b, c].iter().any(|it| !all.contains(it));
-                if own.len() == 5 && outside(&others) && outside(&affairs) {
+                if own.len() == 5 && outside(&others) && outside(&cluster_service) {
                     return Ok((one.to_owned(), (*other).to_owned(), [a, b, c]));
                 }
             }
@@ -275,7 +275,7 @@ fn triples(of: &[usize]) -> Vec<(usize, usize, usize)> {
 }
 
 /// Three virtual clusters, each with a task that stays, of which one has lost three of its five voters, and
-/// another one and the cluster's own affairs have not. The third may have lost them too.
+/// another one and the cluster state have not. The third may have lost them too.
 struct Torn {
     site: Site,
     names: [&'static str; 3],
@@ -323,7 +323,7 @@ impl Torn {
 
 /// What a node tells of a virtual cluster without a leader comes from a copy of its log, and says how old
 /// it is; what would change something is refused. Of one that has its leader it is new.
-fn tells_of_copies(node: &Node, lost: &str, led: &str) -> Result<()> {
+fn tells_of_copies(node: &BareNode, lost: &str, led: &str) -> Result<()> {
     let job = format!("on-{lost}");
     let says = |arguments: &[&str]| -> Result<(String, String)> {
         let told = node.muster(arguments)?;
@@ -452,7 +452,7 @@ async fn containerd_a_virtual_cluster_goes_on_without_most_of_its_voters() -> Re
     } = torn;
     let mut left = site.lan.nodes().iter().filter(|node| node.runs());
     let (first, second) = left.next().zip(left.next()).context("nobody is left")?;
-    let refused = |node: &Node, arguments: &[&str]| -> Result<String> {
+    let refused = |node: &BareNode, arguments: &[&str]| -> Result<String> {
         let refused = node.muster(arguments)?;
         ensure!(!refused.status.success(), "{arguments:?} was not refused");
         Ok(String::from_utf8_lossy(&refused.stderr).into_owned())

@@ -24,10 +24,10 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::time::sleep;
 
-use super::client::{self, ANSWER_TIMEOUT, Body, Client, broken};
-use super::endpoint::Connection;
-use super::error::Error;
-pub(super) use listing::{Filter, Listed, ListedJob};
+use super::client::{self, ANSWER_TIMEOUT, AgentClient, RequestBody, broken};
+use super::endpoint::EndpointArguments;
+use super::error::CliError;
+pub(super) use listing::{Filter, JobListing, ListedJob};
 
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
@@ -55,7 +55,7 @@ pub(super) struct LogSource {
 
 /// Which bytes of a log file to read, and whether to wait for more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct LogPart {
+pub(super) struct LogSelection {
     pub(super) start: LogStart,
     pub(super) follow: bool,
 }
@@ -81,7 +81,7 @@ pub(super) struct OpenLog {
 
 impl OpenLog {
     /// The next bytes; none at the end.
-    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Error> {
+    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, CliError> {
         while let Some(frame) = self.body.frame().await {
             let frame = frame.map_err(|error| broken("reading a log", error))?;
             if let Ok(bytes) = frame.into_data() {
@@ -114,42 +114,45 @@ pub(super) struct Accepted {
 /// An agent's routes.
 #[derive(Clone, Debug)]
 pub(super) struct Api {
-    client: Client,
+    client: AgentClient,
 }
 
 impl Api {
     /// The agent that `connection` names, spoken to as `user`.
-    pub(super) fn new(connection: &Connection, user: Option<UserName>) -> Result<Self, Error> {
+    pub(super) fn new(
+        connection: &EndpointArguments,
+        user: Option<UserName>,
+    ) -> Result<Self, CliError> {
         let endpoint = connection.endpoint(std::env::var_os("MUSTER_HOME"))?;
         Ok(Self {
-            client: Client::new(endpoint, user),
+            client: AgentClient::new(endpoint, user),
         })
     }
 
     /// Whose job a bare name means.
-    pub(super) fn user(&self) -> Result<UserName, Error> {
+    pub(super) fn user(&self) -> Result<UserName, CliError> {
         match self.client.default_user() {
             Some(user) => Ok(user),
             None => ADMIN
                 .parse()
-                .map_err(|error| Error::Usage(format!("{error}"))),
+                .map_err(|error| CliError::Usage(format!("{error}"))),
         }
     }
 
     /// Submits a job.
-    pub(super) async fn submit(&self, yaml: String) -> Result<Accepted, Error> {
+    pub(super) async fn submit(&self, yaml: String) -> Result<Accepted, CliError> {
         let what = "cannot submit the job";
         let answer = self
             .client
             .send_yaml(what, Method::POST, "/api/v2/jobs", yaml);
-        Accepted::read(&answer.await?).ok_or_else(|| Error::Garbled {
+        Accepted::read(&answer.await?).ok_or_else(|| CliError::Garbled {
             what: "the job was submitted".into(),
             source: "it does not name the job".into(),
         })
     }
 
     /// Asks for a job's end.
-    pub(super) async fn stop(&self, key: &JobKey) -> Result<(), Error> {
+    pub(super) async fn stop(&self, key: &JobKey) -> Result<(), CliError> {
         let path = format!("/api/v2/jobs/{key}/executionType");
         let what = format!("cannot stop {key}");
         let body = json!({ "value": "STOP" });
@@ -161,7 +164,7 @@ impl Api {
         &self,
         key: &JobKey,
         attempt: Option<u32>,
-    ) -> Result<Dated<JobDetail>, Error> {
+    ) -> Result<Dated<JobDetail>, CliError> {
         let mut path = format!("/api/muster/v1/jobs/{key}");
         if let Some(attempt) = attempt {
             let _ = write!(path, "?attempt={attempt}");
@@ -170,7 +173,7 @@ impl Api {
     }
 
     /// Why a job waits.
-    pub(super) async fn explanation(&self, key: &JobKey) -> Result<Explanation, Error> {
+    pub(super) async fn explanation(&self, key: &JobKey) -> Result<Explanation, CliError> {
         let path = format!("/api/muster/v1/jobs/{key}/explanation");
         self.client
             .get(&format!("cannot explain {key}"), &path)
@@ -178,7 +181,7 @@ impl Api {
     }
 
     /// Returns when the job is final or `limit` has passed, whichever comes first.
-    pub(super) async fn settle(&self, key: &JobKey, limit: Duration) -> Result<(), Error> {
+    pub(super) async fn settle(&self, key: &JobKey, limit: Duration) -> Result<(), CliError> {
         if limit < WAIT_LEAST {
             sleep(limit).await;
             return Ok(());
@@ -192,12 +195,12 @@ impl Api {
         key: &JobKey,
         seen: &str,
         limit: Duration,
-    ) -> Result<(), Error> {
+    ) -> Result<(), CliError> {
         let seen = format!("seen={}&", encode(seen));
         self.wait(key, &seen, limit).await
     }
 
-    async fn wait(&self, key: &JobKey, query: &str, limit: Duration) -> Result<(), Error> {
+    async fn wait(&self, key: &JobKey, query: &str, limit: Duration) -> Result<(), CliError> {
         let ms = limit.as_millis();
         let path = format!("/api/muster/v1/jobs/{key}/wait?{query}timeout_ms={ms}");
         let request = self.client.request(Method::GET, &path);
@@ -213,8 +216,8 @@ impl Api {
         &self,
         key: &JobKey,
         source: &LogSource,
-        part: LogPart,
-    ) -> Result<OpenLog, Error> {
+        part: LogSelection,
+    ) -> Result<OpenLog, CliError> {
         let LogSource {
             task,
             attempt,
@@ -244,27 +247,27 @@ impl Api {
     }
 
     /// Every virtual cluster.
-    pub(super) async fn virtual_clusters(&self) -> Result<Vec<VcView>, Error> {
+    pub(super) async fn virtual_clusters(&self) -> Result<Vec<VcView>, CliError> {
         let path = "/api/muster/v1/virtual-clusters";
         let what = "cannot show virtual clusters";
         self.client.get(what, path).await
     }
 
     /// Every machine of the cluster.
-    pub(super) async fn nodes(&self) -> Result<Vec<KnownNode>, Error> {
+    pub(super) async fn nodes(&self) -> Result<Vec<KnownNode>, CliError> {
         let path = "/api/muster/v1/nodes";
         self.client.get("cannot list the nodes", path).await
     }
 
     /// The agent's machine.
-    pub(super) async fn node(&self) -> Result<NodeView, Error> {
+    pub(super) async fn node(&self) -> Result<NodeView, CliError> {
         self.client
             .get("cannot show the node", "/api/muster/v1/node")
             .await
     }
 
     /// Images on the agent's machine.
-    pub(super) async fn images(&self) -> Result<Vec<ImageView>, Error> {
+    pub(super) async fn images(&self) -> Result<Vec<ImageView>, CliError> {
         self.client
             .get("cannot list images", "/api/muster/v1/images")
             .await
@@ -275,8 +278,8 @@ impl Api {
         &self,
         name: Option<&str>,
         length: Option<u64>,
-        archive: Body,
-    ) -> Result<Incoming, Error> {
+        archive: RequestBody,
+    ) -> Result<Incoming, CliError> {
         let mut path = "/api/muster/v1/images/import".to_owned();
         if let Some(name) = name {
             let _ = write!(path, "?name={}", encode(name));
@@ -294,7 +297,7 @@ impl Api {
     }
 
     /// Pulls an image; the answer's body is progress lines.
-    pub(super) async fn pull_image(&self, name: &str) -> Result<Incoming, Error> {
+    pub(super) async fn pull_image(&self, name: &str) -> Result<Incoming, CliError> {
         let request = self
             .client
             .request(Method::POST, "/api/muster/v1/images/pull");
@@ -307,7 +310,7 @@ impl Api {
     }
 
     /// Removes an image.
-    pub(super) async fn remove_image(&self, name: &str) -> Result<(), Error> {
+    pub(super) async fn remove_image(&self, name: &str) -> Result<(), CliError> {
         let path = format!("/api/muster/v1/images?name={}", encode(name));
         let what = format!("cannot remove {name}");
         self.client.delete(&what, &path).await
@@ -321,12 +324,12 @@ fn encode(text: &str) -> impl std::fmt::Display {
 impl Accepted {
     fn read(body: &Bytes) -> Option<Self> {
         #[derive(Deserialize)]
-        struct Answer {
+        struct SubmitAnswer {
             message: String,
             #[serde(default)]
             warnings: Vec<Remark>,
         }
-        let answer: Answer = serde_json::from_slice(body).ok()?;
+        let answer: SubmitAnswer = serde_json::from_slice(body).ok()?;
         Some(Self {
             key: key_of_message(&answer.message)?,
             warnings: answer.warnings,

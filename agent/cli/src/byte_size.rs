@@ -33,16 +33,16 @@ impl FromStr for Mebibytes {
 
 /// A size in bytes, shown with a binary unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Bytes(pub(super) u64);
+pub(super) struct ByteSize(pub(super) u64);
 
-impl Bytes {
+impl ByteSize {
     /// Of so many MiB.
     pub(super) const fn mebibytes(count: u64) -> Self {
         Self(count.saturating_mul(1 << 20))
     }
 }
 
-impl fmt::Display for Bytes {
+impl fmt::Display for ByteSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         indicatif::BinaryBytes(self.0).fmt(f)
     }

@@ -3,29 +3,29 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use muster_tls::{ConnectError, Trust};
+use muster_tls::{CertificateTrust, ConnectError};
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::endpoint::Known;
-use super::error::{Cause, Error};
+use super::endpoint::KnownCertificate;
+use super::error::{CliError, TransportCause};
 
-impl Known {
+impl KnownCertificate {
     /// Speaks TLS with `host`, whose certificate must be the known one.
     pub(super) async fn connect<S>(
         &self,
         stream: S,
         host: &str,
-    ) -> Result<impl AsyncRead + AsyncWrite + Send + Unpin + use<S>, Cause>
+    ) -> Result<impl AsyncRead + AsyncWrite + Send + Unpin + use<S>, TransportCause>
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
         let connected = muster_tls::connect(stream, host, self.trust()?).await;
         match connected {
             Ok((stream, _)) => Ok(stream),
-            Err(ConnectError::Unknown { seen, why }) => Err(Box::new(Error::Certificate {
+            Err(ConnectError::Unknown { seen, why }) => Err(Box::new(CliError::Certificate {
                 host: host.to_owned(),
                 seen,
                 why,
@@ -37,21 +37,21 @@ impl Known {
         }
     }
 
-    fn trust(&self) -> Result<Trust, Error> {
+    fn trust(&self) -> Result<CertificateTrust, CliError> {
         match self {
-            Self::Fingerprint(fingerprint) => Ok(Trust::Fingerprint(*fingerprint)),
-            Self::File(path) => Ok(Trust::Roots(Arc::new(roots(path)?))),
-            Self::Not => Ok(Trust::Nothing),
+            Self::Fingerprint(fingerprint) => Ok(CertificateTrust::Fingerprint(*fingerprint)),
+            Self::File(path) => Ok(CertificateTrust::Roots(Arc::new(roots(path)?))),
+            Self::Not => Ok(CertificateTrust::Nothing),
         }
     }
 }
 
-fn roots(path: &Path) -> Result<RootCertStore, Error> {
-    let text = std::fs::read(path).map_err(|source| Error::Read {
+fn roots(path: &Path) -> Result<RootCertStore, CliError> {
+    let text = std::fs::read(path).map_err(|source| CliError::Read {
         path: path.to_owned(),
         source,
     })?;
-    let wrong = |why: String| Error::Usage(format!("--cacert {}: {why}", path.display()));
+    let wrong = |why: String| CliError::Usage(format!("--cacert {}: {why}", path.display()));
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(&text) {
         let certificate = certificate.map_err(|error| wrong(error.to_string()))?;

@@ -21,11 +21,11 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 
-use super::endpoint::Endpoint;
-use super::error::{Cause, Error, lines, readable};
+use super::endpoint::AgentEndpoint;
+use super::error::{CliError, TransportCause, lines, readable};
 
 /// A request's body.
-pub(super) type Body = BoxBody<Bytes, io::Error>;
+pub(super) type RequestBody = BoxBody<Bytes, io::Error>;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// For answers that the agent gives at once. A submit may wait for a disk.
@@ -39,13 +39,13 @@ const USER_HEADER: &str = "x-muster-user";
 
 /// One agent, and who speaks to it.
 #[derive(Clone, Debug)]
-pub(super) struct Client {
-    endpoint: Endpoint,
+pub(super) struct AgentClient {
+    endpoint: AgentEndpoint,
     user: Option<UserName>,
 }
 
-impl Client {
-    pub(super) const fn new(endpoint: Endpoint, user: Option<UserName>) -> Self {
+impl AgentClient {
+    pub(super) const fn new(endpoint: AgentEndpoint, user: Option<UserName>) -> Self {
         Self { endpoint, user }
     }
 
@@ -58,14 +58,14 @@ impl Client {
     pub(super) fn request(&self, method: Method, path: &str) -> Builder {
         let builder = Request::builder().method(method);
         match &self.endpoint {
-            Endpoint::Socket(_) => {
+            AgentEndpoint::Socket(_) => {
                 let builder = builder.uri(path).header(HOST, "localhost");
                 match &self.user {
                     Some(user) => builder.header(USER_HEADER, user.as_str()),
                     None => builder,
                 }
             }
-            Endpoint::Remote {
+            AgentEndpoint::Remote {
                 host,
                 port,
                 base,
@@ -94,11 +94,11 @@ impl Client {
         &self,
         what: &str,
         request: Builder,
-        body: Body,
-    ) -> Result<Response<Incoming>, Error> {
+        body: RequestBody,
+    ) -> Result<Response<Incoming>, CliError> {
         let request = request
             .body(body)
-            .map_err(|error| Error::Usage(format!("{what}: {error}")))?;
+            .map_err(|error| CliError::Usage(format!("{what}: {error}")))?;
         let mut sender = self.connect().await?;
         let answer = sender
             .send_request(request)
@@ -115,9 +115,9 @@ impl Client {
         &self,
         what: &str,
         request: Builder,
-        body: Body,
+        body: RequestBody,
         limit: Duration,
-    ) -> Result<Bytes, Error> {
+    ) -> Result<Bytes, CliError> {
         let exchange = async {
             let answer = self.send(what, request, body).await?;
             collect(what, answer).await
@@ -128,12 +128,14 @@ impl Client {
     async fn within<T>(
         &self,
         limit: Duration,
-        exchange: impl Future<Output = Result<T, Error>>,
-    ) -> Result<T, Error> {
-        timeout(limit, exchange).await.map_err(|_| Error::Silent {
-            endpoint: self.endpoint.to_string(),
-            seconds: limit.as_secs(),
-        })?
+        exchange: impl Future<Output = Result<T, CliError>>,
+    ) -> Result<T, CliError> {
+        timeout(limit, exchange)
+            .await
+            .map_err(|_| CliError::Silent {
+                endpoint: self.endpoint.to_string(),
+                seconds: limit.as_secs(),
+            })?
     }
 
     /// Asks for JSON.
@@ -141,7 +143,7 @@ impl Client {
         &self,
         what: &str,
         path: &str,
-    ) -> Result<T, Error> {
+    ) -> Result<T, CliError> {
         let request = self.request(Method::GET, path);
         let answer = self.call(what, request, empty(), ANSWER_TIMEOUT).await?;
         understood(what, &answer)
@@ -153,13 +155,13 @@ impl Client {
         what: &str,
         path: &str,
         body: &Value,
-    ) -> Result<T, Error> {
+    ) -> Result<T, CliError> {
         let answer = self.send_json(what, Method::POST, path, body).await?;
         understood(what, &answer)
     }
 
     /// Sends JSON that asks for nothing.
-    pub(super) async fn put(&self, what: &str, path: &str, body: &Value) -> Result<(), Error> {
+    pub(super) async fn put(&self, what: &str, path: &str, body: &Value) -> Result<(), CliError> {
         self.send_json(what, Method::PUT, path, body).await?;
         Ok(())
     }
@@ -170,7 +172,7 @@ impl Client {
         method: Method,
         path: &str,
         body: &Value,
-    ) -> Result<Bytes, Error> {
+    ) -> Result<Bytes, CliError> {
         let (request, body) = json(self.request(method, path), body);
         self.call(what, request, body, ANSWER_TIMEOUT).await
     }
@@ -182,14 +184,14 @@ impl Client {
         method: Method,
         path: &str,
         text: String,
-    ) -> Result<Bytes, Error> {
+    ) -> Result<Bytes, CliError> {
         let request = self.request(method, path);
         let request = request.header(CONTENT_TYPE, "text/yaml");
         self.call(what, request, full(text), ANSWER_TIMEOUT).await
     }
 
     /// Deletes something.
-    pub(super) async fn delete(&self, what: &str, path: &str) -> Result<(), Error> {
+    pub(super) async fn delete(&self, what: &str, path: &str) -> Result<(), CliError> {
         let request = self.request(Method::DELETE, path);
         self.call(what, request, empty(), ANSWER_TIMEOUT).await?;
         Ok(())
@@ -201,7 +203,7 @@ impl Client {
         what: &str,
         path: &str,
         headers: [&str; N],
-    ) -> Result<(T, [Option<String>; N]), Error> {
+    ) -> Result<(T, [Option<String>; N]), CliError> {
         let exchange = async {
             let answer = self.send(what, self.request(Method::GET, path), empty());
             let answer = answer.await?;
@@ -215,13 +217,13 @@ impl Client {
         Ok((understood(what, &bytes)?, said))
     }
 
-    async fn connect(&self) -> Result<http1::SendRequest<Body>, Error> {
+    async fn connect(&self) -> Result<http1::SendRequest<RequestBody>, CliError> {
         let opened = match &self.endpoint {
-            Endpoint::Socket(path) => match UnixStream::connect(path).await {
+            AgentEndpoint::Socket(path) => match UnixStream::connect(path).await {
                 Ok(stream) => handshake(stream).await,
                 Err(error) => Err(error.into()),
             },
-            Endpoint::Remote {
+            AgentEndpoint::Remote {
                 host, port, tls, ..
             } => {
                 let connecting = async {
@@ -237,9 +239,9 @@ impl Client {
                 }
             }
         };
-        opened.map_err(|source| match source.downcast::<Error>() {
+        opened.map_err(|source| match source.downcast::<CliError>() {
             Ok(error) => *error,
-            Err(source) => Error::Connect {
+            Err(source) => CliError::Connect {
                 endpoint: self.endpoint.to_string(),
                 source,
             },
@@ -247,7 +249,7 @@ impl Client {
     }
 }
 
-async fn handshake<T>(stream: T) -> Result<http1::SendRequest<Body>, Cause>
+async fn handshake<T>(stream: T) -> Result<http1::SendRequest<RequestBody>, TransportCause>
 where
     T: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
@@ -258,14 +260,14 @@ where
 }
 
 /// Reads an answer's JSON.
-pub(super) fn understood<T: DeserializeOwned>(what: &str, answer: &[u8]) -> Result<T, Error> {
-    serde_json::from_slice(answer).map_err(|source| Error::Garbled {
+pub(super) fn understood<T: DeserializeOwned>(what: &str, answer: &[u8]) -> Result<T, CliError> {
+    serde_json::from_slice(answer).map_err(|source| CliError::Garbled {
         what: what.to_owned(),
         source: source.into(),
     })
 }
 
-async fn collect(what: &str, answer: Response<Incoming>) -> Result<Bytes, Error> {
+async fn collect(what: &str, answer: Response<Incoming>) -> Result<Bytes, CliError> {
     Limited::new(answer.into_body(), ANSWER_BYTES_MAX)
         .collect()
         .await
@@ -273,7 +275,7 @@ async fn collect(what: &str, answer: Response<Incoming>) -> Result<Bytes, Error>
         .map_err(|source| broken(what, source))
 }
 
-async fn refusal(what: &str, answer: Response<Incoming>) -> Error {
+async fn refusal(what: &str, answer: Response<Incoming>) -> CliError {
     #[derive(Deserialize)]
     struct Reason {
         code: String,
@@ -297,7 +299,7 @@ async fn refusal(what: &str, answer: Response<Incoming>) -> Error {
         errors: Vec::new(),
         newest: None,
     });
-    Error::Refused {
+    CliError::Refused {
         what: what.to_owned(),
         status,
         code: reason.code,
@@ -310,27 +312,27 @@ async fn refusal(what: &str, answer: Response<Incoming>) -> Error {
 }
 
 /// A connection that ended within an exchange.
-pub(super) fn broken(what: &str, source: impl Into<Cause>) -> Error {
-    Error::Broken {
+pub(super) fn broken(what: &str, source: impl Into<TransportCause>) -> CliError {
+    CliError::Broken {
         what: what.to_owned(),
         source: source.into(),
     }
 }
 
 /// No body.
-pub(super) fn empty() -> Body {
+pub(super) fn empty() -> RequestBody {
     Empty::new().map_err(|never| match never {}).boxed()
 }
 
 /// A body held in memory.
-pub(super) fn full(bytes: impl Into<Bytes>) -> Body {
+pub(super) fn full(bytes: impl Into<Bytes>) -> RequestBody {
     Full::new(bytes.into())
         .map_err(|never| match never {})
         .boxed()
 }
 
 /// A JSON body with its header.
-pub(super) fn json(request: Builder, value: &Value) -> (Builder, Body) {
+pub(super) fn json(request: Builder, value: &Value) -> (Builder, RequestBody) {
     let request = request.header(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     (request, full(value.to_string()))
 }

@@ -4,16 +4,16 @@
 use muster_model::alarm::{Alarm, AlarmKind, AlarmState, AlarmSubject, Alarms};
 use muster_model::finding::{Finding, Grade};
 use muster_model::mesh::{
-    Coverage, DocumentVersion, DocumentView, Leadership, LocalDocument, MeshView, OneWay, Reach,
-    Stage,
+    ActivationStage, CoverageView, DocumentVersion, DocumentView, Leadership, LocalDocument,
+    MemberReach, MeshView, OneWay,
 };
 use muster_model::state::SubState;
 use muster_portal_gateway::fake::member;
 use serde_json::json;
 
-use super::gateway_tests::Served;
-use super::status::Status;
-use super::stub::{Answer, File, Stub};
+use super::gateway_tests::ServedGateway;
+use super::status::CliStatus;
+use super::stub::{AgentStub, StubAnswer, TextFile};
 use super::tests::detail;
 
 /// A rule file that can be used.
@@ -32,10 +32,10 @@ spec:
 
 #[tokio::test]
 async fn a_cluster_is_made_and_lets_others_in() {
-    let served = Served::start();
+    let served = ServedGateway::start();
     let (status, out, _) = served.muster(&["cluster", "status"]).await;
     assert!(
-        status == Status::Ok && out.contains("this machine is alone"),
+        status == CliStatus::Ok && out.contains("this machine is alone"),
         "{out}"
     );
     assert!(
@@ -43,14 +43,14 @@ async fn a_cluster_is_made_and_lets_others_in() {
         "{out}"
     );
     let (status, _, err) = served.muster(&["cluster", "token", "create"]).await;
-    assert_eq!(status, Status::Refused, "{err}");
+    assert_eq!(status, CliStatus::Refused, "{err}");
     let init = ["cluster", "init", "--name", "lab"];
     let (status, out, err) = served.muster(&init).await;
-    assert_eq!((status, out.len()), (Status::Ok, 33), "{err}");
+    assert_eq!((status, out.len()), (CliStatus::Ok, 33), "{err}");
     assert!(err.contains("muster cluster token create"), "{err}");
     let (status, _, err) = served.muster(&init).await;
     assert!(
-        status == Status::Refused && err.contains("already"),
+        status == CliStatus::Refused && err.contains("already"),
         "{err}"
     );
 
@@ -66,40 +66,40 @@ async fn a_cluster_is_made_and_lets_others_in() {
     let (status, _, err) = served
         .muster(&["cluster", "token", "revoke", out.trim()])
         .await;
-    assert_eq!(status, Status::Ok, "{err}");
+    assert_eq!(status, CliStatus::Ok, "{err}");
     let (_, out, _) = served.muster(&["cluster", "token", "list"]).await;
     assert!(out.contains("t0     revoked  3"), "{out}");
     assert!(!out.contains("secret"), "{out}");
     let (status, _, err) = served.muster(&["cluster", "token", "revoke", "t9"]).await;
-    assert_eq!(status, Status::Refused);
+    assert_eq!(status, CliStatus::Refused);
     assert!(err.contains("muster cluster token list"), "{err}");
     let (status, _, err) = served
         .muster(&["cluster", "token", "create", "--expires", "0s"])
         .await;
-    assert!(status != Status::Ok && err.contains("expires"), "{err}");
+    assert!(status != CliStatus::Ok && err.contains("expires"), "{err}");
 }
 
 #[tokio::test]
 async fn joining_waits_for_jobs() {
-    let served = Served::start();
+    let served = ServedGateway::start();
     served.cluster.offer("good", "lab");
     let join = ["cluster", "join", "n2", "good"];
     served.put(detail("ada~runs", SubState::AttemptRunning, None, 0, 1));
     let (status, _, err) = served.muster(&join).await;
-    assert_eq!(status, Status::Refused);
+    assert_eq!(status, CliStatus::Refused);
     assert!(err.contains("ada~runs. Wait for them"), "{err}");
 
     served.put(detail("ada~runs", SubState::Completed, Some(0), 0, 1));
     let bad = ["cluster", "join", "n2", "bad"];
     let (status, _, err) = served.muster(&bad).await;
     assert!(
-        status == Status::Refused && err.contains("unknown there"),
+        status == CliStatus::Refused && err.contains("unknown there"),
         "{err}"
     );
     let (status, out, err) = served.muster(&join).await;
     assert_eq!(
         (status, out.as_str()),
-        (Status::Ok, "n1 is member 1 of lab (5f5f5f5f5f5f)\n"),
+        (CliStatus::Ok, "n1 is member 1 of lab (5f5f5f5f5f5f)\n"),
         "{err}"
     );
     assert!(err.contains("are there again when it leaves"), "{err}");
@@ -109,10 +109,10 @@ async fn joining_waits_for_jobs() {
 const JOIN: &str = "POST /api/muster/v1/cluster/join";
 
 /// Joins at an agent that answers so, one after the other. Also how often it was asked.
-async fn joining<const N: usize>(answers: [Answer; N]) -> (Status, String, String, usize) {
-    let stub = Stub::start();
+async fn joining<const N: usize>(answers: [StubAnswer; N]) -> (CliStatus, String, String, usize) {
+    let stub = AgentStub::start();
     let plan = json!({ "jobs": [] });
-    stub.answer("GET /api/muster/v1/cluster/join", [Answer::json(plan)]);
+    stub.answer("GET /api/muster/v1/cluster/join", [StubAnswer::json(plan)]);
     stub.answer(JOIN, answers);
     let (status, out, err) = stub.muster(&["cluster", "join", "n2", "t"]).await;
     let asked = stub.asked();
@@ -122,7 +122,7 @@ async fn joining<const N: usize>(answers: [Answer; N]) -> (Status, String, Strin
 
 #[tokio::test]
 async fn a_join_comes_again_while_the_cluster_is_busy() {
-    let busy = Answer::refusal(503, "JoinBusyError", "n2 is busy");
+    let busy = StubAnswer::refusal(503, "JoinBusyError", "n2 is busy");
     let view = json!({
         "cluster": {
             "id": "5f".repeat(16), "name": "lab", "root_hash": "", "generation": 1,
@@ -130,28 +130,28 @@ async fn a_join_comes_again_while_the_cluster_is_busy() {
         },
         "member": 1, "name": "n1",
     });
-    let (status, out, err, joins) = joining([busy.clone(), busy, Answer::json(view)]).await;
-    assert_eq!((status, joins), (Status::Ok, 3), "{err}");
+    let (status, out, err, joins) = joining([busy.clone(), busy, StubAnswer::json(view)]).await;
+    assert_eq!((status, joins), (CliStatus::Ok, 3), "{err}");
     assert!(out.contains("member 1 of lab"), "{out}");
     // Said once: who waits sees the rest as it goes.
     assert_eq!(err.matches("n2 is busy; trying for").count(), 1, "{err}");
     // What does not pass is not tried again.
-    let refused = Answer::refusal(409, "JoinRefusedError", "the token is used up");
+    let refused = StubAnswer::refusal(409, "JoinRefusedError", "the token is used up");
     let (status, _, err, joins) = joining([refused]).await;
-    assert_eq!((status, joins), (Status::Refused, 1), "{err}");
+    assert_eq!((status, joins), (CliStatus::Refused, 1), "{err}");
     assert!(err.contains("used up"), "{err}");
 }
 
 #[tokio::test]
 async fn members_in_trouble_say_why_and_islands_are_shown() {
-    let served = Served::start();
+    let served = ServedGateway::start();
     served.cluster.change_mesh(|mesh| {
-        let mut n2 = member(1, "n2", Reach::Suspect);
+        let mut n2 = member(1, "n2", MemberReach::Suspect);
         n2.why = vec!["n1 has not heard it for 12 s".to_owned()];
         n2.age_s = Some(12);
         n2.reach_s = Some(75);
         mesh.members.push(n2);
-        mesh.members.push(member(2, "n3", Reach::Unreachable));
+        mesh.members.push(member(2, "n3", MemberReach::Unreachable));
     });
     let (_, out, _) = served.muster(&["cluster", "members"]).await;
     assert_eq!(
@@ -164,7 +164,7 @@ n3      unreachable         10.0.0.1:7740  0.1.0  1s
 "
     );
     let (status, out, _) = served.muster(&["cluster", "status"]).await;
-    assert_eq!(status, Status::Negative);
+    assert_eq!(status, CliStatus::Negative);
     assert!(
         out.contains("3: 1 alive, 1 suspect (n2), 1 unreachable (n3)"),
         "{out}"
@@ -183,34 +183,34 @@ n3      unreachable         10.0.0.1:7740  0.1.0  1s
 
     // One that can be reached is asked for first.
     let (status, _, err) = served.muster(&["cluster", "expel", "n2"]).await;
-    assert_eq!(status, Status::Usage, "{err}");
+    assert_eq!(status, CliStatus::Usage, "{err}");
     assert!(err.contains("--yes") && err.contains("muster cluster leave"));
 
     served.cluster.run_on("n3", &[("ada~a", "w:0")]);
     let (status, _, err) = served.muster(&["cluster", "expel", "n3"]).await;
-    assert_eq!(status, Status::Ok, "{err}");
+    assert_eq!(status, CliStatus::Ok, "{err}");
     // What is left there is told, and can be given up although it is no member any more.
     assert!(err.contains("tasks of ada~a"), "{err}");
     let off = ["cluster", "off", "n3", "--yes"];
     let (status, _, err) = served.muster(&off).await;
-    assert_eq!(status, Status::Ok, "{err}");
+    assert_eq!(status, CliStatus::Ok, "{err}");
     assert!(err.contains("1 task on n3 is given up, of ada~a"), "{err}");
     let (_, out, _) = served.muster(&["cluster", "members"]).await;
     assert!(!out.contains("n3"), "{out}");
     let (_, out, _) = served.muster(&["cluster", "members", "--all"]).await;
     assert!(out.contains("n3      expelled"), "{out}");
     let (status, _, err) = served.muster(&["cluster", "expel", "n3"]).await;
-    assert!(status == Status::Refused && err.contains("muster cluster members"));
+    assert!(status == CliStatus::Refused && err.contains("muster cluster members"));
 }
 
 #[tokio::test]
 async fn a_machine_is_cordoned_drained_and_opened() {
-    let served = Served::start();
-    let n2 = member(1, "n2", Reach::Alive);
+    let served = ServedGateway::start();
+    let n2 = member(1, "n2", MemberReach::Alive);
     served.cluster.change_mesh(|mesh| mesh.members.push(n2));
     let (status, _, err) = served.muster(&["cordon", "n2", "--reason", "fans"]).await;
     assert!(
-        status == Status::Ok && err.contains("muster uncordon n2"),
+        status == CliStatus::Ok && err.contains("muster uncordon n2"),
         "{err}"
     );
     let (_, out, _) = served.muster(&["cluster", "members"]).await;
@@ -230,80 +230,80 @@ async fn a_machine_is_cordoned_drained_and_opened() {
     ];
     let (status, _, err) = served.muster(&drain).await;
     assert!(
-        status == Status::Ok && err.contains("is being drained"),
+        status == CliStatus::Ok && err.contains("is being drained"),
         "{err}"
     );
     let (status, _, err) = served.muster(&drain[..4]).await;
-    assert!(status == Status::Ok && err.contains("n2 is empty"), "{err}");
+    assert!(
+        status == CliStatus::Ok && err.contains("n2 is empty"),
+        "{err}"
+    );
     assert!(!err.contains("votes"), "{err}");
     // A machine that is silent cannot be asked to stop anything: what to do is said, and once.
-    let reach = |served: &Served, reach| {
+    let reach = |served: &ServedGateway, reach| {
         let change = |mesh: &mut MeshView| {
             let mut members = mesh.members.iter_mut();
             members.find(|it| it.name == "n2").unwrap().reach = reach;
         };
         served.cluster.change_mesh(change);
     };
-    reach(&served, Reach::Unreachable);
+    reach(&served, MemberReach::Unreachable);
     served
         .cluster
         .run_on("n2", &[("ada~a", "w:0"), ("ada~a", "w:1")]);
     let (status, _, err) = served.muster(&drain[..4]).await;
-    assert_eq!(status, Status::Ok, "{err}");
+    assert_eq!(status, CliStatus::Ok, "{err}");
     assert_eq!(err.matches("muster cluster off n2").count(), 1, "{err}");
-    reach(&served, Reach::Alive);
+    reach(&served, MemberReach::Alive);
     // Where nobody else can have its vote, that is said at once.
     served
         .cluster
         .change_mesh(|mesh| mesh.leadership.voters = vec!["n1".to_owned(), "n2".to_owned()]);
     let (status, _, err) = served.muster(&drain[..4]).await;
-    assert_eq!(status, Status::Ok, "{err}");
-    assert!(
-        err.contains("n2 still votes on the cluster's affairs"),
-        "{err}"
-    );
+    assert_eq!(status, CliStatus::Ok, "{err}");
+    assert!(err.contains("n2 still votes on the cluster state"), "{err}");
     let (_, out, _) = served.muster(&["cluster", "members"]).await;
     assert!(out.contains("draining by admin: disks"), "{out}");
     let (status, _, err) = served.muster(&["undrain", "n2"]).await;
     assert!(
-        status == Status::Ok && err.contains("takes tasks again"),
+        status == CliStatus::Ok && err.contains("takes tasks again"),
         "{err}"
     );
     let (_, out, _) = served.muster(&["cluster", "members"]).await;
     assert!(!out.contains("admin"), "{out}");
     let (status, _, err) = served.muster(&["uncordon", "n9"]).await;
     assert!(
-        status == Status::Refused && err.contains("muster cluster members"),
+        status == CliStatus::Refused && err.contains("muster cluster members"),
         "{err}"
     );
 }
 
 #[tokio::test]
 async fn a_member_is_taken_for_off_only_by_who_has_looked() {
-    let served = Served::start();
-    let n2 = member(1, "n2", Reach::Unreachable);
+    let served = ServedGateway::start();
+    let n2 = member(1, "n2", MemberReach::Unreachable);
     served.cluster.change_mesh(|mesh| mesh.members.push(n2));
     served
         .cluster
         .run_on("n2", &[("ada~a", "w:0"), ("bob~b", "w:0")]);
     let (status, _, err) = served.muster(&["cluster", "off", "n2"]).await;
-    assert!(status == Status::Usage && err.contains("--yes"), "{err}");
+    assert!(status == CliStatus::Usage && err.contains("--yes"), "{err}");
     let (status, _, err) = served.muster(&["cluster", "off", "n2", "--yes"]).await;
-    assert_eq!(status, Status::Ok, "{err}");
+    assert_eq!(status, CliStatus::Ok, "{err}");
     assert!(
         err.contains("2 tasks on n2 are given up, of ada~a, bob~b"),
         "{err}"
     );
     let (status, _, err) = served.muster(&["cluster", "off", "n1", "--yes"]).await;
     assert!(
-        status == Status::Refused && err.contains("is not off"),
+        status == CliStatus::Refused && err.contains("is not off"),
         "{err}"
     );
 }
 
 #[tokio::test]
 async fn a_virtual_cluster_is_recovered_by_who_names_what_is_lost() {
-    let served = Served::start();
+    let served = ServedGateway::start();
     served.cluster.change_mesh(|mesh| {
         let led = Leadership {
             leader: None,
@@ -315,7 +315,7 @@ async fn a_virtual_cluster_is_recovered_by_who_names_what_is_lost() {
     });
     let recover = ["cluster", "recover", "--vc", "prod"];
     let (status, out, err) = served.muster(&recover).await;
-    assert_eq!(status, Status::Ok, "{err}");
+    assert_eq!(status, CliStatus::Ok, "{err}");
     for told in [
         "what these know: n1, n2.",
         "from what n3 knows, as generation 2",
@@ -327,32 +327,38 @@ async fn a_virtual_cluster_is_recovered_by_who_names_what_is_lost() {
         .muster(&[&recover[..], &["-o", "json"]].concat())
         .await;
     let plan: serde_json::Value = serde_json::from_str(&out).unwrap();
-    assert!(status == Status::Ok && plan["missing"][1] == "n2", "{out}");
+    assert!(
+        status == CliStatus::Ok && plan["missing"][1] == "n2",
+        "{out}"
+    );
     let (status, _, err) = served
         .muster(&[&recover[..], &["--lost", "n1"]].concat())
         .await;
-    assert!(status == Status::Refused && err.contains("lost"), "{err}");
+    assert!(
+        status == CliStatus::Refused && err.contains("lost"),
+        "{err}"
+    );
     let (status, _, err) = served
         .muster(&[&recover[..], &["--lost", "n2,n1"]].concat())
         .await;
-    assert_eq!(status, Status::Ok, "{err}");
+    assert_eq!(status, CliStatus::Ok, "{err}");
     assert!(err.contains("goes on from what n3 knows"), "{err}");
     let (status, _, err) = served.muster(&recover).await;
     assert!(
-        status == Status::Refused && err.contains("nothing to recover"),
+        status == CliStatus::Refused && err.contains("nothing to recover"),
         "{err}"
     );
 }
 
 #[tokio::test]
 async fn the_cluster_itself_is_recovered_where_no_virtual_cluster_is_named() {
-    let served = Served::start();
+    let served = ServedGateway::start();
     served.cluster.change_mesh(|mesh| {
         mesh.leadership.leader = None;
         mesh.leadership.voters = ["n1", "n2", "n3"].map(str::to_owned).to_vec();
     });
     let (status, out, err) = served.muster(&["cluster", "recover"]).await;
-    assert_eq!(status, Status::Ok, "{err}");
+    assert_eq!(status, CliStatus::Ok, "{err}");
     for told in [
         "The cluster has no leader",
         "Members, tokens and edits that only the others knew of would be lost",
@@ -362,7 +368,7 @@ async fn the_cluster_itself_is_recovered_where_no_virtual_cluster_is_named() {
     }
     let recover = ["cluster", "recover", "--lost", "n1,n2"];
     let (status, out, err) = served.muster(&recover).await;
-    assert_eq!((status, out.trim()), (Status::Ok, "n3"), "{err}");
+    assert_eq!((status, out.trim()), (CliStatus::Ok, "n3"), "{err}");
     assert!(
         err.contains("the cluster goes on from what n3 knows"),
         "{err}"
@@ -372,27 +378,31 @@ async fn the_cluster_itself_is_recovered_where_no_virtual_cluster_is_named() {
 
 #[tokio::test]
 async fn rules_are_shown_edited_and_applied() {
-    let served = Served::start();
+    let served = ServedGateway::start();
     let (_, out, _) = served.muster(&["rules", "status"]).await;
     assert!(out.contains("never edited"), "{out}");
-    let file = File::of(RULES);
+    let file = TextFile::of(RULES);
     let apply = ["rules", "apply", file.path()];
     let (status, out, err) = served.muster(&apply).await;
-    assert_eq!((status, out.as_str()), (Status::Ok, "version 1\n"), "{err}");
+    assert_eq!(
+        (status, out.as_str()),
+        (CliStatus::Ok, "version 1\n"),
+        "{err}"
+    );
     // From here on an edit must say what it was made from.
     let (status, _, err) = served.muster(&apply).await;
-    assert_eq!(status, Status::Usage);
+    assert_eq!(status, CliStatus::Usage);
     assert!(err.contains("--base 1"), "{err}");
 
     let (_, shown, _) = served.muster(&["rules", "show"]).await;
     assert_eq!(shown, format!("# muster failure-rules version 1\n{RULES}"));
-    let edited = File::of(&shown.replace("OutOfLuck", "BadLuck"));
+    let edited = TextFile::of(&shown.replace("OutOfLuck", "BadLuck"));
     let apply = ["rules", "apply", edited.path()];
     let (_, out, err) = served.muster(&apply).await;
     assert_eq!(out, "version 2\n", "{err}");
     // Applied again it is an edit of a version that is not the newest any more.
     let (status, _, err) = served.muster(&apply).await;
-    assert_eq!(status, Status::Refused);
+    assert_eq!(status, CliStatus::Refused);
     assert!(err.contains("version 2 by now"), "{err}");
     // Not the version in force, which may be an older one.
     assert!(err.contains("`muster rules show 2`"), "{err}");
@@ -415,7 +425,7 @@ async fn rules_are_shown_edited_and_applied() {
     assert!(out.contains("OutOfLuck"), "{out}");
     let (status, _, err) = served.muster(&["rules", "rollback", "9"]).await;
     assert!(
-        status == Status::Refused && err.contains("shows every version"),
+        status == CliStatus::Refused && err.contains("shows every version"),
         "{err}"
     );
     let (_, out, _) = served.muster(&["rules", "show", "1"]).await;
@@ -424,19 +434,19 @@ async fn rules_are_shown_edited_and_applied() {
 
 #[tokio::test]
 async fn rules_that_cannot_be_are_not_sent() {
-    let served = Served::start();
-    let file = File::of("- code: seven\n");
+    let served = ServedGateway::start();
+    let file = TextFile::of("- code: seven\n");
     let (status, _, err) = served.muster(&["rules", "apply", file.path()]).await;
-    assert!(status == Status::Usage && err.contains("code"), "{err}");
+    assert!(status == CliStatus::Usage && err.contains("code"), "{err}");
 }
 
 #[tokio::test]
 async fn history_says_which_rules_were_replaced_before_they_were_in_force() {
-    let served = Served::start();
+    let served = ServedGateway::start();
     served
         .cluster
-        .change_mesh(|mesh| mesh.members.push(member(1, "n2", Reach::Alive)));
-    let file = File::of(RULES);
+        .change_mesh(|mesh| mesh.members.push(member(1, "n2", MemberReach::Alive)));
+    let file = TextFile::of(RULES);
     served.muster(&["rules", "apply", file.path()]).await;
     let again = ["rules", "apply", file.path(), "--base", "1"];
     let (_, out, err) = served.muster(&again).await;
@@ -452,15 +462,15 @@ async fn history_says_which_rules_were_replaced_before_they_were_in_force() {
 
 #[tokio::test]
 async fn rules_status_says_who_is_missing() {
-    let served = Served::start();
+    let served = ServedGateway::start();
     served.cluster.change_mesh(|mesh| {
-        mesh.members.push(member(1, "n2", Reach::Alive));
-        mesh.members.push(member(2, "n3", Reach::Unreachable));
+        mesh.members.push(member(1, "n2", MemberReach::Alive));
+        mesh.members.push(member(2, "n3", MemberReach::Unreachable));
     });
-    let file = File::of(RULES);
+    let file = TextFile::of(RULES);
     served.muster(&["rules", "apply", file.path()]).await;
     let (status, out, _) = served.muster(&["rules", "status"]).await;
-    assert_eq!(status, Status::Ok);
+    assert_eq!(status, CliStatus::Ok);
     let expect = "\
 version 1: 2 of 3, unreachable: n3, rejected: 0
   stage     distribute: nodes fetch and check it, none uses it yet
@@ -472,21 +482,21 @@ version 1: 2 of 3, unreachable: n3, rejected: 0
 
 #[test]
 fn what_is_known_of_those_that_cannot_be_reached_has_an_age() {
-    let mut away = member(1, "n2", Reach::Unreachable);
+    let mut away = member(1, "n2", MemberReach::Unreachable);
     away.reach_s = Some(65);
-    let members = [member(0, "n1", Reach::Alive), away];
+    let members = [member(0, "n1", MemberReach::Alive), away];
     let shown = |unreachable: &[&str]| {
-        let coverage = Coverage {
+        let coverage = CoverageView {
             members: 2,
             active: 2,
             unreachable: unreachable.iter().map(ToString::to_string).collect(),
-            ..Coverage::default()
+            ..CoverageView::default()
         };
         DocumentView {
             name: "failure-rules".to_owned(),
             newest: DocumentVersion {
                 version: 3,
-                stage: Stage::Active,
+                stage: ActivationStage::Active,
                 hash: String::new(),
                 bytes: 0,
                 author: String::new(),
@@ -508,16 +518,19 @@ fn what_is_known_of_those_that_cannot_be_reached_has_an_age() {
 
 #[tokio::test]
 async fn the_doctor_answers_no_when_something_is_wrong() {
-    let served = Served::start();
+    let served = ServedGateway::start();
     let (status, out, err) = served.muster(&["doctor"]).await;
-    assert!(status == Status::Ok && out.contains("All is well"), "{err}");
+    assert!(
+        status == CliStatus::Ok && out.contains("All is well"),
+        "{err}"
+    );
     let slow = Finding::ok("fsync", "/state", "p99 45 ms").but(Grade::Warn, "an SSD");
     served.cluster.set_findings(vec![slow]);
     let (status, out, _) = served.muster(&["doctor"]).await;
     assert!(out.contains("an SSD"), "{out}");
-    assert_eq!(status, Status::Negative);
+    assert_eq!(status, CliStatus::Negative);
     let (status, out, _) = served.muster(&["doctor", "-o", "json"]).await;
-    assert_eq!(status, Status::Negative);
+    assert_eq!(status, CliStatus::Negative);
     assert!(out.contains("\"grade\": \"warn\""), "{out}");
 }
 
@@ -535,7 +548,7 @@ fn alarm(kind: AlarmKind, state: AlarmState, subject: AlarmSubject, text: &str) 
 
 #[tokio::test]
 async fn alarms_that_stand_come_first() {
-    let served = Served::start();
+    let served = ServedGateway::start();
     let (_, out, _) = served.muster(&["cluster", "alarms"]).await;
     assert_eq!(out, "nothing is wrong, as far as this machine sees\n");
     let lost = |name: &str, state| {
@@ -550,7 +563,7 @@ async fn alarms_that_stand_come_first() {
     let event = alarm(leads, AlarmState::Event, vc, "n3 leads");
     served.cluster.alarm(event);
     let (status, out, _) = served.muster(&["cluster", "alarms"]).await;
-    assert_eq!(status, Status::Ok);
+    assert_eq!(status, CliStatus::Ok);
     assert_eq!(
         out,
         "\

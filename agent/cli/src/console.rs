@@ -7,17 +7,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
 use muster_model::remark::Remark;
-use muster_model::state::State;
+use muster_model::state::JobState;
 
-use super::error::Error;
+use super::error::CliError;
 
-type Sink = Arc<Mutex<Box<dyn Write + Send>>>;
+type ConsoleSink = Arc<Mutex<Box<dyn Write + Send>>>;
 
 /// The two output streams. A clone writes to the same ones.
 #[derive(Clone)]
 pub(super) struct Console {
-    out: Sink,
-    err: Sink,
+    out: ConsoleSink,
+    err: ConsoleSink,
     /// For what goes to stdout.
     pub(super) paint: Paint,
     /// Whether somebody can be asked on stdin.
@@ -60,26 +60,26 @@ impl Console {
     }
 
     /// Writes bytes to stdout as they are, at once.
-    pub(super) fn out(&self, bytes: impl AsRef<[u8]>) -> Result<(), Error> {
-        write_all(&self.out, bytes.as_ref()).map_err(Error::Output)
+    pub(super) fn out(&self, bytes: impl AsRef<[u8]>) -> Result<(), CliError> {
+        write_all(&self.out, bytes.as_ref()).map_err(CliError::Output)
     }
 
     /// Writes bytes to stderr as they are, at once.
-    pub(super) fn err(&self, bytes: impl AsRef<[u8]>) -> Result<(), Error> {
-        write_all(&self.err, bytes.as_ref()).map_err(Error::Output)
+    pub(super) fn err(&self, bytes: impl AsRef<[u8]>) -> Result<(), CliError> {
+        write_all(&self.err, bytes.as_ref()).map_err(CliError::Output)
     }
 
     /// A line on stdout.
-    pub(super) fn line(&self, text: impl AsRef<str>) -> Result<(), Error> {
+    pub(super) fn line(&self, text: impl AsRef<str>) -> Result<(), CliError> {
         self.out(format!("{}\n", text.as_ref()))
     }
 
     /// Whether the user says yes. Only where somebody can be asked.
-    pub(super) fn agreed(&self, question: &str) -> Result<bool, Error> {
+    pub(super) fn agreed(&self, question: &str) -> Result<bool, CliError> {
         self.err(format!("{question} [y/N] "))?;
         let mut answer = String::new();
         let read = io::stdin().lock().read_line(&mut answer);
-        read.map_err(|source| Error::Read {
+        read.map_err(|source| CliError::Read {
             path: "stdin".into(),
             source,
         })?;
@@ -99,7 +99,7 @@ impl Console {
     }
 
     /// Tells why a command failed and what to do next, on stderr.
-    pub(super) fn report(&self, error: &Error) {
+    pub(super) fn report(&self, error: &CliError) {
         let mut text = format!("error: {error}");
         let mut cause = std::error::Error::source(error);
         while let Some(deeper) = cause {
@@ -109,18 +109,18 @@ impl Console {
         if let Some(hint) = error.hint() {
             let _ = write!(text, "\n  hint: {hint}");
         }
-        let quiet = matches!(error, Error::Output(io) if io.kind() == io::ErrorKind::BrokenPipe);
+        let quiet = matches!(error, CliError::Output(io) if io.kind() == io::ErrorKind::BrokenPipe);
         if !quiet {
             let _ = self.err(format!("{}\n", printable(&text)));
         }
     }
 }
 
-fn lock(sink: &Sink) -> MutexGuard<'_, Box<dyn Write + Send>> {
+fn lock(sink: &ConsoleSink) -> MutexGuard<'_, Box<dyn Write + Send>> {
     sink.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn write_all(sink: &Sink, bytes: &[u8]) -> io::Result<()> {
+fn write_all(sink: &ConsoleSink, bytes: &[u8]) -> io::Result<()> {
     let mut stream = lock(sink);
     stream.write_all(bytes)?;
     stream.flush()
@@ -164,13 +164,13 @@ impl Paint {
 }
 
 /// The style that a state is shown in.
-pub(super) const fn state_style(state: State) -> Style {
+pub(super) const fn state_style(state: JobState) -> Style {
     let colour = match state {
-        State::Waiting | State::Stopping => AnsiColor::Yellow,
-        State::Running => AnsiColor::Cyan,
-        State::Succeeded => AnsiColor::Green,
-        State::Stopped => AnsiColor::Magenta,
-        State::Failed => AnsiColor::Red,
+        JobState::Waiting | JobState::Stopping => AnsiColor::Yellow,
+        JobState::Running => AnsiColor::Cyan,
+        JobState::Succeeded => AnsiColor::Green,
+        JobState::Stopped => AnsiColor::Magenta,
+        JobState::Failed => AnsiColor::Red,
     };
     colour.on_default().bold()
 }

@@ -6,10 +6,10 @@ use muster_model::finding::{Finding, Grade};
 
 use super::api::Api;
 use super::console::{Console, Paint};
-use super::error::Error;
-use super::output::Output;
-use super::status::Status;
-use super::table::{Cell, Table};
+use super::error::CliError;
+use super::output::OutputOption;
+use super::status::CliStatus;
+use super::table::{TableCell, TextTable};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -18,23 +18,23 @@ Examples:
   muster doctor -o json | jq -r '.[] | select(.grade != \"ok\").remedy'";
 
 #[derive(Debug, Args)]
-pub struct Arguments {
+pub struct DoctorArguments {
     #[command(flatten)]
-    output: Output,
+    output: OutputOption,
 }
 
-impl Arguments {
-    pub(super) async fn run(self, api: &Api, console: &Console) -> Result<Status, Error> {
+impl DoctorArguments {
+    pub(super) async fn run(self, api: &Api, console: &Console) -> Result<CliStatus, CliError> {
         let findings = api.doctor().await?;
         self.output
             .write(console, &findings, |all, paint| page(all, paint))?;
-        Ok(Status::of(!findings.iter().any(Finding::is_trouble)))
+        Ok(CliStatus::of(!findings.iter().any(Finding::is_trouble)))
     }
 }
 
 /// Everything that was looked at, the worst first, then what to do.
 fn page(findings: &[Finding], paint: Paint) -> String {
-    let mut table = Table::new(["CHECK", "OF", "STATE", "SEEN"]);
+    let mut table = TextTable::new(["CHECK", "OF", "STATE", "SEEN"]);
     for finding in findings {
         table.row([
             finding.check.as_str().into(),
@@ -49,7 +49,7 @@ fn page(findings: &[Finding], paint: Paint) -> String {
         page.push_str("\nAll is well.\n");
         return page;
     }
-    let mut remedies = Table::new(["WHAT TO DO", ""]);
+    let mut remedies = TextTable::new(["WHAT TO DO", ""]);
     for finding in trouble {
         remedies.row([
             format!("{} {}", finding.check, finding.subject).into(),
@@ -61,13 +61,13 @@ fn page(findings: &[Finding], paint: Paint) -> String {
     page
 }
 
-fn grade(grade: Grade) -> Cell {
+fn grade(grade: Grade) -> TableCell {
     let colour = match grade {
         Grade::Ok => AnsiColor::Green,
         Grade::Warn => AnsiColor::Yellow,
         Grade::Fail => AnsiColor::Red,
     };
-    Cell::styled(grade, colour.on_default().bold())
+    TableCell::styled(grade, colour.on_default().bold())
 }
 
 #[cfg(test)]

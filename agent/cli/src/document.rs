@@ -1,18 +1,18 @@
 //! Documents of the cluster as commands see them: new versions, and how far they are.
 
 use muster_model::mesh::{
-    DocumentText, DocumentView, MemberState, MemberView, Reach, Stage, VersionView,
+    ActivationStage, DocumentText, DocumentView, MemberReach, MemberState, MemberView, VersionView,
 };
 
 use super::api::Api;
 use super::console::{Console, Paint};
-use super::error::Error;
+use super::error::CliError;
 use super::moment::{date, now_ms, span};
 use super::names::at_most;
-use super::output::Output;
+use super::output::OutputOption;
 use super::page::Page;
-use super::status::Status;
-use super::table::Table;
+use super::status::CliStatus;
+use super::table::TextTable;
 
 /// So much of a hash tells versions apart.
 const HASH_CHARS: usize = 12;
@@ -21,7 +21,7 @@ const NAMED_MAX: usize = 5;
 
 /// A document, and how it is spoken of.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Document {
+pub(super) struct DocumentTexts {
     /// Its name.
     pub(super) name: &'static str,
     /// The command that prints its text.
@@ -32,7 +32,7 @@ pub(super) struct Document {
     pub(super) has_steps: bool,
 }
 
-impl Document {
+impl DocumentTexts {
     /// How the first line of a text begins that was printed to be edited; the version follows. With
     /// it `apply` knows what was edited.
     fn mark(self) -> String {
@@ -56,15 +56,15 @@ impl Document {
         api: &Api,
         base: u64,
         (text, now): (String, bool),
-    ) -> Result<u64, Error> {
+    ) -> Result<u64, CliError> {
         let edited = api.edit(self.name, base, text, now).await;
         edited.map_err(|error| match error {
-            Error::Refused {
+            CliError::Refused {
                 what,
                 message,
                 newest: Some(newest),
                 ..
-            } => Error::Outdated {
+            } => CliError::Outdated {
                 what,
                 message,
                 show: format!("{} {newest}", self.show),
@@ -75,13 +75,13 @@ impl Document {
 
     /// The version that an edit is made on: as it was given or marked; only the first edit of all
     /// needs none.
-    pub(super) async fn base(self, api: &Api, given: Option<u64>) -> Result<u64, Error> {
+    pub(super) async fn base(self, api: &Api, given: Option<u64>) -> Result<u64, CliError> {
         if let Some(base) = given {
             return Ok(base);
         }
         match api.document(self.name).await?.newest.version {
             0 => Ok(0),
-            newest => Err(Error::Usage(format!(
+            newest => Err(CliError::Usage(format!(
                 "the file does not say which version it was made from. Version {newest} is the \
                  newest: compare with `{} {newest}`, then give --base {newest}",
                 self.show
@@ -92,19 +92,21 @@ impl Document {
 
 /// How far the newest version is.
 pub(super) async fn status(
-    document: Document,
+    document: DocumentTexts,
     api: &Api,
-    output: Output,
+    output: OutputOption,
     console: &Console,
-) -> Result<Status, Error> {
+) -> Result<CliStatus, CliError> {
     let shown = api.document(document.name).await?;
     let members = api.mesh().await?.members;
     let now = now_ms();
     output.write(console, &shown, |shown, paint| {
         page(document, shown, (old_news(shown, &members), now), paint)
     })?;
-    let refused = matches!(shown.newest.stage, Stage::Withdrawn { .. });
-    Ok(Status::of(!refused && shown.coverage.rejected.is_empty()))
+    let refused = matches!(shown.newest.stage, ActivationStage::Withdrawn { .. });
+    Ok(CliStatus::of(
+        !refused && shown.coverage.rejected.is_empty(),
+    ))
 }
 
 /// That what is shown of members is old: they count, and cannot be reached from the machine that was asked.
@@ -112,7 +114,7 @@ pub(super) fn old_news(shown: &DocumentView, members: &[MemberView]) -> Option<S
     let is_told = |name: &String| shown.coverage.unreachable.contains(name);
     let is_away = |member: &&MemberView| {
         member.state == MemberState::Admitted
-            && member.reach == Reach::Unreachable
+            && member.reach == MemberReach::Unreachable
             && !is_told(&member.name)
     };
     let away: Vec<&MemberView> = members.iter().filter(is_away).collect();
@@ -125,7 +127,7 @@ pub(super) fn old_news(shown: &DocumentView, members: &[MemberView]) -> Option<S
 }
 
 fn page(
-    document: Document,
+    document: DocumentTexts,
     shown: &DocumentView,
     (old_news, now): (Option<String>, u64),
     paint: Paint,
@@ -139,7 +141,7 @@ fn page(
     page.into_text()
 }
 
-fn facts(document: Document, rules: &DocumentView, now: u64) -> Vec<(&'static str, String)> {
+fn facts(document: DocumentTexts, rules: &DocumentView, now: u64) -> Vec<(&'static str, String)> {
     let newest = &rules.newest;
     let mut facts = vec![
         ("stage", stage(&newest.stage)),
@@ -155,7 +157,7 @@ fn facts(document: Document, rules: &DocumentView, now: u64) -> Vec<(&'static st
     if newest.forced {
         facts.push(("forced", "its steps were skipped".to_owned()));
     }
-    if newest.stage != Stage::Active {
+    if newest.stage != ActivationStage::Active {
         facts.push(("in force", version(document, rules.active)));
     }
     if rules.here.active != newest.version {
@@ -174,48 +176,52 @@ fn facts(document: Document, rules: &DocumentView, now: u64) -> Vec<(&'static st
     facts
 }
 
-fn version(document: Document, version: u64) -> String {
+fn version(document: DocumentTexts, version: u64) -> String {
     match version {
         0 => document.first.to_owned(),
         version => format!("version {version}"),
     }
 }
 
-fn stage(stage: &Stage) -> String {
+fn stage(stage: &ActivationStage) -> String {
     match stage {
-        Stage::Distribute => "distribute: nodes fetch and check it, none uses it yet".to_owned(),
-        Stage::Canary { nodes } => format!("canary: first used on {}", nodes.join(", ")),
-        Stage::Active => "active".to_owned(),
-        Stage::Withdrawn { reason } => format!("withdrawn, nobody uses it: {reason}"),
+        ActivationStage::Distribute => {
+            "distribute: nodes fetch and check it, none uses it yet".to_owned()
+        }
+        ActivationStage::Canary { nodes } => format!("canary: first used on {}", nodes.join(", ")),
+        ActivationStage::Active => "active".to_owned(),
+        ActivationStage::Withdrawn { reason } => format!("withdrawn, nobody uses it: {reason}"),
     }
 }
 
 /// What was in force when.
 pub(super) async fn history(
-    document: Document,
+    document: DocumentTexts,
     api: &Api,
-    output: Output,
+    output: OutputOption,
     console: &Console,
-) -> Result<Status, Error> {
+) -> Result<CliStatus, CliError> {
     let versions = api.history(document.name).await?;
     output.write(console, &versions, |versions, paint| {
         table(document, versions, paint)
     })?;
-    Ok(Status::Ok)
+    Ok(CliStatus::Ok)
 }
 
-fn table(document: Document, versions: &[VersionView], paint: Paint) -> String {
+fn table(document: DocumentTexts, versions: &[VersionView], paint: Paint) -> String {
     if versions.is_empty() {
         return "never edited".to_owned();
     }
-    let mut table = Table::new(["VERSION", "STAGE", "EDITED", "BY", "BYTES", "HASH", ""]);
+    let mut table = TextTable::new(["VERSION", "STAGE", "EDITED", "BY", "BYTES", "HASH", ""]);
     for (at, VersionView { version, note }) in versions.iter().enumerate() {
         let hash: String = version.hash.chars().take(HASH_CHARS).collect();
         table.row([
             version.version.into(),
             match (at, &version.stage) {
                 // A newer one came before it was in force everywhere.
-                (1.., Stage::Distribute | Stage::Canary { .. }) => "replaced".into(),
+                (1.., ActivationStage::Distribute | ActivationStage::Canary { .. }) => {
+                    "replaced".into()
+                }
                 (_, stage) => stage.into(),
             },
             date(version.at_ms).into(),
@@ -228,12 +234,12 @@ fn table(document: Document, versions: &[VersionView], paint: Paint) -> String {
     table.render(paint, 0)
 }
 
-fn remark(forced: bool, stage: &Stage, note: &str) -> String {
+fn remark(forced: bool, stage: &ActivationStage, note: &str) -> String {
     let mut remarks = Vec::new();
     if forced {
         remarks.push("steps skipped");
     }
-    if let Stage::Withdrawn { reason } = stage {
+    if let ActivationStage::Withdrawn { reason } = stage {
         remarks.push(reason);
     }
     if !note.is_empty() {
@@ -244,17 +250,17 @@ fn remark(forced: bool, stage: &Stage, note: &str) -> String {
 
 /// A text, ready to be edited and applied again.
 pub(super) async fn show(
-    document: Document,
+    document: DocumentTexts,
     api: &Api,
     wanted: Option<u64>,
-    output: Output,
+    output: OutputOption,
     console: &Console,
-) -> Result<Status, Error> {
+) -> Result<CliStatus, CliError> {
     let shown = api.text(document.name, wanted).await?;
     output.write(console, &shown, |DocumentText { version, text }, _| {
         format!("{}{version}\n{text}", document.mark())
     })?;
-    Ok(Status::Ok)
+    Ok(CliStatus::Ok)
 }
 
 #[cfg(test)]
@@ -277,7 +283,7 @@ mod tests {
             ("- a\n", None, "- a\n"),
             ("", None, ""),
         ] {
-            let document = Document {
+            let document = DocumentTexts {
                 name: "failure-rules",
                 show: "",
                 first: "",

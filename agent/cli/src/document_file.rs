@@ -4,11 +4,11 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use super::error::Error;
+use super::error::CliError;
 
 /// Reads `path` whole; a file larger than `bytes_max` or not in UTF-8 is an error.
-pub(super) fn read(path: &Path, bytes_max: u64) -> Result<String, Error> {
-    let failed = |source| Error::Read {
+pub(super) fn read(path: &Path, bytes_max: u64) -> Result<String, CliError> {
+    let failed = |source| CliError::Read {
         path: shown(path),
         source,
     };

@@ -11,7 +11,7 @@ use http::Uri;
 use muster_model::id::UserName;
 use muster_tls::Fingerprint;
 
-use super::error::Error;
+use super::error::CliError;
 
 const RUN_DIRECTORY: &str = "/run/muster";
 const SOCKET_NAME: &str = "agent.sock";
@@ -21,7 +21,7 @@ const PORT_DEFAULT: u16 = 7741;
 /// How to reach the agent. Without any of these: its socket on this machine.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Finding the agent")]
-pub(super) struct Connection {
+pub(super) struct EndpointArguments {
     /// The agent's socket, which wins over a URL [default: $MUSTER_HOME/agent.sock, else
     /// /run/muster/agent.sock].
     #[arg(long, value_name = "PATH", global = true)]
@@ -52,11 +52,11 @@ pub(super) struct Connection {
     token: Option<String>,
 }
 
-impl Connection {
+impl EndpointArguments {
     /// The agent's place. `home` is `$MUSTER_HOME`.
-    pub(super) fn endpoint(&self, home: Option<OsString>) -> Result<Endpoint, Error> {
+    pub(super) fn endpoint(&self, home: Option<OsString>) -> Result<AgentEndpoint, CliError> {
         if let Some(path) = &self.socket {
-            return Ok(Endpoint::Socket(path.clone()));
+            return Ok(AgentEndpoint::Socket(path.clone()));
         }
         // An empty variable means the same as none.
         if let Some(url) = self.url.as_deref().filter(|url| !url.is_empty()) {
@@ -66,20 +66,20 @@ impl Connection {
         let directory = home
             .filter(|home| !home.is_empty())
             .map_or_else(|| PathBuf::from(RUN_DIRECTORY), PathBuf::from);
-        Ok(Endpoint::Socket(directory.join(SOCKET_NAME)))
+        Ok(AgentEndpoint::Socket(directory.join(SOCKET_NAME)))
     }
 
     /// How the agent's certificate is known.
-    fn known(&self) -> Result<Known, Error> {
+    fn known(&self) -> Result<KnownCertificate, CliError> {
         let fingerprint = self.fingerprint.as_deref().filter(|text| !text.is_empty());
         match (&self.cacert, fingerprint) {
             // The option is more than the variable.
-            (Some(file), _) => Ok(Known::File(file.clone())),
+            (Some(file), _) => Ok(KnownCertificate::File(file.clone())),
             (None, Some(text)) => match text.parse() {
-                Ok(fingerprint) => Ok(Known::Fingerprint(fingerprint)),
-                Err(error) => Err(Error::Usage(format!("--fingerprint: {error}"))),
+                Ok(fingerprint) => Ok(KnownCertificate::Fingerprint(fingerprint)),
+                Err(error) => Err(CliError::Usage(format!("--fingerprint: {error}"))),
             },
-            (None, None) => Ok(Known::Not),
+            (None, None) => Ok(KnownCertificate::Not),
         }
     }
 
@@ -95,13 +95,13 @@ impl Connection {
 
 /// A place where an agent answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Endpoint {
+pub(super) enum AgentEndpoint {
     /// Root's socket on this machine: full rights.
     Socket(PathBuf),
     /// HTTP.
     Remote {
         /// How its certificate is known; none for plain HTTP.
-        tls: Option<Known>,
+        tls: Option<KnownCertificate>,
         host: String,
         port: u16,
         /// Path that every route is under, without a slash at its end.
@@ -112,7 +112,7 @@ pub(super) enum Endpoint {
 
 /// How a certificate is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Known {
+pub(super) enum KnownCertificate {
     /// By its fingerprint.
     Fingerprint(Fingerprint),
     /// By a file of certificates.
@@ -121,8 +121,12 @@ pub(super) enum Known {
     Not,
 }
 
-fn remote(url: &str, token: Option<String>, known: Known) -> Result<Endpoint, Error> {
-    let usage = |why: &str| Error::Usage(format!("--url {url}: {why}"));
+fn remote(
+    url: &str,
+    token: Option<String>,
+    known: KnownCertificate,
+) -> Result<AgentEndpoint, CliError> {
+    let usage = |why: &str| CliError::Usage(format!("--url {url}: {why}"));
     let uri: Uri = url
         .parse()
         .map_err(|_| usage("write it as https://host:7741"))?;
@@ -132,7 +136,7 @@ fn remote(url: &str, token: Option<String>, known: Known) -> Result<Endpoint, Er
         _ => return Err(usage("write it as https://host:7741")),
     };
     let host = uri.host().ok_or_else(|| usage("it names no host"))?;
-    Ok(Endpoint::Remote {
+    Ok(AgentEndpoint::Remote {
         tls,
         host: host.trim_matches(['[', ']']).to_owned(),
         port: uri.port_u16().unwrap_or(PORT_DEFAULT),
@@ -141,7 +145,7 @@ fn remote(url: &str, token: Option<String>, known: Known) -> Result<Endpoint, Er
     })
 }
 
-impl Endpoint {
+impl AgentEndpoint {
     /// The user that the token was issued to, unchecked: the agent is who checks it.
     pub(super) fn token_user(&self) -> Option<UserName> {
         let Self::Remote { token, .. } = self else {
@@ -154,7 +158,7 @@ impl Endpoint {
     }
 }
 
-impl fmt::Display for Endpoint {
+impl fmt::Display for AgentEndpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Socket(path) => write!(f, "{}", path.display()),
@@ -179,10 +183,10 @@ mod tests {
     #[test]
     fn the_first_named_place_wins() {
         let place = |socket: Option<&str>, url: Option<&str>, home: Option<&str>| {
-            let connection = Connection {
+            let connection = EndpointArguments {
                 socket: socket.map(PathBuf::from),
                 url: url.map(str::to_owned),
-                ..Connection::default()
+                ..EndpointArguments::default()
             };
             match connection.endpoint(home.map(OsString::from)) {
                 Ok(endpoint) => endpoint.to_string(),
@@ -222,7 +226,7 @@ mod tests {
             (Some("no-token".into()), None),
             (None, None),
         ] {
-            let endpoint = remote("http://n1", token, Known::Not).unwrap();
+            let endpoint = remote("http://n1", token, KnownCertificate::Not).unwrap();
             assert_eq!(endpoint.token_user().as_ref().map(UserName::as_str), expect);
         }
     }

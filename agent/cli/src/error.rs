@@ -11,20 +11,23 @@ use muster_tls::Fingerprint;
 use serde::Deserialize;
 
 use super::console::printable;
-use super::status::Status;
+use super::status::CliStatus;
 
 /// Anything below the HTTP level; hyper's and io's errors come as this.
-pub(super) type Cause = Box<dyn std::error::Error + Send + Sync>;
+pub(super) type TransportCause = Box<dyn std::error::Error + Send + Sync>;
 
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Error {
+pub(super) enum CliError {
     /// Arguments that clap cannot judge alone.
     #[error("{0}")]
     Usage(String),
     #[error("cannot read {}", path.display())]
     Read { path: PathBuf, source: io::Error },
     #[error("no agent answers at {endpoint}")]
-    Connect { endpoint: String, source: Cause },
+    Connect {
+        endpoint: String,
+        source: TransportCause,
+    },
     /// Nothing was sent.
     #[error("the certificate of {host} is not taken: {why}; it is {seen}")]
     Certificate {
@@ -36,7 +39,10 @@ pub(super) enum Error {
     Silent { endpoint: String, seconds: u64 },
     /// The agent may have acted on the request.
     #[error("the connection to the agent broke off while {what}")]
-    Broken { what: String, source: Cause },
+    Broken {
+        what: String,
+        source: TransportCause,
+    },
     #[error("{what}: {message}")]
     Refused {
         /// What was asked.
@@ -60,12 +66,15 @@ pub(super) enum Error {
     #[error("{what}: {message}")]
     Failed { what: String, message: String },
     #[error("{what}: the agent's answer is not understood")]
-    Garbled { what: String, source: Cause },
+    Garbled {
+        what: String,
+        source: TransportCause,
+    },
     #[error("cannot write the output")]
     Output(#[source] io::Error),
 }
 
-impl Error {
+impl CliError {
     /// A file that was read, and cannot be used for all of this.
     pub(super) fn unusable(file: &Path, problems: &[impl Display]) -> Self {
         let (file, problems) = (file.display(), in_lines(problems));
@@ -73,24 +82,24 @@ impl Error {
     }
 
     /// A result that cannot be written.
-    pub(super) fn unwritable(error: impl Into<Cause>) -> Self {
+    pub(super) fn unwritable(error: impl Into<TransportCause>) -> Self {
         Self::Output(io::Error::other(error))
     }
 
-    pub(super) fn status(&self) -> Status {
+    pub(super) fn status(&self) -> CliStatus {
         match self {
-            Self::Usage(_) | Self::Read { .. } => Status::Usage,
+            Self::Usage(_) | Self::Read { .. } => CliStatus::Usage,
             Self::Connect { .. }
             | Self::Certificate { .. }
             | Self::Silent { .. }
-            | Self::Broken { .. } => Status::Unreachable,
+            | Self::Broken { .. } => CliStatus::Unreachable,
             Self::Refused { .. }
             | Self::Outdated { .. }
             | Self::Failed { .. }
-            | Self::Garbled { .. } => Status::Refused,
+            | Self::Garbled { .. } => CliStatus::Refused,
             // A closed pipe (`muster job list | head`) is its reader's wish, not a fault.
-            Self::Output(source) if source.kind() == io::ErrorKind::BrokenPipe => Status::Ok,
-            Self::Output(_) => Status::Negative,
+            Self::Output(source) if source.kind() == io::ErrorKind::BrokenPipe => CliStatus::Ok,
+            Self::Output(_) => CliStatus::Negative,
         }
     }
 
@@ -205,12 +214,12 @@ pub(super) fn lines(errors: &[Remark]) -> String {
 /// list, which is made one line each.
 pub(super) fn readable(message: &str) -> String {
     #[derive(Deserialize)]
-    struct Problem {
+    struct RemoteProblem {
         #[serde(rename = "dataPath", default)]
         path: String,
         message: String,
     }
-    match serde_json::from_str::<Vec<Problem>>(message) {
+    match serde_json::from_str::<Vec<RemoteProblem>>(message) {
         Ok(problems) => problems
             .iter()
             .map(|problem| format!("\n  {} {}", problem.path, problem.message))

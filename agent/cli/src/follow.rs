@@ -9,15 +9,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use muster_model::id::{JobKey, RoleName, TaskId};
-use muster_model::state::State;
+use muster_model::state::JobState;
 use muster_model::view::{JobDetail, JobSummary, TaskAttemptView};
 use tokio::sync::mpsc::Sender;
 use tokio::task::JoinSet;
 
-use super::api::{Api, LogPart, LogSource, LogStart, OpenLog};
+use super::api::{Api, LogSelection, LogSource, LogStart, OpenLog};
 use super::client::broken;
 use super::console::Console;
-use super::error::Error;
+use super::error::CliError;
 use super::patience::Patience;
 
 /// Between two looks at a job that does not get on, at first and at last: what only a look shows, such as a
@@ -47,7 +47,7 @@ impl Selection {
 
 /// What following brings.
 #[derive(Debug)]
-pub(super) enum Event {
+pub(super) enum FollowEvent {
     /// How the job stands.
     Job(Box<JobSummary>),
     /// The next bytes of a log.
@@ -66,26 +66,31 @@ pub(super) fn tell_missing(source: &LogSource, bytes: u64, console: &Console) {
 
 /// A job being followed.
 #[derive(Debug)]
-pub(super) struct Follower {
+pub(super) struct JobFollower {
     api: Api,
     key: JobKey,
     selection: Selection,
     /// Log files to read of each task.
     names: Vec<String>,
     start: LogStart,
-    events: Sender<Event>,
+    events: Sender<FollowEvent>,
     /// The lowest attempt of the job that may still gain tasks.
     attempt: Option<u32>,
     /// Everything that is read, was read, or has its turn to come.
     opened: BTreeSet<LogSource>,
     /// The attempts of one task write one log after the other, so they are read in turn: the
     /// first of a lane is being read.
-    lanes: BTreeMap<(TaskId, String), VecDeque<Turn>>,
-    readers: JoinSet<(LogSource, Result<(), Error>)>,
+    lanes: BTreeMap<(TaskId, String), VecDeque<LogTurn>>,
+    readers: JoinSet<(LogSource, Result<(), CliError>)>,
 }
 
-impl Follower {
-    pub(super) fn new(api: &Api, key: &JobKey, names: &[&str], events: Sender<Event>) -> Self {
+impl JobFollower {
+    pub(super) fn new(
+        api: &Api,
+        key: &JobKey,
+        names: &[&str],
+        events: Sender<FollowEvent>,
+    ) -> Self {
         Self {
             api: api.clone(),
             key: key.clone(),
@@ -111,7 +116,7 @@ impl Follower {
 
     /// Goes on until the job, or the attempt that was selected, has ended and every log of it
     /// was read. Returns the job as it ended.
-    pub(super) async fn run(mut self) -> Result<JobDetail, Error> {
+    pub(super) async fn run(mut self) -> Result<JobDetail, CliError> {
         // A copy may tell how the job stands while nobody leads who could tell of its end.
         let (mut looking, mut settling) = (Patience::default(), Patience::default());
         let (mut pause, mut seen) = (LOOK_FIRST, None);
@@ -147,7 +152,7 @@ impl Follower {
         mark: &str,
         pause: Duration,
         patience: &mut Patience,
-    ) -> Result<bool, Error> {
+    ) -> Result<bool, CliError> {
         let (api, key) = (self.api.clone(), self.key.clone());
         let settled = api.changed(&key, mark, pause);
         tokio::pin!(settled);
@@ -169,12 +174,12 @@ impl Follower {
     }
 
     /// One look at the job; opens what is new in it.
-    async fn look(&mut self) -> Result<JobDetail, Error> {
+    async fn look(&mut self) -> Result<JobDetail, CliError> {
         let looked = self.api.job(&self.key, self.selection.attempt);
         let detail = looked.await?.value;
         let _ = self
             .events
-            .send(Event::Job(Box::new(detail.summary.clone())))
+            .send(FollowEvent::Job(Box::new(detail.summary.clone())))
             .await;
         self.reap()?;
         if let Some(latest) = &detail.attempt {
@@ -193,7 +198,7 @@ impl Follower {
         for source in sources(detail, &self.selection, &self.names) {
             if self.opened.insert(source.clone()) {
                 let lane = self.lanes.entry(lane_of(&source)).or_default();
-                let turn = Turn { source, may_come };
+                let turn = LogTurn { source, may_come };
                 lane.push_back(turn.clone());
                 if lane.len() == 1 {
                     self.read(turn);
@@ -202,8 +207,8 @@ impl Follower {
         }
     }
 
-    fn read(&mut self, Turn { source, may_come }: Turn) {
-        let reader = Reader {
+    fn read(&mut self, LogTurn { source, may_come }: LogTurn) {
+        let reader = LogReader {
             api: self.api.clone(),
             key: self.key.clone(),
             start: self.start,
@@ -220,14 +225,14 @@ impl Follower {
     }
 
     /// Looks after the readers that are done.
-    fn reap(&mut self) -> Result<(), Error> {
+    fn reap(&mut self) -> Result<(), CliError> {
         while let Some(joined) = self.readers.try_join_next() {
             self.done(joined)?;
         }
         Ok(())
     }
 
-    async fn drain(&mut self) -> Result<(), Error> {
+    async fn drain(&mut self) -> Result<(), CliError> {
         while let Some(joined) = self.readers.join_next().await {
             self.done(joined)?;
         }
@@ -236,8 +241,8 @@ impl Follower {
 
     fn done(
         &mut self,
-        joined: Result<(LogSource, Result<(), Error>), tokio::task::JoinError>,
-    ) -> Result<(), Error> {
+        joined: Result<(LogSource, Result<(), CliError>), tokio::task::JoinError>,
+    ) -> Result<(), CliError> {
         let (source, read) = joined.map_err(|error| broken("reading logs", error))?;
         if let Some(lane) = self.lanes.get_mut(&lane_of(&source)) {
             lane.pop_front();
@@ -257,7 +262,7 @@ impl Follower {
 
 /// A log whose turn comes.
 #[derive(Clone, Debug)]
-struct Turn {
+struct LogTurn {
     source: LogSource,
     /// The task may still run, so a log that is missing may still come.
     may_come: bool,
@@ -272,7 +277,7 @@ fn ended(detail: &JobDetail, selection: &Selection) -> bool {
     let attempt_ended = || {
         detail.attempt.as_ref().is_some_and(|attempt| {
             let code = attempt.verdict.as_ref().map(|verdict| verdict.code());
-            State::of_attempt(attempt.sub_state, code).is_final()
+            JobState::of_attempt(attempt.sub_state, code).is_final()
         })
     };
     detail.summary.state().is_final() || (selection.attempt.is_some() && attempt_ended())
@@ -306,15 +311,15 @@ pub(super) fn sources(
 
 /// Reads one log to its end.
 #[derive(Debug)]
-struct Reader {
+struct LogReader {
     api: Api,
     key: JobKey,
     start: LogStart,
-    events: Sender<Event>,
+    events: Sender<FollowEvent>,
 }
 
-impl Reader {
-    async fn read(&self, source: &LogSource) -> Result<(), Error> {
+impl LogReader {
+    async fn read(&self, source: &LogSource) -> Result<(), CliError> {
         let mut patience = Patience::default();
         let mut start = self.start;
         loop {
@@ -326,12 +331,12 @@ impl Reader {
     }
 
     /// Reads as far as one connection goes, and moves `start` behind what was handed on.
-    async fn pass(&self, source: &LogSource, start: &mut LogStart) -> Result<(), Error> {
+    async fn pass(&self, source: &LogSource, start: &mut LogStart) -> Result<(), CliError> {
         let mut log = self.open(source, *start).await?;
         let missing = log.missing(*start);
         if missing > 0 {
             *start = LogStart::Byte(log.start.unwrap_or(0));
-            let event = Event::Missing(source.clone(), missing);
+            let event = FollowEvent::Missing(source.clone(), missing);
             let _ = self.events.send(event).await;
         }
         let mut place = log.start;
@@ -348,7 +353,7 @@ impl Reader {
                     usize::try_from(known).map_or(bytes.len(), |known| known.min(bytes.len())),
                 );
             }
-            let chunk = Event::Chunk(source.clone(), bytes);
+            let chunk = FollowEvent::Chunk(source.clone(), bytes);
             if self.events.send(chunk).await.is_err() {
                 return Ok(());
             }
@@ -359,12 +364,12 @@ impl Reader {
     /// Opens the log at `start`. The byte before is asked for too: it is always there, where a
     /// log that has not grown has nothing at `start`. A log that has become shorter was begun
     /// anew, and so is reading it.
-    async fn open(&self, source: &LogSource, start: LogStart) -> Result<OpenLog, Error> {
+    async fn open(&self, source: &LogSource, start: LogStart) -> Result<OpenLog, CliError> {
         let start = match start {
             LogStart::Byte(byte) => LogStart::Byte(byte.saturating_sub(1)),
             other => other,
         };
-        let part = |start| LogPart {
+        let part = |start| LogSelection {
             start,
             follow: true,
         };

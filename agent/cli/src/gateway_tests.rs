@@ -6,31 +6,31 @@ use std::sync::Arc;
 use muster_model::id::AttemptUid;
 use muster_model::state::SubState;
 use muster_model::view::{Age, JobDetail};
-use muster_portal_gateway::fake::Fake;
-use muster_portal_gateway::{Config, Gateway, LogLinkKey};
+use muster_portal_gateway::fake::FakeCluster;
+use muster_portal_gateway::{Gateway, GatewayConfig, LogLinkKey};
 use tempfile::TempDir;
 use tokio::net::UnixListener;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::endpoint::Connection;
-use super::status::Status;
-use super::stub::{self, File};
+use super::endpoint::EndpointArguments;
+use super::status::CliStatus;
+use super::stub::{self, TextFile};
 use super::tests::detail;
 
 /// A gateway on a socket; ends when dropped.
-pub(super) struct Served {
+pub(super) struct ServedGateway {
     directory: TempDir,
-    pub(super) cluster: Arc<Fake>,
+    pub(super) cluster: Arc<FakeCluster>,
     _shutdown: DropGuard,
 }
 
-impl Served {
+impl ServedGateway {
     pub(super) fn start() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let listener = UnixListener::bind(directory.path().join("agent.sock")).unwrap();
-        let cluster = Arc::new(Fake::default());
+        let cluster = Arc::new(FakeCluster::default());
         let (_, key) = tokio::sync::watch::channel(LogLinkKey([7; 32]));
-        let config = Config::new(key, 7741, "admin".parse().unwrap());
+        let config = GatewayConfig::new(key, 7741, "admin".parse().unwrap());
         let gateway = Gateway::new(cluster.ports(), config);
         let shutdown = CancellationToken::new();
         let stopped = shutdown.clone();
@@ -42,9 +42,9 @@ impl Served {
         }
     }
 
-    pub(super) async fn muster(&self, arguments: &[&str]) -> (Status, String, String) {
+    pub(super) async fn muster(&self, arguments: &[&str]) -> (CliStatus, String, String) {
         let socket = self.directory.path().join("agent.sock");
-        stub::muster(Connection::at_socket(socket), arguments).await
+        stub::muster(EndpointArguments::at_socket(socket), arguments).await
     }
 
     /// Puts a job there and its output.
@@ -61,23 +61,27 @@ impl Served {
 
 #[tokio::test]
 async fn jobs_are_submitted_shown_followed_and_stopped() {
-    let served = Served::start();
-    let file = File::of("name: train\n");
+    let served = ServedGateway::start();
+    let file = TextFile::of("name: train\n");
     let path = file.path();
     let (status, out, err) = served
         .muster(&["job", "submit", path, "--user", "ada"])
         .await;
-    assert_eq!((status, out.as_str()), (Status::Ok, "ada~train\n"), "{err}");
+    assert_eq!(
+        (status, out.as_str()),
+        (CliStatus::Ok, "ada~train\n"),
+        "{err}"
+    );
     let (status, out, err) = served.muster(&["job", "list", "--user", "ada"]).await;
     assert!(
-        status == Status::Ok && out.contains("ada~train  WAITING"),
+        status == CliStatus::Ok && out.contains("ada~train  WAITING"),
         "{out}{err}"
     );
     let (status, _, err) = served.muster(&["job", "stop", "ada~train"]).await;
-    assert_eq!(status, Status::Ok, "{err}");
+    assert_eq!(status, CliStatus::Ok, "{err}");
     let (status, _, err) = served.muster(&["job", "show", "ada~other"]).await;
     assert!(
-        status == Status::Refused && err.contains("muster job list"),
+        status == CliStatus::Refused && err.contains("muster job list"),
         "{err}"
     );
 
@@ -85,14 +89,14 @@ async fn jobs_are_submitted_shown_followed_and_stopped() {
     let (status, out, err) = served.muster(&["job", "wait", "ada~done"]).await;
     assert_eq!(
         (status, out.as_str()),
-        (Status::Negative, "ada~done  FAILED  exit code 3\n"),
+        (CliStatus::Negative, "ada~done  FAILED  exit code 3\n"),
         "{err}"
     );
     let (status, out, err) = served
         .muster(&["job", "show", "ada~done", "--attempt", "0"])
         .await;
     assert!(
-        status == Status::Ok && out.contains("3 Failed"),
+        status == CliStatus::Ok && out.contains("3 Failed"),
         "{out}{err}"
     );
     // The cluster in memory writes `more` to a log that is followed.
@@ -112,7 +116,7 @@ async fn jobs_are_submitted_shown_followed_and_stopped() {
         let (status, out, err) = served.muster(&arguments).await;
         let mut lines: Vec<&str> = out.lines().collect();
         lines.sort_unstable();
-        assert_eq!((status, &lines[..]), (Status::Ok, expect), "{err}");
+        assert_eq!((status, &lines[..]), (CliStatus::Ok, expect), "{err}");
     }
     let arguments = [
         "job", "logs", "ada~done", "--index", "1", "--role", "main", "--tail", "4",
@@ -123,32 +127,35 @@ async fn jobs_are_submitted_shown_followed_and_stopped() {
 
 #[tokio::test]
 async fn images_are_imported_listed_and_removed() {
-    let served = Served::start();
-    let archive = File::of("tar");
+    let served = ServedGateway::start();
+    let archive = TextFile::of("tar");
     let path = archive.path();
     let (status, out, err) = served
         .muster(&["image", "import", path, "--name", "a/b:1"])
         .await;
-    assert_eq!((status, out.as_str()), (Status::Ok, "a/b:1\n"), "{err}");
+    assert_eq!((status, out.as_str()), (CliStatus::Ok, "a/b:1\n"), "{err}");
     let (status, out, err) = served.muster(&["image", "list"]).await;
-    assert!(status == Status::Ok && out.contains("a/b:1"), "{out}{err}");
+    assert!(
+        status == CliStatus::Ok && out.contains("a/b:1"),
+        "{out}{err}"
+    );
     let (status, _, err) = served.muster(&["image", "remove", "a/b:1"]).await;
-    assert_eq!(status, Status::Ok, "{err}");
+    assert_eq!(status, CliStatus::Ok, "{err}");
     let (status, _, err) = served.muster(&["image", "remove", "a/b:1"]).await;
     assert!(
-        status == Status::Refused && err.contains("muster image list"),
+        status == CliStatus::Refused && err.contains("muster image list"),
         "{err}"
     );
 }
 
 #[tokio::test]
 async fn what_a_copy_tells_is_shown_with_its_age() {
-    let served = Served::start();
+    let served = ServedGateway::start();
     served.put(detail("ada~train", SubState::AttemptRunning, None, 0, 1));
     let lists: [&[&str]; 2] = [&["job", "list"], &["job", "show", "ada~train"]];
     for list in lists {
         let (status, _, err) = served.muster(list).await;
-        assert_eq!((status, err.as_str()), (Status::Ok, ""));
+        assert_eq!((status, err.as_str()), (CliStatus::Ok, ""));
     }
     served.cluster.age(Age {
         vc: "default".parse().unwrap(),
@@ -157,7 +164,10 @@ async fn what_a_copy_tells_is_shown_with_its_age() {
     let line = "what is shown of default is from 42s ago: its leader cannot be reached";
     for list in lists {
         let (status, out, err) = served.muster(list).await;
-        assert!(status == Status::Ok && out.contains("ada~train"), "{out}");
+        assert!(
+            status == CliStatus::Ok && out.contains("ada~train"),
+            "{out}"
+        );
         assert_eq!(err, format!("muster: {line}\n"));
         let json = served.muster(&[list, &["-o", "json"]].concat()).await.1;
         let json: serde_json::Value = serde_json::from_str(&json).unwrap();

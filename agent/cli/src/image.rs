@@ -14,13 +14,13 @@ use tokio_util::io::{ReaderStream, StreamReader};
 
 use super::api::Api;
 use super::byte_size;
-use super::client::{Body, broken, understood};
+use super::client::{RequestBody, broken, understood};
 use super::console::{Console, Paint};
-use super::error::Error;
-use super::output::Output;
+use super::error::CliError;
+use super::output::OutputOption;
 use super::spinner::Spinner;
-use super::status::Status;
-use super::table::Table;
+use super::status::CliStatus;
+use super::table::TextTable;
 
 /// Archives are read in parts of this size.
 const READ_BYTES: usize = 256 << 10;
@@ -31,7 +31,7 @@ const DIGEST_CHARS: usize = 19;
 
 /// What can be done with images.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum ImageCommand {
     /// List the images of the agent's machine.
     #[command(
         visible_alias = "ls",
@@ -41,7 +41,7 @@ pub enum Command {
     )]
     List {
         #[command(flatten)]
-        output: Output,
+        output: OutputOption,
     },
     /// Import every image of an OCI or docker archive, plain or compressed. Prints their names.
     #[command(after_help = "Examples:
@@ -75,8 +75,8 @@ pub enum Command {
     },
 }
 
-impl Command {
-    pub(super) async fn run(self, api: &Api, console: &Console) -> Result<Status, Error> {
+impl ImageCommand {
+    pub(super) async fn run(self, api: &Api, console: &Console) -> Result<CliStatus, CliError> {
         match self {
             Self::List { output } => {
                 let mut images = api.images().await?;
@@ -92,7 +92,7 @@ impl Command {
             }
             Self::Remove { name } => api.remove_image(&name).await?,
         }
-        Ok(Status::Ok)
+        Ok(CliStatus::Ok)
     }
 }
 
@@ -101,12 +101,12 @@ async fn import(
     console: &Console,
     archive: &Path,
     name: Option<String>,
-) -> Result<(), Error> {
+) -> Result<(), CliError> {
     let spinner = Spinner::new(format!("importing {}", archive.display()));
     let (body, length) = if archive == Path::new("-") {
         (stream(tokio::io::stdin()), None)
     } else {
-        let failed = |source| Error::Read {
+        let failed = |source| CliError::Read {
             path: archive.to_owned(),
             source,
         };
@@ -121,7 +121,7 @@ async fn import(
     watch("cannot import the archive", progress, &spinner, console).await
 }
 
-fn stream(source: impl AsyncRead + Send + Sync + 'static) -> Body {
+fn stream(source: impl AsyncRead + Send + Sync + 'static) -> RequestBody {
     let parts = ReaderStream::with_capacity(source, READ_BYTES);
     BodyExt::boxed(StreamBody::new(parts.map_ok(Frame::data)))
 }
@@ -132,7 +132,7 @@ async fn watch(
     progress: Incoming,
     spinner: &Spinner,
     console: &Console,
-) -> Result<(), Error> {
+) -> Result<(), CliError> {
     let parts = BodyStream::new(progress)
         .try_filter_map(|frame| async { Ok(frame.into_data().ok()) })
         .map_err(std::io::Error::other);
@@ -151,7 +151,7 @@ async fn watch(
                 console.line(&image.name)?;
             }
             ImageProgress::Failed { message } => {
-                return Err(Error::Failed {
+                return Err(CliError::Failed {
                     what: what.to_owned(),
                     message,
                 });
@@ -169,7 +169,7 @@ fn table(images: &[ImageView], paint: Paint) -> String {
     if images.is_empty() {
         return "no images".to_owned();
     }
-    let mut table = Table::new(["NAME", "DIGEST", "SIZE"]);
+    let mut table = TextTable::new(["NAME", "DIGEST", "SIZE"]);
     for ImageView {
         name,
         digest,
@@ -180,7 +180,7 @@ fn table(images: &[ImageView], paint: Paint) -> String {
         table.row([
             name.into(),
             digest.into(),
-            byte_size::Bytes(*size_bytes).into(),
+            byte_size::ByteSize(*size_bytes).into(),
         ]);
     }
     table.render(paint, 0)

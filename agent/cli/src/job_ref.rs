@@ -6,8 +6,8 @@ use clap::Args;
 use muster_model::id::{self, JobKey, JobName, UserName};
 
 use super::api::Api;
-use super::endpoint::Connection;
-use super::error::Error;
+use super::endpoint::EndpointArguments;
+use super::error::CliError;
 
 /// `user~name`, or a bare name of the acting user's.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,9 +19,9 @@ pub(super) enum JobRef {
 }
 
 impl FromStr for JobRef {
-    type Err = id::Error;
+    type Err = id::InvalidName;
 
-    fn from_str(text: &str) -> Result<Self, id::Error> {
+    fn from_str(text: &str) -> Result<Self, id::InvalidName> {
         if text.contains('~') {
             text.parse().map(Self::Full)
         } else {
@@ -41,7 +41,7 @@ pub(super) struct Acting {
 
 impl Acting {
     /// The agent, spoken to as this user.
-    pub(super) fn api(&self, connection: &Connection) -> Result<Api, Error> {
+    pub(super) fn api(&self, connection: &EndpointArguments) -> Result<Api, CliError> {
         Api::new(connection, self.user.clone())
     }
 }
@@ -58,7 +58,7 @@ pub(super) struct JobArgument {
 
 impl JobArgument {
     /// The agent to ask and the job in full.
-    pub(super) fn resolve(self, connection: &Connection) -> Result<(Api, JobKey), Error> {
+    pub(super) fn resolve(self, connection: &EndpointArguments) -> Result<(Api, JobKey), CliError> {
         let api = self.acting.api(connection)?;
         let key = match self.job {
             JobRef::Full(key) => key,

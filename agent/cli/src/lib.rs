@@ -48,9 +48,9 @@ use clap::{Args, Parser, Subcommand};
 
 use self::api::Api;
 use self::console::Console;
-use self::endpoint::Connection;
-use self::error::Error;
-use self::status::Status;
+use self::endpoint::EndpointArguments;
+use self::error::CliError;
+use self::status::CliStatus;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -74,7 +74,7 @@ Environment:
 #[command(name = "muster", version, max_term_width = 100, after_help = EXIT_CODES)]
 pub struct Cli {
     #[command(flatten)]
-    connection: Connection,
+    connection: EndpointArguments,
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
@@ -90,46 +90,46 @@ pub enum Command {
     Agent(AgentArgs),
     /// Submit, watch and stop jobs.
     #[command(subcommand)]
-    Job(job::Command),
+    Job(job::JobCommand),
     /// Run one command in a container: submit it as a job, show its output, exit as it does.
-    Run(run::Arguments),
+    Run(run::RunArguments),
     /// Images of the agent's machine.
     #[command(subcommand)]
-    Image(image::Command),
+    Image(image::ImageCommand),
     /// The agent's machine.
     #[command(subcommand)]
-    Node(node::Command),
+    Node(node::NodeCommand),
     /// Virtual clusters: who is promised what, and how much of it is in use.
     #[command(subcommand)]
-    Vc(vc::Command),
+    Vc(vc::VcCommand),
     /// The cluster: make one, let machines in, see how they are.
     #[command(subcommand)]
-    Cluster(cluster::Command),
+    Cluster(cluster::ClusterCommand),
     /// Keep new tasks off a machine; what runs there goes on.
     #[command(after_help = scheduling::CORDON)]
-    Cordon(scheduling::Cordon),
+    Cordon(scheduling::CordonArguments),
     /// Let tasks come to a cordoned machine again.
     #[command(after_help = scheduling::UNCORDON)]
-    Uncordon(scheduling::Open),
+    Uncordon(scheduling::UncordonArguments),
     /// Empty a machine: no new tasks, and what runs there moves to others.
     #[command(after_help = scheduling::DRAIN)]
     Drain(scheduling::Drain),
     /// Let tasks come to a drained machine again.
     #[command(after_help = scheduling::UNDRAIN)]
-    Undrain(scheduling::Open),
+    Undrain(scheduling::UncordonArguments),
     /// Look for what is wrong with the agent's machine and its way to the others: exits with 1 if
     /// there is something, and says what to do.
     #[command(after_help = doctor::EXAMPLES)]
-    Doctor(doctor::Arguments),
+    Doctor(doctor::DoctorArguments),
     /// Failure rules: those of the cluster, and files to check or to try on recorded ends.
     #[command(subcommand)]
-    Rules(rules::Command),
+    Rules(rules::RulesCommand),
     /// The cluster's policy: whose turn it is, limits of tasks, how long logs are kept.
     #[command(subcommand)]
-    Policy(policy::Command),
+    Policy(policy::PolicyCommand),
     /// Placement put to the test: scheduling suites, a benchmark, traces of real clusters.
     #[command(subcommand)]
-    Placement(placement::Command),
+    Placement(placement::PlacementCommand),
 }
 
 /// Arguments of `muster agent`.
@@ -153,8 +153,8 @@ pub fn main(cli: Cli) -> ExitCode {
     {
         Ok(runtime) => runtime,
         Err(error) => {
-            Console::standard().report(&Error::Output(error));
-            return Status::Negative.into();
+            Console::standard().report(&CliError::Output(error));
+            return CliStatus::Negative.into();
         }
     };
     let code = runtime.block_on(run(cli));
@@ -169,7 +169,7 @@ pub async fn run(cli: Cli) -> ExitCode {
     execute(cli, &console).await.into()
 }
 
-async fn execute(cli: Cli, console: &Console) -> Status {
+async fn execute(cli: Cli, console: &Console) -> CliStatus {
     match dispatch(cli, console).await {
         Ok(status) => status,
         Err(error) => {
@@ -179,11 +179,11 @@ async fn execute(cli: Cli, console: &Console) -> Status {
     }
 }
 
-async fn dispatch(cli: Cli, console: &Console) -> Result<Status, Error> {
+async fn dispatch(cli: Cli, console: &Console) -> Result<CliStatus, CliError> {
     let connection = cli.connection;
     let api = || Api::new(&connection, None);
     match cli.command {
-        Command::Agent(_) => Err(Error::Usage("muster agent is started by main".into())),
+        Command::Agent(_) => Err(CliError::Usage("muster agent is started by main".into())),
         Command::Job(command) => command.run(&connection, console).await,
         Command::Run(arguments) => arguments.run(&connection, console).await,
         Command::Image(command) => command.run(&api()?, console).await,

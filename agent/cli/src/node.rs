@@ -9,19 +9,19 @@ use muster_model::node::{Device, NodeView};
 use muster_model::vc::Amount;
 
 use super::api::Api;
-use super::byte_size::Bytes;
+use super::byte_size::ByteSize;
 use super::console::{Console, Paint};
-use super::error::Error;
+use super::error::CliError;
 use super::moment::span;
-use super::output::Output;
+use super::output::OutputOption;
 use super::page::Page;
 use super::pull::progress;
-use super::status::Status;
-use super::table::{Cell, Table};
+use super::status::CliStatus;
+use super::table::{TableCell, TextTable};
 
 /// What can be done with machines.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum NodeCommand {
     /// List the machines of the cluster: what each has, how much of it is in use, and why nothing new is
     /// placed there, where that is so.
     #[command(
@@ -35,7 +35,7 @@ Examples:
     )]
     List {
         #[command(flatten)]
-        output: Output,
+        output: OutputOption,
     },
     /// Show the machine: what it has, what is free, what runs there and what is wrong.
     #[command(after_help = "Examples:
@@ -44,12 +44,12 @@ Examples:
   muster node show -o json | jq -r '.problems[]'")]
     Show {
         #[command(flatten)]
-        output: Output,
+        output: OutputOption,
     },
 }
 
-impl Command {
-    pub(super) async fn run(self, api: &Api, console: &Console) -> Result<Status, Error> {
+impl NodeCommand {
+    pub(super) async fn run(self, api: &Api, console: &Console) -> Result<CliStatus, CliError> {
         match self {
             Self::List { output } => {
                 let nodes = api.nodes().await?;
@@ -57,12 +57,12 @@ impl Command {
             }
             Self::Show { output } => output.write(console, &api.node().await?, page)?,
         }
-        Ok(Status::Ok)
+        Ok(CliStatus::Ok)
     }
 }
 
-fn list(nodes: &[KnownNode]) -> Table<7> {
-    let mut table = Table::new(["NODE", "GPUS", "MODEL", "CPU", "MEMORY", "HEARD", ""]);
+fn list(nodes: &[KnownNode]) -> TextTable<7> {
+    let mut table = TextTable::new(["NODE", "GPUS", "MODEL", "CPU", "MEMORY", "HEARD", ""]);
     for node in nodes {
         let has = node.has.as_ref();
         let share =
@@ -78,10 +78,10 @@ fn list(nodes: &[KnownNode]) -> Table<7> {
             share(|amount| amount.gpu.to_string()).into(),
             models.into_iter().collect::<Vec<_>>().join(", ").into(),
             share(|amount| amount.cpu.to_string()).into(),
-            share(|amount| Bytes::mebibytes(amount.memory_mb).to_string()).into(),
+            share(|amount| ByteSize::mebibytes(amount.memory_mb).to_string()).into(),
             has.map_or_else(String::new, |has| format!("{} ago", span(has.silent_ms)))
                 .into(),
-            Cell::styled(problems.join("; "), AnsiColor::Red.on_default()),
+            TableCell::styled(problems.join("; "), AnsiColor::Red.on_default()),
         ]);
     }
     table
@@ -144,8 +144,8 @@ fn facts(node: &NodeView) -> Vec<(&'static str, String)> {
             "memory",
             format!(
                 "{} of {} free",
-                Bytes::mebibytes(free.memory_mb),
-                Bytes::mebibytes(capacity.memory_mb)
+                ByteSize::mebibytes(free.memory_mb),
+                ByteSize::mebibytes(capacity.memory_mb)
             ),
         ),
     ];
@@ -165,15 +165,15 @@ fn pulls(node: &NodeView) -> String {
     lines.collect()
 }
 
-fn devices(node: &NodeView) -> Table<5> {
-    let mut table = Table::new(["INDEX", "MODEL", "MEMORY", "STATE", "ID"]);
+fn devices(node: &NodeView) -> TextTable<5> {
+    let mut table = TextTable::new(["INDEX", "MODEL", "MEMORY", "STATE", "ID"]);
     for device in &node.capacity.devices {
         table.row([
             device.index.into(),
             device.model.as_str().into(),
             match device.memory_mb {
                 0 => "".into(),
-                mb => Bytes::mebibytes(mb).into(),
+                mb => ByteSize::mebibytes(mb).into(),
             },
             state(node, device),
             device.id.0.as_str().into(),
@@ -182,22 +182,24 @@ fn devices(node: &NodeView) -> Table<5> {
     table
 }
 
-fn state(node: &NodeView, device: &Device) -> Cell {
+fn state(node: &NodeView, device: &Device) -> TableCell {
     let free = node.free.devices.iter().any(|(_, id)| *id == device.id);
     let holder = node
         .tasks
         .iter()
         .find(|task| task.devices.contains(&device.index));
     match (&device.fault, holder) {
-        (Some(fault), _) => Cell::styled(format!("faulty: {fault}"), AnsiColor::Red.on_default()),
+        (Some(fault), _) => {
+            TableCell::styled(format!("faulty: {fault}"), AnsiColor::Red.on_default())
+        }
         (None, Some(task)) => format!("{} {}", task.job, task.task).into(),
-        (None, None) if free => Cell::styled("free", AnsiColor::Green.on_default()),
+        (None, None) if free => TableCell::styled("free", AnsiColor::Green.on_default()),
         (None, None) => "held".into(),
     }
 }
 
-fn tasks(node: &NodeView) -> Table<6> {
-    let mut table = Table::new(["JOB", "TASK", "STATE", "CPU", "MEMORY", "DEVICES"]);
+fn tasks(node: &NodeView) -> TextTable<6> {
+    let mut table = TextTable::new(["JOB", "TASK", "STATE", "CPU", "MEMORY", "DEVICES"]);
     for task in &node.tasks {
         let devices: Vec<String> = task.devices.iter().map(ToString::to_string).collect();
         table.row([
@@ -205,7 +207,7 @@ fn tasks(node: &NodeView) -> Table<6> {
             task.task.as_str().into(),
             task.state.as_str().into(),
             task.cpu.into(),
-            Bytes::mebibytes(task.memory_mb).into(),
+            ByteSize::mebibytes(task.memory_mb).into(),
             devices.join(",").into(),
         ]);
     }

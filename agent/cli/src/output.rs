@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use super::console::{Console, Paint};
-use super::error::Error;
+use super::error::CliError;
 
 /// The form of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -19,7 +19,7 @@ pub(super) enum Format {
 
 /// `-o`, of every command that shows something.
 #[derive(Clone, Copy, Debug, Args)]
-pub struct Output {
+pub struct OutputOption {
     /// The form of the answer.
     #[arg(
         short = 'o',
@@ -30,18 +30,18 @@ pub struct Output {
     format: Format,
 }
 
-impl Output {
+impl OutputOption {
     /// Writes `value`, as `table` makes it readable or as data.
     pub(super) fn write<T: Serialize>(
         self,
         console: &Console,
         value: &T,
         table: impl FnOnce(&T, Paint) -> String,
-    ) -> Result<(), Error> {
+    ) -> Result<(), CliError> {
         let text = match self.format {
             Format::Table => table(value, console.paint),
-            Format::Json => serde_json::to_string_pretty(value).map_err(Error::unwritable)?,
-            Format::Yaml => serde_saphyr::to_string(value).map_err(Error::unwritable)?,
+            Format::Json => serde_json::to_string_pretty(value).map_err(CliError::unwritable)?,
+            Format::Yaml => serde_saphyr::to_string(value).map_err(CliError::unwritable)?,
         };
         console.line(text.trim_end_matches('\n'))
     }

@@ -3,7 +3,7 @@
 use std::fmt::{Display, Write as _};
 
 use super::console::{Paint, printable};
-use super::table::Table;
+use super::table::TextTable;
 
 /// The page as far as it is written. What comes from elsewhere is made printable.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl Page {
     }
 
     /// A table under a heading; nothing where it has no rows.
-    pub(super) fn table<const N: usize>(&mut self, title: &str, table: &Table<N>) {
+    pub(super) fn table<const N: usize>(&mut self, title: &str, table: &TextTable<N>) {
         if !table.is_empty() {
             self.heading(title);
             self.text.push_str(&table.render(self.paint, 2));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::error::Error;
+use super::error::CliError;
 
 /// An agent is restarted or upgraded within this; its tasks run on meanwhile.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -18,7 +18,10 @@ pub(super) struct Patience {
 
 impl Patience {
     /// `Some` for a success; `None`, after a pause, to ask again; an error when it does not pass.
-    pub(super) async fn bear<T>(&mut self, result: Result<T, Error>) -> Result<Option<T>, Error> {
+    pub(super) async fn bear<T>(
+        &mut self,
+        result: Result<T, CliError>,
+    ) -> Result<Option<T>, CliError> {
         match result {
             Ok(value) => {
                 self.since = None;

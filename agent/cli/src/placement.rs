@@ -6,17 +6,17 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
 use flate2::read::MultiGzDecoder;
-use muster_placement::bench::{self, Setup};
-use muster_placement::sim::{self, Kind};
-use muster_placement::suite::{self, Report};
+use muster_placement::bench::{self, BenchSetup};
+use muster_placement::sim::{self, ReplayPolicy};
+use muster_placement::suite::{self, SuiteReport};
 use nix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
 use super::console::{Console, Paint, printable};
 use super::document_file;
-use super::error::{Error, explained};
-use super::output::Output;
-use super::status::Status;
+use super::error::{CliError, explained};
+use super::output::OutputOption;
+use super::status::CliStatus;
 
 /// The largest suite or cluster that is read.
 const DOCUMENT_BYTES_MAX: u64 = 16 << 20;
@@ -27,7 +27,7 @@ const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
 /// What can be tried.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum PlacementCommand {
     /// Replay suites of scheduling steps: exits with 0 if every expectation holds, 1 if not.
     #[command(after_help = "Examples:
   muster placement replay suites/31-feature-buddy.yaml --clusters clusters
@@ -36,7 +36,7 @@ pub enum Command {
 
 A suite is written in the format hived-steps/1, and decided by the preset that decides as HiveD
 does: no reservation, no ageing, no fair share.")]
-    Replay(Replay),
+    Replay(ReplayArguments),
     /// Measure decisions on a cluster kept 85 % full: prints one JSON object a size.
     #[command(after_help = "Examples:
   muster placement bench --gpus 10240
@@ -45,7 +45,7 @@ does: no reservation, no ageing, no fair share.")]
 
 Times are processor time of the one thread that decides. With several sizes, rss_mb is the most
 memory so far: give the sizes from the smallest up.")]
-    Bench(Bench),
+    Bench(BenchArguments),
     /// Replay a trace of jobs on equal machines of 8 GPUs: prints one JSON object a policy.
     #[command(after_help = "Examples:
   muster placement sim philly.csv.gz --nodes 96 --policy default
@@ -59,7 +59,7 @@ they need. A job's duration is hidden from the policy until the job ends.")]
 
 /// Arguments of `muster placement replay`.
 #[derive(Debug, Args)]
-pub struct Replay {
+pub struct ReplayArguments {
     /// The suites.
     #[arg(required = true, value_name = "SUITE")]
     suites: Vec<PathBuf>,
@@ -67,12 +67,12 @@ pub struct Replay {
     #[arg(long, value_name = "DIR")]
     clusters: PathBuf,
     #[command(flatten)]
-    output: Output,
+    output: OutputOption,
 }
 
 /// Arguments of `muster placement bench`.
 #[derive(Clone, Debug, Args)]
-pub struct Bench {
+pub struct BenchArguments {
     /// How many GPUs the cluster has, a multiple of 512; several sizes are measured in turn.
     #[arg(long, required = true, value_delimiter = ',')]
     gpus: Vec<u32>,
@@ -113,8 +113,8 @@ pub(super) enum PolicyName {
     All,
 }
 
-impl Command {
-    pub(super) fn run(self, console: &Console) -> Result<Status, Error> {
+impl PlacementCommand {
+    pub(super) fn run(self, console: &Console) -> Result<CliStatus, CliError> {
         match self {
             Self::Replay(replay) => replay.run(console),
             Self::Bench(bench) => bench.run(console),
@@ -123,16 +123,16 @@ impl Command {
     }
 }
 
-impl Replay {
-    fn run(&self, console: &Console) -> Result<Status, Error> {
+impl ReplayArguments {
+    fn run(&self, console: &Console) -> Result<CliStatus, CliError> {
         let reports = self.suites.iter().map(|suite| self.one(suite));
-        let reports = reports.collect::<Result<Vec<Report>, Error>>()?;
+        let reports = reports.collect::<Result<Vec<SuiteReport>, CliError>>()?;
         self.output
             .write(console, &reports, |reports, paint| page(reports, paint))?;
-        Ok(Status::of(reports.iter().all(Report::passed)))
+        Ok(CliStatus::of(reports.iter().all(SuiteReport::passed)))
     }
 
-    fn one(&self, file: &Path) -> Result<Report, Error> {
+    fn one(&self, file: &Path) -> Result<SuiteReport, CliError> {
         let text = document_file::read(file, DOCUMENT_BYTES_MAX)?;
         let cluster = |name: &str| {
             let path = self.clusters.join(format!("{name}.yaml"));
@@ -145,7 +145,7 @@ impl Replay {
 }
 
 /// Every step in a line, and what should have been different below it.
-fn page(reports: &[Report], paint: Paint) -> String {
+fn page(reports: &[SuiteReport], paint: Paint) -> String {
     let mut lines = Vec::new();
     for report in reports {
         lines.push(paint.bold(&printable(&report.name)));
@@ -169,7 +169,7 @@ fn page(reports: &[Report], paint: Paint) -> String {
     lines.join("\n")
 }
 
-fn sum(reports: &[Report]) -> String {
+fn sum(reports: &[SuiteReport]) -> String {
     let failed = reports.iter().filter(|report| !report.passed()).count();
     let steps: usize = reports.iter().map(|report| report.steps.len()).sum();
     let suites = match reports.len() {
@@ -182,16 +182,16 @@ fn sum(reports: &[Report]) -> String {
     }
 }
 
-impl Bench {
-    fn run(self, console: &Console) -> Result<Status, Error> {
+impl BenchArguments {
+    fn run(self, console: &Console) -> Result<CliStatus, CliError> {
         for gpus in &self.gpus {
             self.one(*gpus, console)?;
         }
-        Ok(Status::Ok)
+        Ok(CliStatus::Ok)
     }
 
-    fn one(&self, gpus: u32, console: &Console) -> Result<(), Error> {
-        let setup = Setup {
+    fn one(&self, gpus: u32, console: &Console) -> Result<(), CliError> {
+        let setup = BenchSetup {
             gpus,
             opportunistic: self.opportunistic,
             cycles: self.cycles,
@@ -199,8 +199,8 @@ impl Bench {
         };
         let figures = bench::run(setup, &cpu_ns);
         let mut figures = figures.map_err(|error| match error {
-            bench::Error::Gpus(_) => Error::Usage(format!("--{error}")),
-            bench::Error::Refused(_) => Error::Usage(error.to_string()),
+            bench::BenchError::Gpus(_) => CliError::Usage(format!("--{error}")),
+            bench::BenchError::Refused(_) => CliError::Usage(error.to_string()),
         })?;
         figures.rss_mb = resident_mb().unwrap_or(0.0);
         json_line(console, &figures)
@@ -208,35 +208,35 @@ impl Bench {
 }
 
 impl Sim {
-    fn run(&self, console: &Console) -> Result<Status, Error> {
+    fn run(&self, console: &Console) -> Result<CliStatus, CliError> {
         let text = read_trace(&self.trace)?;
         let jobs = sim::read(&text).map_err(|error| unusable(&self.trace, &error))?;
         drop(text);
         for kind in self.policy.kinds() {
             let figures = sim::replay(&jobs, self.nodes, *kind, &cpu_ns);
             let figures = figures.map_err(|error| match error {
-                sim::Error::Nodes(_) => Error::Usage(format!("--{error}")),
-                error => Error::Usage(error.to_string()),
+                sim::ReplayError::Nodes(_) => CliError::Usage(format!("--{error}")),
+                error => CliError::Usage(error.to_string()),
             })?;
             json_line(console, &figures)?;
         }
-        Ok(Status::Ok)
+        Ok(CliStatus::Ok)
     }
 }
 
 impl PolicyName {
-    fn kinds(self) -> &'static [Kind] {
+    fn kinds(self) -> &'static [ReplayPolicy] {
         match self {
-            Self::Fifo => &[Kind::Fifo],
-            Self::Backfill => &[Kind::Backfill],
-            Self::Default => &[Kind::Default],
-            Self::All => &Kind::ALL,
+            Self::Fifo => &[ReplayPolicy::Fifo],
+            Self::Backfill => &[ReplayPolicy::Backfill],
+            Self::Default => &[ReplayPolicy::Default],
+            Self::All => &ReplayPolicy::ALL,
         }
     }
 }
 
 /// The text of a trace, unpacked if it is compressed.
-fn read_trace(path: &Path) -> Result<String, Error> {
+fn read_trace(path: &Path) -> Result<String, CliError> {
     let read = || -> io::Result<String> {
         let mut file = File::open(path)?;
         let mut start = Vec::new();
@@ -248,23 +248,23 @@ fn read_trace(path: &Path) -> Result<String, Error> {
             false => document_file::bounded(whole, TRACE_BYTES_MAX),
         }
     };
-    read().map_err(|source| Error::Read {
+    read().map_err(|source| CliError::Read {
         path: path.into(),
         source,
     })
 }
 
-fn unusable(file: &Path, error: &dyn std::error::Error) -> Error {
-    Error::Usage(format!(
+fn unusable(file: &Path, error: &dyn std::error::Error) -> CliError {
+    CliError::Usage(format!(
         "{} cannot be used: {}",
         file.display(),
         explained(error)
     ))
 }
 
-fn json_line(console: &Console, value: &impl Serialize) -> Result<(), Error> {
+fn json_line(console: &Console, value: &impl Serialize) -> Result<(), CliError> {
     let line = serde_json::to_string(value);
-    console.line(line.map_err(Error::unwritable)?)
+    console.line(line.map_err(CliError::unwritable)?)
 }
 
 /// Processor time of this thread, nanoseconds.

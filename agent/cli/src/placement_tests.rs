@@ -8,14 +8,14 @@ use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::endpoint::Connection;
-use super::status::Status;
+use super::endpoint::EndpointArguments;
+use super::status::CliStatus;
 use super::stub;
 
 /// Runs `muster ARGUMENTS` where no agent is.
-async fn muster(arguments: &[&str]) -> (Status, String, String) {
+async fn muster(arguments: &[&str]) -> (CliStatus, String, String) {
     stub::muster(
-        Connection::at_socket(PathBuf::from("/no/agent.sock")),
+        EndpointArguments::at_socket(PathBuf::from("/no/agent.sock")),
         arguments,
     )
     .await
@@ -65,7 +65,7 @@ async fn a_suite_is_judged_step_by_step() {
     let replay = ["placement", "replay", "--clusters", clusters];
 
     let (status, out, err) = muster(&[&replay[..], &[&good]].concat()).await;
-    assert_eq!(status, Status::Ok, "{out}{err}");
+    assert_eq!(status, CliStatus::Ok, "{out}{err}");
     assert!(out.starts_with("two jobs\n  ok    "), "{out}");
     assert!(
         out.ends_with("1 suite of 2 steps in all: every expectation holds\n"),
@@ -73,7 +73,7 @@ async fn a_suite_is_judged_step_by_step() {
     );
 
     let (status, out, _) = muster(&[&replay[..], &[&good, &bad]].concat()).await;
-    assert_eq!(status, Status::Negative, "{out}");
+    assert_eq!(status, CliStatus::Negative, "{out}");
     assert!(out.contains("\n  FAIL  "), "{out}");
     assert!(
         out.ends_with("2 suites of 4 steps in all: 1 failed\n"),
@@ -84,7 +84,7 @@ async fn a_suite_is_judged_step_by_step() {
     let reports: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(
         (status, &reports[0]["name"]),
-        (Status::Negative, &json!("two jobs"))
+        (CliStatus::Negative, &json!("two jobs"))
     );
     assert_eq!(reports[0]["steps"][0]["problems"], json!([]));
     assert_ne!(reports[0]["steps"][1]["problems"], json!([]));
@@ -96,11 +96,11 @@ async fn a_suite_that_cannot_be_used_says_why() {
     let suite = file(&directory, "s.yaml", suite("wait"));
     let clusters = directory.path().to_str().unwrap();
     let (status, out, err) = muster(&["placement", "replay", &suite, "--clusters", clusters]).await;
-    assert_eq!((status, out.as_str()), (Status::Usage, ""));
+    assert_eq!((status, out.as_str()), (CliStatus::Usage, ""));
     assert!(err.contains("one.yaml: No such file"), "{err}");
     let broken = file(&directory, "b.yaml", "schema: [");
     let (status, _, err) = muster(&["placement", "replay", &broken, "--clusters", clusters]).await;
-    assert_eq!(status, Status::Usage);
+    assert_eq!(status, CliStatus::Usage);
     assert!(
         err.starts_with(&format!("error: {broken} cannot be used: ")),
         "{err}"
@@ -111,7 +111,7 @@ fn trace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/trace.csv")
 }
 
-async fn simulate(trace: &str, policy: &str) -> (Status, String, String) {
+async fn simulate(trace: &str, policy: &str) -> (CliStatus, String, String) {
     muster(&[
         "placement",
         "sim",
@@ -146,7 +146,7 @@ async fn a_trace_is_replayed_under_every_policy() {
     let packed = file(&directory, "trace.csv.gz", packed.finish().unwrap());
 
     let (status, out, err) = simulate(&packed, "all").await;
-    assert_eq!((status, err.as_str()), (Status::Ok, ""));
+    assert_eq!((status, err.as_str()), (CliStatus::Ok, ""));
     let all = figures(&out);
     let names: Vec<&str> = all
         .iter()
@@ -199,13 +199,13 @@ async fn what_is_no_trace_is_refused() {
         ),
     ] {
         let (status, out, err) = simulate(path, "fifo").await;
-        assert_eq!((status, out.as_str()), (Status::Usage, ""), "{err}");
+        assert_eq!((status, out.as_str()), (CliStatus::Usage, ""), "{err}");
         assert!(err.starts_with(&message), "{err}");
     }
     let path = trace();
     let none = ["placement", "sim", path.to_str().unwrap(), "--nodes", "0"];
     let (status, _, err) = muster(&none).await;
-    assert_eq!(status, Status::Usage);
+    assert_eq!(status, CliStatus::Usage);
     assert_eq!(err, "error: --nodes is 0; use 1 to 65536\n");
 }
 
@@ -213,7 +213,7 @@ async fn what_is_no_trace_is_refused() {
 async fn the_benchmark_is_one_line() {
     let bench = ["placement", "bench", "--gpus"];
     let (status, out, err) = muster(&[&bench[..], &["512", "--cycles", "50"]].concat()).await;
-    assert_eq!(status, Status::Ok, "{err}");
+    assert_eq!(status, CliStatus::Ok, "{err}");
     let figures: Value = serde_json::from_str(&out).unwrap();
     for key in [
         "decisions_per_s",
@@ -233,7 +233,7 @@ async fn the_benchmark_is_one_line() {
     assert!(figures["waited"].as_u64().is_some(), "{out}");
     for gpus in ["1000", "4294966784"] {
         let (status, _, err) = muster(&[&bench[..], &[gpus]].concat()).await;
-        assert_eq!(status, Status::Usage);
+        assert_eq!(status, CliStatus::Usage);
         assert_eq!(
             err,
             format!("error: --gpus is {gpus}; use a multiple of 512, from 512 to 4194304\n")

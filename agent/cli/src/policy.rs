@@ -8,15 +8,15 @@ use serde_json::json;
 
 use super::api::Api;
 use super::console::Console;
-use super::document::{self, Document};
+use super::document::{self, DocumentTexts};
 use super::document_file;
-use super::endpoint::Connection;
-use super::error::{Error, in_lines};
-use super::output::Output;
-use super::status::Status;
+use super::endpoint::EndpointArguments;
+use super::error::{CliError, in_lines};
+use super::output::OutputOption;
+use super::status::CliStatus;
 
 /// The policy as a document of the cluster.
-const POLICY: Document = Document {
+const POLICY: DocumentTexts = DocumentTexts {
     name: "policy",
     show: "muster policy show",
     first: "the default",
@@ -37,7 +37,7 @@ Examples:
 
 /// What can be done with the policy.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum PolicyCommand {
     /// Check a policy file: exits with 0 if it can be used, 1 if not.
     #[command(after_help = "Examples:
   muster policy check policy.yaml
@@ -46,7 +46,7 @@ pub enum Command {
         /// The policy file; - for stdin.
         file: PathBuf,
         #[command(flatten)]
-        output: Output,
+        output: OutputOption,
     },
     /// Give the cluster a new policy. Prints its version.
     #[command(after_help = APPLY)]
@@ -57,7 +57,7 @@ pub enum Command {
         #[arg(long, value_name = "VERSION")]
         base: Option<u64>,
         #[command(flatten)]
-        output: Output,
+        output: OutputOption,
     },
     /// Print the policy, ready to be edited and applied.
     #[command(after_help = "Examples:
@@ -67,7 +67,7 @@ pub enum Command {
         /// The version [default: the one in force on the agent's machine].
         version: Option<u64>,
         #[command(flatten)]
-        output: Output,
+        output: OutputOption,
     },
     /// Show which machines use the newest policy: exits with 1 if a machine rejects it.
     #[command(after_help = "Examples:
@@ -75,7 +75,7 @@ pub enum Command {
   muster policy status -o json | jq -r '.coverage.unreachable[]'")]
     Status {
         #[command(flatten)]
-        output: Output,
+        output: OutputOption,
     },
     /// List the versions of the policy, the newest first.
     #[command(after_help = "Examples:
@@ -83,7 +83,7 @@ pub enum Command {
   muster policy history -o json | jq -r '.[0].author'")]
     History {
         #[command(flatten)]
-        output: Output,
+        output: OutputOption,
     },
     /// Give the policy an earlier version's text again, as a new version.
     #[command(after_help = "Examples:
@@ -92,16 +92,16 @@ pub enum Command {
         /// The version to go back to.
         version: u64,
         #[command(flatten)]
-        output: Output,
+        output: OutputOption,
     },
 }
 
-impl Command {
+impl PolicyCommand {
     pub(super) async fn run(
         self,
-        connection: &Connection,
+        connection: &EndpointArguments,
         console: &Console,
-    ) -> Result<Status, Error> {
+    ) -> Result<CliStatus, CliError> {
         let api = || Api::new(connection, None);
         match self {
             Self::Check { file, output } => check(&file, output, console),
@@ -109,7 +109,7 @@ impl Command {
                 let text = read(&file)?;
                 let (marked, text) = POLICY.unmarked(&text);
                 let policy = ClusterPolicy::read(text);
-                policy.map_err(|problems| Error::unusable(&file, &problems))?;
+                policy.map_err(|problems| CliError::unusable(&file, &problems))?;
                 let api = api()?;
                 let base = POLICY.base(&api, base.or(marked)).await?;
                 let version = POLICY.edit(&api, base, (text.to_owned(), true)).await?;
@@ -128,11 +128,11 @@ impl Command {
     }
 }
 
-fn read(file: &Path) -> Result<String, Error> {
+fn read(file: &Path) -> Result<String, CliError> {
     document_file::read(file, POLICY_BYTES_MAX as u64)
 }
 
-fn check(file: &Path, output: Output, console: &Console) -> Result<Status, Error> {
+fn check(file: &Path, output: OutputOption, console: &Console) -> Result<CliStatus, CliError> {
     let problems = ClusterPolicy::read(&read(file)?).err().unwrap_or_default();
     let errors: Vec<_> = problems
         .iter()
@@ -143,12 +143,12 @@ fn check(file: &Path, output: Output, console: &Console) -> Result<Status, Error
         [] => "valid".to_owned(),
         problems => in_lines(problems),
     })?;
-    Ok(Status::of(problems.is_empty()))
+    Ok(CliStatus::of(problems.is_empty()))
 }
 
-fn made(version: u64, output: Output, console: &Console) -> Result<Status, Error> {
+fn made(version: u64, output: OutputOption, console: &Console) -> Result<CliStatus, CliError> {
     let answer = json!({ "version": version });
     output.write(console, &answer, |_, _| format!("version {version}"))?;
     console.note("see which machines use it: muster policy status");
-    Ok(Status::Ok)
+    Ok(CliStatus::Ok)
 }

@@ -23,12 +23,12 @@ const PAUSE_LAST: Duration = Duration::from_secs(10);
 
 /// The line. It is gone when this is dropped.
 #[derive(Debug)]
-pub(super) struct Progress {
+pub(super) struct ProgressLine {
     spinner: Arc<Spinner>,
     watcher: Option<JoinHandle<()>>,
 }
 
-impl Progress {
+impl ProgressLine {
     /// Shows a line about a job until the job has news of its own.
     pub(super) fn new(api: &Api, key: &JobKey) -> Self {
         Self::on(stderr().is_terminal(), api, key)
@@ -60,7 +60,7 @@ impl Progress {
     }
 }
 
-impl Drop for Progress {
+impl Drop for ProgressLine {
     fn drop(&mut self) {
         self.clear();
     }
@@ -122,11 +122,11 @@ fn starting(launches: &[Launch]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use muster_model::pull::Pull;
-    use muster_model::state::State;
+    use muster_model::state::JobState;
 
     use super::*;
-    use crate::endpoint::Connection;
-    use crate::stub::{Answer, Stub};
+    use crate::endpoint::EndpointArguments;
+    use crate::stub::{AgentStub, StubAnswer};
 
     fn launch(node: &str, is_ready: bool, pulls: Vec<Pull>) -> Launch {
         Launch {
@@ -141,7 +141,7 @@ mod tests {
     fn explanation(reason: Option<&str>, launches: Vec<Launch>) -> Explanation {
         Explanation {
             key: "ada~j".parse().unwrap(),
-            state: State::Waiting,
+            state: JobState::Waiting,
             reason: reason.map(str::to_owned),
             gangs: Vec::new(),
             waiting: 1,
@@ -190,17 +190,17 @@ mod tests {
 
     #[tokio::test]
     async fn only_a_terminal_is_asked_for() {
-        let stub = Stub::start();
+        let stub = AgentStub::start();
         let line = "GET /api/muster/v1/jobs/ada~j/explanation";
         stub.answer(
             line,
-            [Answer::json(explanation(Some("needs more"), vec![]))],
+            [StubAnswer::json(explanation(Some("needs more"), vec![]))],
         );
-        let api = Api::new(&Connection::at_socket(stub.socket()), None).unwrap();
+        let api = Api::new(&EndpointArguments::at_socket(stub.socket()), None).unwrap();
         let key: JobKey = "ada~j".parse().unwrap();
-        drop(Progress::on(false, &api, &key));
-        let quiet = Progress::on(false, &api, &key);
-        let told = Progress::on(true, &api, &key);
+        drop(ProgressLine::on(false, &api, &key));
+        let quiet = ProgressLine::on(false, &api, &key);
+        let told = ProgressLine::on(true, &api, &key);
         while told.spinner.shown() != "ada~j: WAITING, needs more" {
             sleep(Duration::from_millis(10)).await;
         }

@@ -2,7 +2,7 @@
 
 use muster_model::pull::Pull;
 
-use super::byte_size::Bytes;
+use super::byte_size::ByteSize;
 use super::moment::span;
 
 /// The end of a sentence.
@@ -12,8 +12,12 @@ pub(super) fn progress(pull: &Pull) -> String {
             "{} of {} layers are unpacked",
             pull.layers, pull.layers_total
         ),
-        (0, Some(total)) => format!("{} of {} have arrived", Bytes(pull.bytes), Bytes(total)),
-        (0, None) if pull.bytes > 0 => format!("{} have arrived", Bytes(pull.bytes)),
+        (0, Some(total)) => format!(
+            "{} of {} have arrived",
+            ByteSize(pull.bytes),
+            ByteSize(total)
+        ),
+        (0, None) if pull.bytes > 0 => format!("{} have arrived", ByteSize(pull.bytes)),
         (0, None) => "its registry is asked".to_owned(),
     };
     format!("{so_far}, for {} so far", span(pull.for_ms))

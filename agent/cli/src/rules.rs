@@ -5,24 +5,24 @@ mod apply;
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
-use muster_failure_rules::{Problem, RULES_BYTES_MAX, RuleSet, classify_cases};
+use muster_failure_rules::{RULES_BYTES_MAX, RuleProblem, RuleSet, classify_cases};
 use serde_json::json;
 
-use self::apply::Apply;
+use self::apply::RulesApplyArguments;
 use super::api::Api;
 use super::console::Console;
-use super::document::{self, Document};
+use super::document::{self, DocumentTexts};
 use super::document_file;
-use super::endpoint::Connection;
-use super::error::{Error, explained, in_lines};
-use super::output::Output;
-use super::status::Status;
+use super::endpoint::EndpointArguments;
+use super::error::{CliError, explained, in_lines};
+use super::output::OutputOption;
+use super::status::CliStatus;
 
 /// The largest set of cases that is read.
 const CASES_BYTES_MAX: u64 = 256 << 20;
 
 /// The rules as a document of the cluster.
-const RULES: Document = Document {
+const RULES: DocumentTexts = DocumentTexts {
     name: "failure-rules",
     show: "muster rules show",
     first: "what it was started with",
@@ -31,7 +31,7 @@ const RULES: Document = Document {
 
 /// What can be done with failure rules.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum RulesCommand {
     /// Check a rule file: exits with 0 if it can be used, 1 if not.
     #[command(after_help = "Examples:
   muster rules check rules.yaml
@@ -40,7 +40,7 @@ pub enum Command {
         /// The rule file; - for stdin.
         file: PathBuf,
         #[command(flatten)]
-        output: Output,
+        output: OutputOption,
     },
     /// Tell what the rules say of recorded ends: reads {"cases":[...]} from stdin, prints one
     /// JSON object a line, in order.
@@ -57,14 +57,14 @@ containerReason, containerMessage, podReason, podMessage, userLogTail and runtim
     },
     /// Give the cluster new rules. Prints their version.
     #[command(after_help = apply::EXAMPLES)]
-    Apply(Apply),
+    Apply(RulesApplyArguments),
     /// Show how far the newest rules are: exits with 1 if a node rejects them.
     #[command(after_help = "Examples:
   muster rules status
   muster rules status -o json | jq -r '.coverage.unreachable[]'")]
     Status {
         #[command(flatten)]
-        output: Output,
+        output: OutputOption,
     },
     /// List the versions of the rules, the newest first.
     #[command(after_help = "Examples:
@@ -72,7 +72,7 @@ containerReason, containerMessage, podReason, podMessage, userLogTail and runtim
   muster rules history -o json | jq -r '.[] | select(.forced).author'")]
     History {
         #[command(flatten)]
-        output: Output,
+        output: OutputOption,
     },
     /// Give the rules an earlier version's text again, as a new version.
     #[command(after_help = "Examples:
@@ -94,16 +94,16 @@ containerReason, containerMessage, podReason, podMessage, userLogTail and runtim
         /// The version [default: the one in force on the agent's machine].
         version: Option<u64>,
         #[command(flatten)]
-        output: Output,
+        output: OutputOption,
     },
 }
 
-impl Command {
+impl RulesCommand {
     pub(super) async fn run(
         self,
-        connection: &Connection,
+        connection: &EndpointArguments,
         console: &Console,
-    ) -> Result<Status, Error> {
+    ) -> Result<CliStatus, CliError> {
         let api = || Api::new(connection, None);
         match self {
             Self::Check { file, output } => check(&file, output, console),
@@ -117,7 +117,7 @@ impl Command {
                 console.note(format!(
                     "it has the text of version {version}; see how far it is: muster rules status"
                 ));
-                Ok(Status::Ok)
+                Ok(CliStatus::Ok)
             }
             Self::Show { version, output } => {
                 document::show(RULES, &api()?, version, output, console).await
@@ -127,7 +127,7 @@ impl Command {
 }
 
 /// Makes a new version with an earlier one's text. `now`: as an edit of the newest whose steps are skipped.
-async fn roll_back(api: &Api, version: u64, now: bool) -> Result<u64, Error> {
+async fn roll_back(api: &Api, version: u64, now: bool) -> Result<u64, CliError> {
     if !now {
         return api.rollback(RULES.name, version).await;
     }
@@ -136,19 +136,19 @@ async fn roll_back(api: &Api, version: u64, now: bool) -> Result<u64, Error> {
     RULES.edit(api, newest, (text, true)).await
 }
 
-fn read(file: &Path) -> Result<Result<RuleSet, Vec<Problem>>, Error> {
+fn read(file: &Path) -> Result<Result<RuleSet, Vec<RuleProblem>>, CliError> {
     let text = document_file::read(file, RULES_BYTES_MAX as u64)?;
     Ok(RuleSet::parse(&text))
 }
 
-fn check(file: &Path, output: Output, console: &Console) -> Result<Status, Error> {
+fn check(file: &Path, output: OutputOption, console: &Console) -> Result<CliStatus, CliError> {
     let (codes, problems) = match read(file)? {
         Ok(rules) => (rules.specs().count(), Vec::new()),
         Err(problems) => (0, problems),
     };
     let errors: Vec<_> = problems
         .iter()
-        .map(|Problem { path, message }| json!({ "path": path, "message": message }))
+        .map(|RuleProblem { path, message }| json!({ "path": path, "message": message }))
         .collect();
     let answer = json!({ "valid": problems.is_empty(), "codes": codes, "errors": errors });
     output.write(console, &answer, |_, _| match problems.as_slice() {
@@ -156,27 +156,27 @@ fn check(file: &Path, output: Output, console: &Console) -> Result<Status, Error
         [] => format!("valid, {codes} codes"),
         problems => in_lines(problems),
     })?;
-    Ok(Status::of(problems.is_empty()))
+    Ok(CliStatus::of(problems.is_empty()))
 }
 
-fn classify(file: Option<&Path>, console: &Console) -> Result<Status, Error> {
+fn classify(file: Option<&Path>, console: &Console) -> Result<CliStatus, CliError> {
     let given;
     let rules = match file {
         None => RuleSet::shipped(),
         Some(path) => {
-            given = read(path)?.map_err(|problems| Error::unusable(path, &problems))?;
+            given = read(path)?.map_err(|problems| CliError::unusable(path, &problems))?;
             &given
         }
     };
     let cases = document_file::read(Path::new("-"), CASES_BYTES_MAX)?;
     let verdicts =
-        classify_cases(rules, &cases).map_err(|error| Error::Usage(explained(&error)))?;
+        classify_cases(rules, &cases).map_err(|error| CliError::Usage(explained(&error)))?;
     let mut lines = String::new();
     for verdict in verdicts {
-        let line = serde_json::to_string(&verdict).map_err(Error::unwritable)?;
+        let line = serde_json::to_string(&verdict).map_err(CliError::unwritable)?;
         lines.push_str(&line);
         lines.push('\n');
     }
     console.out(lines)?;
-    Ok(Status::Ok)
+    Ok(CliStatus::Ok)
 }

@@ -4,18 +4,18 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use clap::Args;
-use muster_model::mesh::{Leadership, MemberTask, MeshView, Reach, Scheduling};
+use muster_model::mesh::{Leadership, MemberReach, MemberTask, MeshView, Scheduling};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use super::api::Api;
 use super::console::Console;
-use super::error::Error;
+use super::error::CliError;
 use super::moment::duration;
 use super::names::at_most;
 use super::patience::Patience;
 use super::spinner::Spinner;
-use super::status::Status;
+use super::status::CliStatus;
 
 pub(super) const CORDON: &str = "\
 What runs there goes on. `muster uncordon` opens the machine again.
@@ -28,7 +28,7 @@ pub(super) const DRAIN: &str = "\
 Gangs with a task there are stopped as a whole, and wait for their turn to run on other machines;
 nobody is charged a retry for it. The command waits until nothing of them is left on the machine,
 and may be interrupted: the machine is drained all the same. `muster undrain` opens it again.
-Its votes on lists of jobs and on the cluster's affairs go to other machines that can have them,
+Its votes on lists of jobs and on the cluster state go to other machines that can have them,
 which is waited for as well, and said where nobody can.
 
 Examples:
@@ -57,7 +57,7 @@ const NAMED_MAX: usize = 5;
 
 /// Arguments of `muster cordon`.
 #[derive(Debug, Args)]
-pub struct Cordon {
+pub struct CordonArguments {
     /// The machine, as `muster cluster members` names it.
     node: String,
     /// Why, for whoever finds it so.
@@ -67,7 +67,7 @@ pub struct Cordon {
 
 /// Arguments of `muster uncordon` and `muster undrain`.
 #[derive(Debug, Args)]
-pub struct Open {
+pub struct UncordonArguments {
     /// The machine, as `muster cluster members` names it.
     node: String,
     /// Why, for the agent's log.
@@ -91,30 +91,30 @@ pub struct Drain {
     no_wait: bool,
 }
 
-impl Cordon {
-    pub(super) async fn run(self, api: &Api, console: &Console) -> Result<Status, Error> {
+impl CordonArguments {
+    pub(super) async fn run(self, api: &Api, console: &Console) -> Result<CliStatus, CliError> {
         let Self { node, reason } = self;
         let wanted = json!({ "mode": "cordoned", "reason": reason });
         api.schedule(&node, &wanted).await?;
         console.note(format!(
             "{node} gets no new tasks; muster uncordon {node} opens it again"
         ));
-        Ok(Status::Ok)
+        Ok(CliStatus::Ok)
     }
 }
 
-impl Open {
-    pub(super) async fn run(self, api: &Api, console: &Console) -> Result<Status, Error> {
+impl UncordonArguments {
+    pub(super) async fn run(self, api: &Api, console: &Console) -> Result<CliStatus, CliError> {
         let Self { node, reason } = self;
         let wanted = json!({ "mode": "open", "reason": reason });
         api.schedule(&node, &wanted).await?;
         console.note(format!("{node} takes tasks again"));
-        Ok(Status::Ok)
+        Ok(CliStatus::Ok)
     }
 }
 
 impl Drain {
-    pub(super) async fn run(self, api: &Api, console: &Console) -> Result<Status, Error> {
+    pub(super) async fn run(self, api: &Api, console: &Console) -> Result<CliStatus, CliError> {
         let node = &self.node;
         let after_s = self.after.as_secs();
         let wanted = json!({ "mode": "draining", "reason": self.reason, "after_s": after_s });
@@ -123,7 +123,7 @@ impl Drain {
             console.note(format!(
                 "{node} is being drained; muster undrain {node} opens it again"
             ));
-            return Ok(Status::Ok);
+            return Ok(CliStatus::Ok);
         }
         wait_until_empty(api, node, console).await?;
         let votes = wait_for_votes(api, node).await?;
@@ -137,24 +137,24 @@ impl Drain {
                 votes.join(", ")
             ));
         }
-        Ok(Status::Ok)
+        Ok(CliStatus::Ok)
     }
 }
 
 /// What a machine votes on.
-struct Votes {
+struct VoterRoles {
     /// In words.
     on: Vec<String>,
     /// Whether somebody could take the place of the machine.
     may_move: bool,
 }
 
-impl Votes {
+impl VoterRoles {
     fn of(node: &str, mesh: &MeshView) -> Self {
         let lists = mesh.vcs.iter();
         let lists = lists.map(|(vc, list)| (format!("the jobs of {vc}"), list));
-        let affairs = ("the cluster's affairs".to_owned(), &mesh.leadership);
-        let all = std::iter::once(affairs).chain(lists);
+        let cluster = ("the cluster state".to_owned(), &mesh.leadership);
+        let all = std::iter::once(cluster).chain(lists);
         let votes = all.filter(|(_, log)| log.voters.iter().any(|voter| voter == node));
         let (on, logs): (Vec<String>, Vec<&Leadership>) = votes.unzip();
         let may_move = logs.iter().any(|log| has_successor(log, mesh));
@@ -168,13 +168,13 @@ fn has_successor(log: &Leadership, mesh: &MeshView) -> bool {
         let word = member.scheduling.as_ref();
         let is_drained =
             word.is_some_and(|word| matches!(word.scheduling, Scheduling::Draining { .. }));
-        let may_vote = member.votes && member.reach == Reach::Alive && !is_drained;
+        let may_vote = member.votes && member.reach == MemberReach::Alive && !is_drained;
         may_vote && !log.voters.contains(&member.name)
     })
 }
 
 /// Waits until the machine has no vote any more that somebody else could have; what it votes on then.
-async fn wait_for_votes(api: &Api, node: &str) -> Result<Vec<String>, Error> {
+async fn wait_for_votes(api: &Api, node: &str) -> Result<Vec<String>, CliError> {
     let spinner = Spinner::new(format!("{node} is empty, its votes move"));
     let until = Instant::now() + VOTES_LIMIT;
     let mut patience = Patience::default();
@@ -182,7 +182,7 @@ async fn wait_for_votes(api: &Api, node: &str) -> Result<Vec<String>, Error> {
         let Some(mesh) = patience.bear(api.mesh().await).await? else {
             continue;
         };
-        let votes = Votes::of(node, &mesh);
+        let votes = VoterRoles::of(node, &mesh);
         if !votes.may_move || Instant::now() >= until {
             return Ok(votes.on);
         }
@@ -192,7 +192,7 @@ async fn wait_for_votes(api: &Api, node: &str) -> Result<Vec<String>, Error> {
 }
 
 /// Waits for the last task, while agents come and go.
-async fn wait_until_empty(api: &Api, node: &str, console: &Console) -> Result<(), Error> {
+async fn wait_until_empty(api: &Api, node: &str, console: &Console) -> Result<(), CliError> {
     let spinner = Spinner::new(format!("draining {node}"));
     let mut patience = Patience::default();
     let mut look_at = Some(Instant::now());
@@ -221,7 +221,7 @@ async fn wait_until_empty(api: &Api, node: &str, console: &Console) -> Result<()
 
 fn is_silent(node: &str, mesh: &MeshView) -> bool {
     let mut members = mesh.members.iter();
-    members.any(|member| member.name == node && member.reach == Reach::Unreachable)
+    members.any(|member| member.name == node && member.reach == MemberReach::Unreachable)
 }
 
 /// `ada~train, bob~eval and 3 more`: the jobs that tasks belong to.

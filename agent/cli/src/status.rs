@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 /// What the exit code says; `muster --help` lists them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Status {
+pub(super) enum CliStatus {
     /// Done.
     Ok,
     /// Done, and the answer is no.
@@ -21,7 +21,7 @@ pub(super) enum Status {
     Task(u8),
 }
 
-impl Status {
+impl CliStatus {
     pub(super) const fn code(self) -> u8 {
         match self {
             Self::Ok => 0,
@@ -34,14 +34,14 @@ impl Status {
         }
     }
 
-    /// [`Status::Ok`] for a yes, [`Status::Negative`] for a no.
+    /// [`CliStatus::Ok`] for a yes, [`CliStatus::Negative`] for a no.
     pub(super) const fn of(yes: bool) -> Self {
         if yes { Self::Ok } else { Self::Negative }
     }
 }
 
-impl From<Status> for ExitCode {
-    fn from(status: Status) -> Self {
+impl From<CliStatus> for ExitCode {
+    fn from(status: CliStatus) -> Self {
         Self::from(status.code())
     }
 }

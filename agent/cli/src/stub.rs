@@ -23,22 +23,22 @@ use tokio::net::UnixListener;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-use super::client::Body;
+use super::client::RequestBody;
 use super::console::Console;
-use super::endpoint::Connection;
-use super::status::Status;
+use super::endpoint::EndpointArguments;
+use super::status::CliStatus;
 use super::{Cli, execute};
 
 /// One answer.
 #[derive(Clone, Debug)]
-pub(super) struct Answer {
+pub(super) struct StubAnswer {
     pub(super) status: u16,
     pub(super) headers: Vec<(&'static str, String)>,
     /// Sent in these parts. `None` breaks the connection off.
     pub(super) parts: Vec<Option<Bytes>>,
 }
 
-impl Answer {
+impl StubAnswer {
     pub(super) fn json(value: impl serde::Serialize) -> Self {
         Self::text(serde_json::to_string(&value).unwrap())
     }
@@ -72,7 +72,7 @@ impl Answer {
 
 /// What was asked: method, path with query, body, headers.
 #[derive(Clone, Debug)]
-pub(super) struct Asked {
+pub(super) struct RecordedRequest {
     pub(super) line: String,
     pub(super) body: String,
     pub(super) headers: HeaderMap,
@@ -81,19 +81,19 @@ pub(super) struct Asked {
 #[derive(Debug, Default)]
 struct Script {
     /// Answers by `METHOD /path?query`; the last of a list is given again and again.
-    answers: Vec<(String, VecDeque<Answer>)>,
-    asked: Vec<Asked>,
+    answers: Vec<(String, VecDeque<StubAnswer>)>,
+    asked: Vec<RecordedRequest>,
 }
 
 /// The stub. Its socket is gone when it is dropped.
 #[derive(Debug)]
-pub(super) struct Stub {
+pub(super) struct AgentStub {
     directory: TempDir,
     script: Arc<Mutex<Script>>,
     server: JoinHandle<()>,
 }
 
-impl Stub {
+impl AgentStub {
     pub(super) fn start() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let listener = UnixListener::bind(directory.path().join("agent.sock")).unwrap();
@@ -107,7 +107,11 @@ impl Stub {
     }
 
     /// Answers `METHOD /path?query` with these, one after the other.
-    pub(super) fn answer(&self, line: &str, answers: impl IntoIterator<Item = Answer>) -> &Self {
+    pub(super) fn answer(
+        &self,
+        line: &str,
+        answers: impl IntoIterator<Item = StubAnswer>,
+    ) -> &Self {
         let mut script = self.script.lock().unwrap();
         script
             .answers
@@ -121,18 +125,21 @@ impl Stub {
     }
 
     /// Everything that was asked, in order.
-    pub(super) fn asked(&self) -> Vec<Asked> {
+    pub(super) fn asked(&self) -> Vec<RecordedRequest> {
         self.script.lock().unwrap().asked.clone()
     }
 
     /// Runs `muster ARGUMENTS` against the stub.
-    pub(super) async fn muster(&self, arguments: &[&str]) -> (Status, String, String) {
-        muster(Connection::at_socket(self.socket()), arguments).await
+    pub(super) async fn muster(&self, arguments: &[&str]) -> (CliStatus, String, String) {
+        muster(EndpointArguments::at_socket(self.socket()), arguments).await
     }
 }
 
 /// Runs `muster ARGUMENTS`; gives the exit status, stdout and stderr.
-pub(super) async fn muster(connection: Connection, arguments: &[&str]) -> (Status, String, String) {
+pub(super) async fn muster(
+    connection: EndpointArguments,
+    arguments: &[&str],
+) -> (CliStatus, String, String) {
     let (console, out, err) = Console::captured();
     let arguments = std::iter::once("muster").chain(arguments.iter().copied());
     let mut cli = Cli::try_parse_from(arguments).unwrap_or_else(|error| panic!("{error}"));
@@ -141,7 +148,7 @@ pub(super) async fn muster(connection: Connection, arguments: &[&str]) -> (Statu
     (status, out.text(), err.text())
 }
 
-impl Drop for Stub {
+impl Drop for AgentStub {
     fn drop(&mut self) {
         self.server.abort();
     }
@@ -158,17 +165,17 @@ async fn serve(listener: UnixListener, script: Arc<Mutex<Script>>) {
 async fn respond(
     request: Request<Incoming>,
     script: Arc<Mutex<Script>>,
-) -> Result<Response<Body>, Infallible> {
+) -> Result<Response<RequestBody>, Infallible> {
     let (head, body) = request.into_parts();
     let line = format!("{} {}", head.method, head.uri);
     let body = body.collect().await.unwrap().to_bytes();
     let body = String::from_utf8_lossy(&body).into_owned();
-    let answer = script.lock().unwrap().answer(Asked {
+    let answer = script.lock().unwrap().answer(RecordedRequest {
         line: line.clone(),
         body,
         headers: head.headers,
     });
-    let missing = || Answer::refusal(404, "NoApiError", &format!("no answer for {line}"));
+    let missing = || StubAnswer::refusal(404, "NoApiError", &format!("no answer for {line}"));
     // Nothing changes in a stub while somebody waits.
     let wait = line
         .split_once("/wait?seen=")
@@ -177,7 +184,7 @@ async fn respond(
         (Some(answer), _) => answer,
         (None, Some((_, ms))) => {
             sleep(Duration::from_millis(ms.parse().unwrap())).await;
-            Answer::text("{}")
+            StubAnswer::text("{}")
         }
         (None, None) => missing(),
     }))
@@ -185,7 +192,7 @@ async fn respond(
 
 impl Script {
     /// Notes what was asked, and takes the next answer to it.
-    fn answer(&mut self, asked: Asked) -> Option<Answer> {
+    fn answer(&mut self, asked: RecordedRequest) -> Option<StubAnswer> {
         let mut answers = self.answers.iter_mut();
         let found = answers.find(|(known, _)| *known == asked.line);
         let answer = found.and_then(|(_, answers)| match answers.len() {
@@ -197,7 +204,7 @@ impl Script {
     }
 }
 
-fn response(answer: Answer) -> Response<Body> {
+fn response(answer: StubAnswer) -> Response<RequestBody> {
     let parts = answer.parts.into_iter().map(|part| match part {
         Some(bytes) => Ok(Frame::data(bytes)),
         None => Err(std::io::ErrorKind::ConnectionAborted.into()),
@@ -207,7 +214,9 @@ fn response(answer: Answer) -> Response<Body> {
         tokio::task::yield_now().await;
         parts.next().map(|part| (part, parts))
     });
-    let mut response = Response::new(BodyExt::boxed(StreamBody::new(Box::pin(parts) as Parts)));
+    let mut response = Response::new(BodyExt::boxed(StreamBody::new(
+        Box::pin(parts) as FrameStream
+    )));
     *response.status_mut() = StatusCode::from_u16(answer.status).unwrap();
     for (name, value) in answer.headers {
         response.headers_mut().insert(name, value.parse().unwrap());
@@ -215,7 +224,7 @@ fn response(answer: Answer) -> Response<Body> {
     response
 }
 
-type Parts =
+type FrameStream =
     std::pin::Pin<Box<dyn futures::Stream<Item = std::io::Result<Frame<Bytes>>> + Send + Sync>>;
 
 /// A job of two tasks with two GPUs each, submitted one second after the epoch.
@@ -249,9 +258,9 @@ pub(super) fn summary(key: &str, sub_state: SubState, exit_code: Option<i32>) ->
 
 /// A file that is gone when it is dropped.
 #[derive(Debug)]
-pub(super) struct File(NamedTempFile);
+pub(super) struct TextFile(NamedTempFile);
 
-impl File {
+impl TextFile {
     pub(super) fn of(text: &str) -> Self {
         let file = NamedTempFile::new().unwrap();
         std::fs::write(file.path(), text).unwrap();

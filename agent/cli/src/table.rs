@@ -9,19 +9,19 @@ const GAP: usize = 2;
 
 /// One cell.
 #[derive(Clone, Debug)]
-pub(super) struct Cell {
+pub(super) struct TableCell {
     text: String,
     style: Style,
 }
 
-impl Cell {
+impl TableCell {
     pub(super) fn styled(text: impl ToString, style: Style) -> Self {
         let text = printable(&text.to_string()).replace(['\n', '\t'], " ");
         Self { text, style }
     }
 }
 
-impl<T: ToString> From<T> for Cell {
+impl<T: ToString> From<T> for TableCell {
     fn from(text: T) -> Self {
         Self::styled(text, Style::new())
     }
@@ -29,12 +29,12 @@ impl<T: ToString> From<T> for Cell {
 
 /// Rows under a heading. A column in which no row says anything is left out.
 #[derive(Clone, Debug)]
-pub(super) struct Table<const N: usize> {
+pub(super) struct TextTable<const N: usize> {
     heading: [&'static str; N],
-    rows: Vec<[Cell; N]>,
+    rows: Vec<[TableCell; N]>,
 }
 
-impl<const N: usize> Table<N> {
+impl<const N: usize> TextTable<N> {
     pub(super) const fn new(heading: [&'static str; N]) -> Self {
         Self {
             heading,
@@ -42,7 +42,7 @@ impl<const N: usize> Table<N> {
         }
     }
 
-    pub(super) fn row(&mut self, cells: [Cell; N]) {
+    pub(super) fn row(&mut self, cells: [TableCell; N]) {
         self.rows.push(cells);
     }
 
@@ -58,7 +58,7 @@ impl<const N: usize> Table<N> {
             .collect();
         let heading = self
             .heading
-            .map(|text| Cell::styled(text, Style::new().bold()));
+            .map(|text| TableCell::styled(text, Style::new().bold()));
         let mut text = String::new();
         for row in std::iter::once(&heading).chain(&self.rows) {
             text.push_str(&" ".repeat(indent));
@@ -78,7 +78,7 @@ impl<const N: usize> Table<N> {
     }
 }
 
-fn line<const N: usize>(row: &[Cell; N], columns: &[(usize, usize)], paint: Paint) -> String {
+fn line<const N: usize>(row: &[TableCell; N], columns: &[(usize, usize)], paint: Paint) -> String {
     let Some(end) = columns.iter().rposition(|&(i, _)| !row[i].text.is_empty()) else {
         return String::new();
     };
@@ -100,12 +100,12 @@ mod tests {
 
     #[test]
     fn columns_line_up_with_and_without_colours() {
-        let mut table = Table::new(["NAME", "EMPTY", "STATE", "WHY"]);
+        let mut table = TextTable::new(["NAME", "EMPTY", "STATE", "WHY"]);
         let red = AnsiColor::Red.on_default();
         table.row([
             "a".into(),
             "".into(),
-            Cell::styled("BAD", red),
+            TableCell::styled("BAD", red),
             "two\nlines".into(),
         ]);
         table.row(["longer".into(), "".into(), "GOOD".into(), "".into()]);

@@ -11,8 +11,8 @@ use muster_model::view::{
 use serde_json::json;
 
 use super::Cli;
-use super::status::Status;
-use super::stub::{Answer, File, Stub, summary};
+use super::status::CliStatus;
+use super::stub::{AgentStub, StubAnswer, TextFile, summary};
 
 fn verdict(code: i32) -> Verdict {
     Verdict {
@@ -123,21 +123,21 @@ fn the_command_line_is_well_formed_and_every_command_has_examples() {
 
 #[tokio::test]
 async fn submit_names_the_job_and_its_user() {
-    let stub = Stub::start();
+    let stub = AgentStub::start();
     let warnings = json!([{"path": ".extras.x", "message": "This key has no effect."}]);
     stub.answer(
         "POST /api/v2/jobs",
         [
-            Answer::json(json!({"status": 202, "message": ACCEPTED})),
-            Answer::json(json!({"status": 202, "message": ACCEPTED, "warnings": warnings})),
+            StubAnswer::json(json!({"status": 202, "message": ACCEPTED})),
+            StubAnswer::json(json!({"status": 202, "message": ACCEPTED, "warnings": warnings})),
         ],
     );
-    let file = File::of("name: train\n");
+    let file = TextFile::of("name: train\n");
     let path = file.path();
     let (status, out, err) = stub.muster(&["job", "submit", path, "--user", "ada"]).await;
     assert_eq!(
         (status, out.as_str(), err.as_str()),
-        (Status::Ok, "ada~train\n", "")
+        (CliStatus::Ok, "ada~train\n", "")
     );
     let (_, out, err) = stub.muster(&["job", "submit", path]).await;
     assert_eq!(out, "ada~train\n");
@@ -150,29 +150,29 @@ async fn submit_names_the_job_and_its_user() {
 
 #[tokio::test]
 async fn refusals_say_what_failed_and_what_to_do() {
-    let stub = Stub::start();
+    let stub = AgentStub::start();
     let ajv = r#"[{"keyword":"type","dataPath":".name","message":"should be string"}]"#;
     let told = json!({"code": "InvalidProtocolError", "message": ajv,
         "errors": [{"path": ".name", "message": "should be text, not 5"}]});
-    let told = Answer {
+    let told = StubAnswer {
         status: 400,
-        ..Answer::json(told)
+        ..StubAnswer::json(told)
     };
     stub.answer(
         "POST /api/v2/jobs",
-        [Answer::refusal(400, "InvalidProtocolError", ajv), told],
+        [StubAnswer::refusal(400, "InvalidProtocolError", ajv), told],
     );
-    let missing = Answer::refusal(404, "NoJobError", "Job admin~x is not found.");
+    let missing = StubAnswer::refusal(404, "NoJobError", "Job admin~x is not found.");
     stub.answer(&job_line("admin~x"), [missing]);
     stub.answer(
         "GET /api/muster/v1/images",
-        [Answer {
+        [StubAnswer {
             status: 502,
-            ..Answer::text("bad\u{1b}[2J gate\n")
+            ..StubAnswer::text("bad\u{1b}[2J gate\n")
         }],
     );
-    stub.answer("GET /api/muster/v1/node", [Answer::text("[]")]);
-    let file = File::of("");
+    stub.answer("GET /api/muster/v1/node", [StubAnswer::text("[]")]);
+    let file = TextFile::of("");
     let path = file.path();
     for (arguments, expect) in [
         (
@@ -204,17 +204,17 @@ async fn refusals_say_what_failed_and_what_to_do() {
         let (status, out, err) = stub.muster(&arguments).await;
         assert_eq!(
             (status, out.as_str(), err.as_str()),
-            (Status::Refused, "", expect)
+            (CliStatus::Refused, "", expect)
         );
     }
 }
 
 #[tokio::test]
 async fn without_an_agent_it_says_how_to_start_one() {
-    let stub = Stub::start();
+    let stub = AgentStub::start();
     std::fs::remove_file(stub.socket()).unwrap();
     let (status, out, err) = stub.muster(&["node", "show"]).await;
-    assert_eq!((status, out.as_str()), (Status::Unreachable, ""));
+    assert_eq!((status, out.as_str()), (CliStatus::Unreachable, ""));
     assert!(err.starts_with("error: no agent answers at /"), "{err}");
     assert!(
         err.contains("hint: start it with") && err.contains("--socket"),
@@ -224,12 +224,12 @@ async fn without_an_agent_it_says_how_to_start_one() {
 
 #[tokio::test]
 async fn listings_are_filtered_and_have_json() {
-    let stub = Stub::start();
+    let stub = AgentStub::start();
     let ended = summary("ada~b", SubState::Completed, Some(0));
     let mut job = serde_json::to_value(&ended).unwrap();
     job["state"] = json!(ended.state());
     let route = "GET /api/muster/v1/jobs?limit=2000&offset=0&username=ada&state=SUCCEEDED,FAILED";
-    stub.answer(route, [Answer::json([job])]);
+    stub.answer(route, [StubAnswer::json([job])]);
     let arguments = [
         "job",
         "list",
@@ -241,7 +241,7 @@ async fn listings_are_filtered_and_have_json() {
         "json",
     ];
     let (status, out, _) = stub.muster(&arguments).await;
-    assert_eq!(status, Status::Ok);
+    assert_eq!(status, CliStatus::Ok);
     let listed: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert_eq!(listed[0]["key"], json!({"user": "ada", "name": "b"}));
     assert_eq!(
@@ -251,7 +251,7 @@ async fn listings_are_filtered_and_have_json() {
 
     let images = json!([{"name": "b", "digest": "sha256:0", "size_bytes": 3},
                         {"name": "a", "digest": "sha256:1", "size_bytes": 4096}]);
-    stub.answer("GET /api/muster/v1/images", [Answer::json(images)]);
+    stub.answer("GET /api/muster/v1/images", [StubAnswer::json(images)]);
     let (_, out, _) = stub.muster(&["image", "list", "-o", "json"]).await;
     let listed: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert_eq!(
@@ -269,27 +269,27 @@ async fn listings_are_filtered_and_have_json() {
 
 #[tokio::test]
 async fn wait_says_how_the_job_ended() {
-    let stub = Stub::start();
+    let stub = AgentStub::start();
     let running = detail("ada~j", SubState::AttemptRunning, None, 0, 1);
     for (key, code) in [("ada~good", 0), ("ada~bad", 7), ("ada~gone", -210)] {
         let ended = detail(key, SubState::Completed, Some(code), 0, 1);
         let settle = format!("{}/wait?timeout_ms=20000", job_line(key));
         stub.answer(
             &job_line(key),
-            [Answer::json(&running), Answer::json(&ended)],
+            [StubAnswer::json(&running), StubAnswer::json(&ended)],
         );
-        stub.answer(&settle, [Answer::text("{}")]);
+        stub.answer(&settle, [StubAnswer::text("{}")]);
     }
-    stub.answer(&job_line("ada~slow"), [Answer::json(&running)]);
+    stub.answer(&job_line("ada~slow"), [StubAnswer::json(&running)]);
     for (arguments, status, out) in [
-        (vec!["good"], Status::Ok, "ada~good  SUCCEEDED\n"),
+        (vec!["good"], CliStatus::Ok, "ada~good  SUCCEEDED\n"),
         (
             vec!["bad"],
-            Status::Negative,
+            CliStatus::Negative,
             "ada~bad  FAILED  exit code 7\n",
         ),
-        (vec!["gone"], Status::Negative, "ada~gone  STOPPED\n"),
-        (vec!["slow", "--timeout", "10ms"], Status::TimedOut, ""),
+        (vec!["gone"], CliStatus::Negative, "ada~gone  STOPPED\n"),
+        (vec!["slow", "--timeout", "10ms"], CliStatus::TimedOut, ""),
     ] {
         let arguments: Vec<&str> = ["job", "wait", "--user", "ada"]
             .into_iter()
@@ -307,14 +307,14 @@ async fn wait_says_how_the_job_ended() {
 #[tokio::test]
 async fn run_is_like_running_it_here() {
     for (code, expect) in [
-        (Some(0), Status::Ok),
-        (Some(42), Status::Task(42)),
-        (Some(-210), Status::Negative),
+        (Some(0), CliStatus::Ok),
+        (Some(42), CliStatus::Task(42)),
+        (Some(-210), CliStatus::Negative),
     ] {
-        let stub = Stub::start();
+        let stub = AgentStub::start();
         let accepted =
             json!({"status": 202, "message": "Update job r for user admin successfully."});
-        stub.answer("POST /api/v2/jobs", [Answer::json(accepted)]);
+        stub.answer("POST /api/v2/jobs", [StubAnswer::json(accepted)]);
         let mut ended = detail("admin~r", SubState::Completed, code, 0, 1);
         if code == Some(-210) {
             // Ended before the command ran.
@@ -327,14 +327,14 @@ async fn run_is_like_running_it_here() {
                 .unwrap()
                 .origin_exit_code = None;
         }
-        stub.answer(&job_line("admin~r"), [Answer::json(&ended)]);
+        stub.answer(&job_line("admin~r"), [StubAnswer::json(&ended)]);
         stub.answer(
             &log_line("admin~r", 0, 0, "stdout?whole=true&follow=true"),
-            [Answer::text("to out")],
+            [StubAnswer::text("to out")],
         );
         stub.answer(
             &log_line("admin~r", 0, 0, "stderr?whole=true&follow=true"),
-            [Answer::text("to err\n")],
+            [StubAnswer::text("to err\n")],
         );
         let arguments = [
             "run",
@@ -360,72 +360,72 @@ async fn run_is_like_running_it_here() {
 
 #[tokio::test]
 async fn images_come_from_archives_and_registries() {
-    let stub = Stub::start();
+    let stub = AgentStub::start();
     let progress = "{\"type\":\"bytes\",\"done\":1,\"total\":2}\n{\"type\":\"layers\",\"done\":1,\"total\":1}\n\
         {\"type\":\"ready\",\"name\":\"a/b:1\",\"digest\":\"sha256:0\",\"size_bytes\":9}\n";
     let failed = "{\"type\":\"failed\",\"message\":\"no such image: check the name\"}\n";
     stub.answer(
         "POST /api/muster/v1/images/import?name=a%2Fb%3A1",
-        [Answer::text(progress)],
+        [StubAnswer::text(progress)],
     );
     stub.answer(
         "POST /api/muster/v1/images/pull",
-        [Answer::text(failed), Answer::text("")],
+        [StubAnswer::text(failed), StubAnswer::text("")],
     );
     stub.answer(
         "DELETE /api/muster/v1/images?name=a%2Fb%3A1",
-        [Answer::json(json!({}))],
+        [StubAnswer::json(json!({}))],
     );
-    let archive = File::of("tar");
+    let archive = TextFile::of("tar");
     let path = archive.path();
     let imported = stub
         .muster(&["image", "import", path, "--name", "a/b:1"])
         .await;
-    assert_eq!(imported, (Status::Ok, "a/b:1\n".into(), String::new()));
+    assert_eq!(imported, (CliStatus::Ok, "a/b:1\n".into(), String::new()));
     assert_eq!(stub.asked()[0].body, "tar");
     assert_eq!(stub.asked()[0].headers["content-length"], "3");
     let refused = "error: cannot pull x: no such image: check the name\n";
     let pulled = stub.muster(&["image", "pull", "x"]).await;
-    assert_eq!(pulled, (Status::Refused, String::new(), refused.into()));
+    assert_eq!(pulled, (CliStatus::Refused, String::new(), refused.into()));
     let (status, ..) = stub.muster(&["image", "pull", "x"]).await;
     assert_eq!(
         status,
-        Status::Unreachable,
+        CliStatus::Unreachable,
         "an answer that just ends is no success"
     );
     let (status, ..) = stub.muster(&["image", "remove", "a/b:1"]).await;
-    assert_eq!(status, Status::Ok);
+    assert_eq!(status, CliStatus::Ok);
 }
 
 #[tokio::test]
 async fn stop_asks_for_the_end() {
-    let stub = Stub::start();
+    let stub = AgentStub::start();
     let key: JobKey = "ada~j".parse().unwrap();
     let line = format!("PUT /api/v2/jobs/{key}/executionType");
     stub.answer(
         &line,
-        [Answer::json(json!({"status": 202, "message": "ok"}))],
+        [StubAnswer::json(json!({"status": 202, "message": "ok"}))],
     );
     let ended = detail("ada~j", SubState::Completed, Some(-210), 0, 1);
-    stub.answer(&job_line("ada~j"), [Answer::json(ended)]);
+    stub.answer(&job_line("ada~j"), [StubAnswer::json(ended)]);
     let stopped = stub.muster(&["job", "stop", "ada~j", "--wait"]).await;
     assert_eq!(
         stopped,
-        (Status::Ok, "ada~j  STOPPED\n".into(), String::new())
+        (CliStatus::Ok, "ada~j  STOPPED\n".into(), String::new())
     );
     assert_eq!(stub.asked()[0].body, r#"{"value":"STOP"}"#);
 }
 
 #[tokio::test]
 async fn files_are_judged_without_an_agent() {
-    let stub = Stub::start();
-    let bad = File::of("name: [1\n");
+    let stub = AgentStub::start();
+    let bad = TextFile::of("name: [1\n");
     let path = bad.path();
     let (status, out, _) = stub.muster(&["job", "validate", path, "-o", "json"]).await;
     let verdict: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert_eq!(
         (status, &verdict["valid"]),
-        (Status::Negative, &json!(false))
+        (CliStatus::Negative, &json!(false))
     );
     assert!(
         verdict["errors"][0]["message"]
@@ -437,16 +437,16 @@ async fn files_are_judged_without_an_agent() {
     let text = "protocolVersion: 2\nname: j\ntype: job\nprerequisites: [{type: dockerimage, name: i, uri: \
                 u}]\ntaskRoles: {w: {dockerImage: i, commands: [a], resourcePerInstance: {cpu: 1, memoryMB: \
                 9, gpu: 0}}}\nextras: {storage: 1}\n";
-    let warned = File::of(text);
+    let warned = TextFile::of(text);
     let judged = ["job", "validate", warned.path()];
     let (status, out, _) = stub.muster(&judged).await;
     let line = "warning: .extras.storage: This key has no effect. Did you mean storages?\nvalid\n";
-    assert_eq!((status, out.as_str()), (Status::Ok, line));
+    assert_eq!((status, out.as_str()), (CliStatus::Ok, line));
     let (status, out, _) = stub.muster(&["rules", "check", path]).await;
-    assert_eq!(status, Status::Negative);
+    assert_eq!(status, CliStatus::Negative);
     assert!(!out.is_empty());
     let (status, _, err) = stub.muster(&["job", "validate", "/no/such/file"]).await;
-    assert_eq!(status, Status::Usage);
+    assert_eq!(status, CliStatus::Usage);
     assert!(
         err.starts_with("error: cannot read /no/such/file: No such file"),
         "{err}"
@@ -461,12 +461,12 @@ async fn virtual_clusters_are_listed_and_shown() {
         "name": "vision", "used": amount(1), "guaranteed": amount(2), "total": amount(3),
         "skus": { "V100": amount(1) }, "problems": ["1 V100 on n7 cannot be used"],
     });
-    let stub = Stub::start();
-    let vcs = || Answer::json(json!([vision]));
+    let stub = AgentStub::start();
+    let vcs = || StubAnswer::json(json!([vision]));
     let route = "GET /api/muster/v1/virtual-clusters";
     stub.answer(route, [vcs(), vcs(), vcs(), vcs()]);
     let (status, out, err) = stub.muster(&["vc", "list"]).await;
-    assert_eq!(status, Status::Ok, "{err}");
+    assert_eq!(status, CliStatus::Ok, "{err}");
     let expect = "\
 VC      GPUS        CPU           MEMORY
 vision  1 of 2 (3)  4 of 8 (12)   1.00 GiB of 2.00 GiB (3.00 GiB)  1 V100 on n7 cannot be used
@@ -486,7 +486,7 @@ vision  1 of 2 (3)  4 of 8 (12)   1.00 GiB of 2.00 GiB (3.00 GiB)  1 V100 on n7 
     let shown: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert_eq!(shown, json!([vision]));
     let (status, _, err) = stub.muster(&["vc", "show", "speech"]).await;
-    assert_eq!(status, Status::Usage);
+    assert_eq!(status, CliStatus::Usage);
     assert!(err.contains("there are: vision"), "{err}");
 }
 
@@ -495,18 +495,18 @@ async fn a_description_is_not_applied_unasked_where_it_is_not_known_what_it_does
     let mut what = WhatIf::default();
     let why = "nobody leads there who can be reached".to_owned();
     what.unheard.insert("vision".parse().unwrap(), why);
-    let stub = Stub::start();
+    let stub = AgentStub::start();
     let route = "POST /api/muster/v1/virtual-clusters/what-if";
-    stub.answer(route, [Answer::json(what)]);
-    let file = File::of("{}\n");
+    stub.answer(route, [StubAnswer::json(what)]);
+    let file = TextFile::of("{}\n");
     let path = file.path();
     let (status, out, _) = stub.muster(&["vc", "apply", path, "--what-if"]).await;
-    assert_eq!(status, Status::Negative);
+    assert_eq!(status, CliStatus::Negative);
     let line = "jobs of vision may lose something, which is not known now: nobody leads there";
     assert!(out.contains(line), "{out}");
     let apply = ["vc", "apply", path, "--base", "1"];
     let (status, _, err) = stub.muster(&apply).await;
-    assert_eq!(status, Status::Usage, "nobody can be asked");
+    assert_eq!(status, CliStatus::Usage, "nobody can be asked");
     assert!(err.contains(line) && err.contains("--yes"), "{err}");
     let asked = stub.asked();
     assert!(asked.iter().all(|asked| asked.line == route), "{asked:?}");
@@ -518,19 +518,19 @@ fn listed(key: &str, submitted: u64) -> JobSummary {
     job
 }
 
-fn page(jobs: impl Iterator<Item = u64>) -> Answer {
+fn page(jobs: impl Iterator<Item = u64>) -> StubAnswer {
     let job = |n: u64| listed(&format!("ada~j{n}"), n);
     let rows = jobs.map(|n| {
         let mut row = serde_json::to_value(job(n)).unwrap();
         row["state"] = json!(job(n).state());
         row
     });
-    Answer::json(rows.collect::<Vec<_>>())
+    StubAnswer::json(rows.collect::<Vec<_>>())
 }
 
 #[tokio::test]
 async fn a_long_list_of_jobs_is_asked_for_in_pages_by_what_is_wanted() {
-    let stub = Stub::start();
+    let stub = AgentStub::start();
     let line = |offset: u64, filter: &str| {
         format!("GET /api/muster/v1/jobs?limit=2000&offset={offset}{filter}")
     };
@@ -552,7 +552,7 @@ async fn a_long_list_of_jobs_is_asked_for_in_pages_by_what_is_wanted() {
             "json",
         ])
         .await;
-    assert_eq!((status, err.as_str()), (Status::Ok, ""));
+    assert_eq!((status, err.as_str()), (CliStatus::Ok, ""));
     let jobs: Vec<serde_json::Value> = serde_json::from_str(&out).unwrap();
     let names = jobs.iter().map(|job| job["submitted"].as_u64().unwrap());
     assert!(names.eq((1..=3_000).rev()), "each once: {}", jobs.len());
@@ -566,7 +566,7 @@ async fn a_long_list_of_jobs_is_asked_for_in_pages_by_what_is_wanted() {
     let last = [last().with("x-muster-away", "vision")];
     stub.answer(&line(1_800, ""), last);
     let (status, _, err) = stub.muster(&["job", "list"]).await;
-    assert_eq!(status, Status::Ok);
+    assert_eq!(status, CliStatus::Ok);
     assert!(err.contains("the jobs of vision are missing"), "{err}");
     let asked = stub.asked().into_iter().map(|asked| asked.line);
     let asked: Vec<String> = asked.skip(2).collect();

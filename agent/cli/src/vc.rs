@@ -11,23 +11,23 @@ use muster_model::cluster_spec::ClusterSpec;
 use muster_model::id::VcName;
 use muster_model::vc::{Amount, VcView, unknown};
 
-use self::apply::Apply;
+use self::apply::VcApplyArguments;
 use super::age;
 use super::api::Api;
-use super::byte_size::Bytes;
+use super::byte_size::ByteSize;
 use super::console::{Console, Paint};
-use super::document::{self, Document};
-use super::error::Error;
-use super::output::Output;
+use super::document::{self, DocumentTexts};
+use super::error::CliError;
+use super::output::OutputOption;
 use super::page::Page;
-use super::status::Status;
-use super::table::{Cell, Table};
+use super::status::CliStatus;
+use super::table::{TableCell, TextTable};
 
 /// The largest description that is read.
 const DESCRIPTION_BYTES_MAX: u64 = 16 << 20;
 
 /// The description as a document of the cluster.
-const DESCRIPTION: Document = Document {
+const DESCRIPTION: DocumentTexts = DocumentTexts {
     name: "virtual-clusters",
     show: "muster vc export",
     first: "the machines as they are found, all for one",
@@ -50,7 +50,7 @@ fn plain_hint(spec: &ClusterSpec) -> Option<String> {
 
 /// What can be done with virtual clusters.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum VcCommand {
     /// List the virtual clusters: what each is promised, how much of it can be used now, and how
     /// much is in use.
     #[command(
@@ -64,7 +64,7 @@ Examples:
     )]
     List {
         #[command(flatten)]
-        output: Output,
+        output: OutputOption,
     },
     /// Show one virtual cluster: its share, its types of cells, and what it is short of.
     #[command(after_help = "Examples:
@@ -74,7 +74,7 @@ Examples:
         /// Its name, as `muster vc list` shows it.
         name: String,
         #[command(flatten)]
-        output: Output,
+        output: OutputOption,
     },
     /// Print the description of the cluster, ready to be edited and applied: who is promised what.
     #[command(
@@ -89,11 +89,11 @@ Examples:
         /// The version [default: the one in force].
         version: Option<u64>,
         #[command(flatten)]
-        output: Output,
+        output: OutputOption,
     },
     /// Describe the cluster anew: which virtual clusters there are, and what each is promised.
     #[command(after_help = apply::EXAMPLES)]
-    Apply(Apply),
+    Apply(VcApplyArguments),
     /// Turn the configuration of HiveD, or of an OpenPAI cluster, into a description for
     /// `muster vc apply`.
     #[command(after_help = import::EXAMPLES)]
@@ -107,7 +107,7 @@ Examples:
   muster vc history -o json | jq -r '.[0].author'")]
     History {
         #[command(flatten)]
-        output: Output,
+        output: OutputOption,
     },
     /// Describe the cluster as an earlier version did, as a new version.
     #[command(after_help = "Examples:
@@ -119,12 +119,12 @@ Examples:
         #[arg(long)]
         yes: bool,
         #[command(flatten)]
-        output: Output,
+        output: OutputOption,
     },
 }
 
-impl Command {
-    pub(super) async fn run(self, api: &Api, console: &Console) -> Result<Status, Error> {
+impl VcCommand {
+    pub(super) async fn run(self, api: &Api, console: &Console) -> Result<CliStatus, CliError> {
         match self {
             Self::List { output } => {
                 let vcs = api.virtual_clusters().await?;
@@ -150,19 +150,19 @@ impl Command {
                 let missing = || {
                     let names: Vec<&str> = vcs.iter().map(|vc| vc.name.as_str()).collect();
                     let names = names.join(", ");
-                    Error::Usage(format!("{}; there are: {names}", unknown(&name)))
+                    CliError::Usage(format!("{}; there are: {names}", unknown(&name)))
                 };
                 let vc = vcs.swap_remove(found.ok_or_else(missing)?);
                 age::tell(&vc.age, console);
                 output.write(console, &vc, page)?;
             }
         }
-        Ok(Status::Ok)
+        Ok(CliStatus::Ok)
     }
 }
 
 fn table(vcs: &[VcView], paint: Paint) -> String {
-    let mut table = Table::new(["VC", "GPUS", "CPU", "MEMORY", ""]);
+    let mut table = TextTable::new(["VC", "GPUS", "CPU", "MEMORY", ""]);
     for vc in vcs {
         let red = AnsiColor::Red.on_default();
         table.row([
@@ -170,7 +170,7 @@ fn table(vcs: &[VcView], paint: Paint) -> String {
             share(vc, |amount| amount.gpu.to_string()).into(),
             share(vc, |amount| amount.cpu.to_string()).into(),
             share(vc, memory).into(),
-            Cell::styled(vc.problems.join("; "), red),
+            TableCell::styled(vc.problems.join("; "), red),
         ]);
     }
     table.render(paint, 0)
@@ -190,7 +190,7 @@ fn share(vc: &VcView, show: impl Fn(Amount) -> String) -> String {
 }
 
 fn memory(amount: Amount) -> String {
-    Bytes::mebibytes(amount.memory_mb).to_string()
+    ByteSize::mebibytes(amount.memory_mb).to_string()
 }
 
 fn page(vc: &VcView, paint: Paint) -> String {
@@ -199,7 +199,7 @@ fn page(vc: &VcView, paint: Paint) -> String {
     let cpu = share(vc, |amount| amount.cpu.to_string());
     let facts = [("GPUs", gpus), ("CPU", cpu), ("memory", share(vc, memory))];
     page.facts(8, facts);
-    let mut skus = Table::new(["TYPE", "GPUS", "CPU", "MEMORY"]);
+    let mut skus = TextTable::new(["TYPE", "GPUS", "CPU", "MEMORY"]);
     for (name, each) in &vc.skus {
         skus.row([
             name.as_str().into(),

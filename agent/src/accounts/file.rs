@@ -1,9 +1,9 @@
-//! The briefing on disk: a version of its layout, a checksum, and what postcard makes of it.
+//! The cluster map on disk: a version of its layout, a checksum, and what postcard makes of it.
 
 use std::io;
 use std::path::Path;
 
-use muster_control::cluster::Briefing;
+use muster_control::cluster::ClusterMap;
 use sha2::{Digest as _, Sha256};
 
 use crate::key_file;
@@ -16,15 +16,15 @@ const SUM_BYTES: usize = 32;
 ///
 /// # Errors
 /// When the disk refuses; the old file is then still there.
-pub(super) fn write(path: &Path, briefing: &Briefing) -> io::Result<()> {
-    let body = postcard::to_stdvec(briefing).map_err(io::Error::other)?;
+pub(super) fn write(path: &Path, cluster_map: &ClusterMap) -> io::Result<()> {
+    let body = postcard::to_stdvec(cluster_map).map_err(io::Error::other)?;
     let sum = Sha256::digest(&body);
     let content = [&[VERSION][..], sum.as_slice(), &body].concat();
     key_file::write_private(path, &content)
 }
 
 /// What the file holds. None where that is damaged: the cluster is asked again.
-pub(super) fn read(path: &Path) -> Option<Briefing> {
+pub(super) fn read(path: &Path) -> Option<ClusterMap> {
     let content = match std::fs::read(path) {
         Ok(content) => content,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
@@ -33,14 +33,14 @@ pub(super) fn read(path: &Path) -> Option<Briefing> {
             return None;
         }
     };
-    let briefing = decode(&content);
-    if briefing.is_none() {
+    let cluster_map = decode(&content);
+    if cluster_map.is_none() {
         tracing::warn!(path = %path.display(), "damaged; the cluster is asked for its users again");
     }
-    briefing
+    cluster_map
 }
 
-fn decode(content: &[u8]) -> Option<Briefing> {
+fn decode(content: &[u8]) -> Option<ClusterMap> {
     let [VERSION, rest @ ..] = content else {
         return None;
     };

@@ -1,5 +1,5 @@
 use muster_control::cluster::{Hidden, UserToken};
-use muster_portal_gateway::token::Kind;
+use muster_portal_gateway::token::TokenKind;
 
 use super::*;
 use crate::first_admin::{self, ADMIN};
@@ -21,12 +21,12 @@ impl Home {
     }
 
     fn file(&self) -> PathBuf {
-        self.0.path().join("state/mesh/briefing")
+        self.0.path().join("state/mesh/cluster_map")
     }
 }
 
 /// What a cluster tells that has another node's keys.
-fn briefing(version: u64, tokens: &[&str]) -> Briefing {
+fn cluster_map(version: u64, tokens: &[&str]) -> ClusterMap {
     let home = Home::new();
     let mut users = first_admin::users(&home.0.path().join("password")).unwrap();
     let keys = keyring::random().unwrap();
@@ -35,7 +35,7 @@ fn briefing(version: u64, tokens: &[&str]) -> Briefing {
         expires_s: None,
     };
     users.get_mut(&ADMIN.parse().unwrap()).unwrap().tokens = tokens.iter().map(text).collect();
-    Briefing {
+    ClusterMap {
         cluster: CLUSTER,
         version,
         keys,
@@ -53,7 +53,7 @@ fn a_member_has_the_users_and_keys_of_the_cluster_that_it_is_in() {
     assert!(accounts.keyring().is_err() && accounts.names().is_empty());
     let before = accounts.link_key().borrow().0;
     accounts.enter(CLUSTER, home.file());
-    let told = briefing(5, &["theirs"]);
+    let told = cluster_map(5, &["theirs"]);
     accounts.brief(told.clone()).unwrap();
     let theirs = accounts.keyring().unwrap();
     assert_eq!(theirs.keys, told.keys);
@@ -71,36 +71,36 @@ fn a_member_has_the_users_and_keys_of_the_cluster_that_it_is_in() {
 }
 
 #[test]
-fn only_a_newer_briefing_of_the_same_cluster_is_taken() {
+fn only_a_newer_cluster_map_of_the_same_cluster_is_taken() {
     let home = Home::new();
     let accounts = home.open();
-    accounts.brief(briefing(5, &[])).unwrap();
+    accounts.brief(cluster_map(5, &[])).unwrap();
     assert_eq!(accounts.version(), 0, "of no cluster that the node is in");
     accounts.enter(CLUSTER, home.file());
     for (told, expect) in [(5, 5), (4, 5), (5, 5), (6, 6)] {
-        accounts.brief(briefing(told, &["x"])).unwrap();
+        accounts.brief(cluster_map(told, &["x"])).unwrap();
         assert_eq!(accounts.version(), expect, "told {told}");
     }
-    let stranger = Briefing {
+    let stranger = ClusterMap {
         cluster: ClusterId([8; 16]),
-        ..briefing(9, &[])
+        ..cluster_map(9, &[])
     };
     accounts.brief(stranger).unwrap();
     assert_eq!(accounts.version(), 6);
-    let mut keyless = briefing(9, &[]);
+    let mut keyless = cluster_map(9, &[]);
     keyless.keys.token = Hidden(Vec::new());
     assert!(accounts.brief(keyless).is_err());
     assert_eq!(accounts.version(), 6);
 }
 
 #[test]
-fn a_briefing_outlives_the_agent_and_a_damaged_one_is_none() {
+fn a_cluster_map_outlives_the_agent_and_a_damaged_one_is_none() {
     use std::os::unix::fs::PermissionsExt as _;
 
     let home = Home::new();
     let accounts = home.open();
     accounts.enter(CLUSTER, home.file());
-    accounts.brief(briefing(5, &["x"])).unwrap();
+    accounts.brief(cluster_map(5, &["x"])).unwrap();
     let mode = std::fs::metadata(home.file()).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let again = home.open();
@@ -127,17 +127,17 @@ fn what_was_checked_with_a_key_is_forgotten_with_it() {
     let home = Home::new();
     let accounts = home.open();
     accounts.enter(CLUSTER, home.file());
-    let told = briefing(5, &[]);
+    let told = cluster_map(5, &[]);
     accounts.brief(told.clone()).unwrap();
     let first = accounts.keyring().unwrap();
     let user = ADMIN.parse().unwrap();
-    let token = first.issuer.issue(&user, Kind::User, 100, 1).unwrap();
+    let token = first.issuer.issue(&user, TokenKind::User, 100, 1).unwrap();
     let good = |keyring: &Keyring| keyring.checked.claims(&keyring.issuer, &token, 101).is_ok();
     assert!(good(&first));
-    accounts.brief(Briefing { version: 6, ..told }).unwrap();
+    accounts.brief(ClusterMap { version: 6, ..told }).unwrap();
     let same = accounts.keyring().unwrap();
     assert!(Arc::ptr_eq(&first, &same), "made anew without need");
-    accounts.brief(briefing(7, &[])).unwrap();
+    accounts.brief(cluster_map(7, &[])).unwrap();
     assert!(!good(&accounts.keyring().unwrap()), "other keys");
 }
 
@@ -146,7 +146,7 @@ async fn keys_are_waited_for() {
     let home = Home::new();
     let accounts = home.open();
     accounts.enter(CLUSTER, home.file());
-    let told = briefing(5, &[]);
+    let told = cluster_map(5, &[]);
     let waiting = accounts.keyring_soon();
     let telling = async { accounts.brief(told.clone()).unwrap() };
     let (keyring, ()) = tokio::join!(waiting, telling);

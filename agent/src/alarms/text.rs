@@ -1,6 +1,6 @@
 //! What is told of an alarm, in words: what happened, and what to do next.
 
-use muster_control::member::Event;
+use muster_control::member::MemberEvent;
 use muster_control::member::alarms::{Clearing, Majority, Owner, Trouble};
 use muster_gossip::record::DocumentId;
 use muster_model::alarm::{AlarmKind, AlarmState, AlarmSubject};
@@ -9,21 +9,21 @@ use super::News;
 use crate::documents::about;
 
 /// What is told of an event; none if it is no alarm. `machine`: the name of this one.
-pub(super) fn news(machine: &str, event: &Event) -> Option<News> {
+pub(super) fn news(machine: &str, event: &MemberEvent) -> Option<News> {
     let (kind, state, subject, text) = match event {
-        Event::Raised(trouble) => (
+        MemberEvent::Raised(trouble) => (
             kind(trouble),
             AlarmState::Raised,
             subject(machine, trouble),
             raised(trouble),
         ),
-        Event::Cleared { trouble, why } => (
+        MemberEvent::Cleared { trouble, why } => (
             kind(trouble),
             AlarmState::Cleared,
             subject(machine, trouble),
             cleared(trouble, *why),
         ),
-        Event::LeaderChanged {
+        MemberEvent::LeaderChanged {
             owner,
             leader,
             before,
@@ -36,7 +36,7 @@ pub(super) fn news(machine: &str, event: &Event) -> Option<News> {
                 name_of(owner)
             ),
         ),
-        Event::Succeeded { .. } | Event::CopiesChange { .. } => return None,
+        MemberEvent::Succeeded { .. } | MemberEvent::CopiesChange { .. } => return None,
     };
     Some(News {
         kind,
@@ -276,7 +276,7 @@ mod tests {
                 "Version 5 of failure-rules is rejected by n2. `muster rules history` says more.",
             ),
         ] {
-            let told = news("n9", &Event::Raised(trouble)).unwrap();
+            let told = news("n9", &MemberEvent::Raised(trouble)).unwrap();
             assert_eq!(told.subject.to_string(), subject);
             assert_eq!(told.state, AlarmState::Raised);
             assert!(told.text.contains(part), "{}", told.text);
@@ -308,7 +308,7 @@ mod tests {
                 "The job list of prod is not at risk any more: its majority is lost.",
             ),
         ] {
-            let event = Event::Cleared {
+            let event = MemberEvent::Cleared {
                 trouble: trouble.clone(),
                 why,
             };
@@ -319,7 +319,7 @@ mod tests {
 
     #[test]
     fn a_leader_is_told_of_as_an_event() {
-        let event = Event::LeaderChanged {
+        let event = MemberEvent::LeaderChanged {
             owner: Owner::Cluster,
             leader: "n2".to_owned(),
             before: "n1".to_owned(),

@@ -3,46 +3,46 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use muster_control::request::cluster::{EditDocument, History, ReadDocument, RollBack};
-use muster_control::request::{Failure, Refusal};
+use muster_control::request::cluster::{EditDocument, GetHistory, ReadDocument, RollBack};
+use muster_control::request::{RequestFailure, RequestRefusal};
 use muster_model::mesh::{DocumentText, DocumentView, VersionView};
-use muster_portal_gateway::port::{self, Caller, Edit, Error};
+use muster_portal_gateway::port::{self, Caller, EditedText, PortError};
 
 use super::errors::{told, told_of};
 use super::membership::LocalMembership;
-use crate::documents::Documents;
+use crate::documents::DocumentKinds;
 use crate::mesh;
 
 /// The documents of this cluster.
 #[derive(Debug)]
 pub(super) struct LocalDocuments {
     /// Their kinds.
-    pub(super) documents: Documents,
+    pub(super) documents: DocumentKinds,
     pub(super) membership: Arc<LocalMembership>,
 }
 
 #[async_trait]
 impl port::Documents for LocalDocuments {
-    async fn list(&self) -> Result<Vec<DocumentView>, Error> {
+    async fn list(&self) -> Result<Vec<DocumentView>, PortError> {
         Ok(self.membership.seen().await?.documents)
     }
 
-    async fn history(&self, name: &str) -> Result<Vec<VersionView>, Error> {
+    async fn history(&self, name: &str) -> Result<Vec<VersionView>, PortError> {
         let document = self.documents.named(name)?.about().id.0;
-        let history = self.membership.mesh.ask(History { document }).await;
+        let history = self.membership.mesh.ask(GetHistory { document }).await;
         history.map(|versions| versions.0).map_err(told)
     }
 
-    async fn text(&self, name: &str, version: Option<u64>) -> Result<DocumentText, Error> {
+    async fn text(&self, name: &str, version: Option<u64>) -> Result<DocumentText, PortError> {
         let kind = self.documents.named(name)?;
         if let Some((version, text)) = kind.text_here(version).await? {
             let text = text.to_string();
             return Ok(DocumentText { version, text });
         }
         let unknown =
-            || Error::Unavailable(format!("this node has not heard {name} yet; try again"));
+            || PortError::Unavailable(format!("this node has not heard {name} yet; try again"));
         let version = version.ok_or_else(unknown)?;
-        let missing = || Error::NoVersion {
+        let missing = || PortError::NoVersion {
             document: name.to_owned(),
             version,
         };
@@ -55,7 +55,7 @@ impl port::Documents for LocalDocuments {
         read.map_err(|error| told_of(error, missing))
     }
 
-    async fn edit(&self, caller: &Caller, name: &str, edit: Edit) -> Result<u64, Error> {
+    async fn edit(&self, caller: &Caller, name: &str, edit: EditedText) -> Result<u64, PortError> {
         let kind = self.documents.named(name)?;
         kind.check_edit(&edit.text).await?;
         let request = EditDocument {
@@ -71,7 +71,7 @@ impl port::Documents for LocalDocuments {
         Ok(version)
     }
 
-    async fn rollback(&self, caller: &Caller, name: &str, version: u64) -> Result<u64, Error> {
+    async fn rollback(&self, caller: &Caller, name: &str, version: u64) -> Result<u64, PortError> {
         let kind = self.documents.named(name)?;
         let request = RollBack {
             document: kind.about().id.0,
@@ -83,8 +83,8 @@ impl port::Documents for LocalDocuments {
                 kind.edited(version).await;
                 Ok(version)
             }
-            Err(mesh::Error::Undone(Failure::Refused(Refusal::Missing(_)))) => {
-                Err(Error::NoVersion {
+            Err(mesh::MeshError::Undone(RequestFailure::Refused(RequestRefusal::Missing(_)))) => {
+                Err(PortError::NoVersion {
                     document: name.to_owned(),
                     version,
                 })
@@ -95,10 +95,10 @@ impl port::Documents for LocalDocuments {
 }
 
 /// Why a document was not changed.
-fn unedited_for(error: mesh::Error, name: &str, base: Option<u64>) -> Error {
+fn unedited_for(error: mesh::MeshError, name: &str, base: Option<u64>) -> PortError {
     match error {
-        mesh::Error::Undone(Failure::Refused(Refusal::Conflict { current })) => {
-            Error::DocumentConflict {
+        mesh::MeshError::Undone(RequestFailure::Refused(RequestRefusal::Conflict { current })) => {
+            PortError::DocumentConflict {
                 document: name.to_owned(),
                 base: base.unwrap_or_else(|| current.saturating_sub(1)),
                 current,

@@ -1,41 +1,43 @@
 //! What users are told where something was not done.
 
-use muster_control::request::{Failure, Refusal};
-use muster_portal_gateway::port::Error;
+use muster_control::request::{RequestFailure, RequestRefusal};
+use muster_portal_gateway::port::PortError;
 
 use crate::causes::causes;
 use crate::mesh;
 
 /// What the gateway is told.
-pub(super) fn told(error: mesh::Error) -> Error {
+pub(super) fn told(error: mesh::MeshError) -> PortError {
     match error {
-        mesh::Error::NotNow(text) => Error::NotNow(text),
-        mesh::Error::Invalid(text) => Error::Invalid(text),
-        mesh::Error::Refused(text) | mesh::Error::Elsewhere(text) => Error::JoinRefused(text),
-        mesh::Error::Busy(text) => Error::JoinBusy(text),
-        mesh::Error::Failed(error) => Error::Unavailable(format!("{error:#}")),
-        mesh::Error::Undone(failure) => match failure {
-            Failure::Refused(Refusal::Invalid(text)) => Error::Invalid(text),
-            Failure::Refused(Refusal::Missing(text)) => Error::NotNow(text),
-            Failure::Refused(Refusal::Conflict { .. })
-            | Failure::NotLed { .. }
-            | Failure::Unknown(_) => Error::Unavailable(failure.to_string()),
+        mesh::MeshError::NotNow(text) => PortError::NotNow(text),
+        mesh::MeshError::Invalid(text) => PortError::Invalid(text),
+        mesh::MeshError::Refused(text) | mesh::MeshError::Elsewhere(text) => {
+            PortError::JoinRefused(text)
+        }
+        mesh::MeshError::Busy(text) => PortError::JoinBusy(text),
+        mesh::MeshError::Failed(error) => PortError::Unavailable(format!("{error:#}")),
+        mesh::MeshError::Undone(failure) => match failure {
+            RequestFailure::Refused(RequestRefusal::Invalid(text)) => PortError::Invalid(text),
+            RequestFailure::Refused(RequestRefusal::Missing(text)) => PortError::NotNow(text),
+            RequestFailure::Refused(RequestRefusal::Conflict { .. })
+            | RequestFailure::NotLed { .. }
+            | RequestFailure::Unknown(_) => PortError::Unavailable(failure.to_string()),
         },
     }
 }
 
 /// Why something was not done, where it was asked for `missing`.
-pub(super) fn told_of(error: mesh::Error, missing: impl FnOnce() -> Error) -> Error {
+pub(super) fn told_of(error: mesh::MeshError, missing: impl FnOnce() -> PortError) -> PortError {
     match error {
-        mesh::Error::Undone(Failure::Refused(Refusal::Missing(_))) => missing(),
+        mesh::MeshError::Undone(RequestFailure::Refused(RequestRefusal::Missing(_))) => missing(),
         error => told(error),
     }
 }
 
-pub(super) fn unavailable(error: impl std::error::Error) -> Error {
-    Error::Unavailable(causes(&error))
+pub(super) fn unavailable(error: impl std::error::Error) -> PortError {
+    PortError::Unavailable(causes(&error))
 }
 
-pub(super) fn invalid(error: muster_model::id::Error) -> Error {
-    Error::Invalid(error.to_string())
+pub(super) fn invalid(error: muster_model::id::InvalidName) -> PortError {
+    PortError::Invalid(error.to_string())
 }

@@ -2,17 +2,17 @@
 
 use async_trait::async_trait;
 use futures::StreamExt as _;
-use muster_exec::image::{self, Image, Operation, Progress};
+use muster_exec::image::{self, ImageOperation, ImageRecord, OperationStep};
 use muster_model::image::{ImageProgress, ImageView};
-use muster_portal_gateway::port::{self, ByteStream, Error, ProgressStream};
+use muster_portal_gateway::port::{self, ByteStream, PortError, ProgressStream};
 use tokio_util::io::StreamReader;
 
 use crate::causes::causes;
-use crate::images::Images;
+use crate::images::NodeImages;
 
 #[async_trait]
-impl port::Images for Images {
-    async fn list(&self) -> Result<Vec<ImageView>, Error> {
+impl port::Images for NodeImages {
+    async fn list(&self) -> Result<Vec<ImageView>, PortError> {
         let images = self.store().list().await.map_err(for_people)?;
         Ok(images.into_iter().map(view).collect())
     }
@@ -21,33 +21,33 @@ impl port::Images for Images {
         &self,
         name: Option<&str>,
         archive: ByteStream,
-    ) -> Result<ProgressStream, Error> {
+    ) -> Result<ProgressStream, PortError> {
         Ok(progress(
             self.store().import(StreamReader::new(archive), name),
         ))
     }
 
-    async fn pull(&self, name: &str) -> Result<ProgressStream, Error> {
+    async fn pull(&self, name: &str) -> Result<ProgressStream, PortError> {
         Ok(progress(self.store().pull(name, None)))
     }
 
-    async fn remove(&self, name: &str) -> Result<(), Error> {
+    async fn remove(&self, name: &str) -> Result<(), PortError> {
         self.store().remove(name).await.map_err(for_people)
     }
 }
 
-fn progress(operation: Operation) -> ProgressStream {
+fn progress(operation: ImageOperation) -> ProgressStream {
     Box::pin(operation.map(|step| match step {
-        Progress::Bytes { done, total } => ImageProgress::Bytes { done, total },
-        Progress::Layers { done, total } => ImageProgress::Layers { done, total },
-        Progress::Ready(image) => ImageProgress::Ready(view(image)),
-        Progress::Failed(error) => ImageProgress::Failed {
+        OperationStep::Bytes { done, total } => ImageProgress::Bytes { done, total },
+        OperationStep::Layers { done, total } => ImageProgress::Layers { done, total },
+        OperationStep::Ready(image) => ImageProgress::Ready(view(image)),
+        OperationStep::Failed(error) => ImageProgress::Failed {
             message: causes(&error),
         },
     }))
 }
 
-fn view(image: Image) -> ImageView {
+fn view(image: ImageRecord) -> ImageView {
     ImageView {
         name: image.name,
         digest: image.digest.to_string(),
@@ -55,10 +55,12 @@ fn view(image: Image) -> ImageView {
     }
 }
 
-fn for_people(error: image::Error) -> Error {
+fn for_people(error: image::ImageError) -> PortError {
     match error {
-        image::Error::NotHere(name) => Error::NoImage(name),
-        image::Error::BadName { .. } | image::Error::InUse { .. } => Error::Invalid(causes(&error)),
-        other => Error::Unavailable(causes(&other)),
+        image::ImageError::NotHere(name) => PortError::NoImage(name),
+        image::ImageError::BadName { .. } | image::ImageError::InUse { .. } => {
+            PortError::Invalid(causes(&error))
+        }
+        other => PortError::Unavailable(causes(&other)),
     }
 }

@@ -4,20 +4,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use muster_control::vc::{AcceptedJob, Document, Entry, NotFound};
+use muster_control::vc::{AcceptedJob, JobDocument, NotFound, VcEntry};
 use muster_model::explanation::Explanation;
 use muster_model::id::{JobKey, TaskId, VcName};
 use muster_model::job_query::JobQuery;
 use muster_model::protocol;
 use muster_model::state::ExecutionType;
 use muster_model::vc::unknown;
-use muster_model::view::{Dated, Event, JobDetail, JobSummary, TaskView};
-use muster_portal_gateway::port::{Awaited, Caller, Error, Jobs, Listed, Submitted};
+use muster_model::view::{Dated, JobDetail, JobEvent, JobSummary, TaskView};
+use muster_portal_gateway::port::{
+    AcceptedSubmission, Awaited, Caller, FoundJobs, Jobs, PortError,
+};
 use tokio::time::{Instant, timeout};
 use uuid::Uuid;
 
 use super::errors::{told, unavailable};
-use super::waiting::Waiting;
+use super::waiting::WaitingClients;
 use crate::accounts::Accounts;
 use crate::clock;
 use crate::description::Descriptions;
@@ -37,13 +39,13 @@ pub(super) struct LocalJobs {
     pub(super) descriptions: Descriptions,
     pub(super) mesh: Arc<Service>,
     pub(super) node: NodeStatus,
-    pub(super) waiting: Waiting,
+    pub(super) waiting: WaitingClients,
 }
 
 impl LocalJobs {
     /// Whether there is such a virtual cluster. Somebody may have described the cluster anew a moment
     /// ago: the leader knows.
-    async fn is_vc(&self, vc: &VcName) -> Result<bool, Error> {
+    async fn is_vc(&self, vc: &VcName) -> Result<bool, PortError> {
         if self.descriptions.vcs().contains(vc) {
             return Ok(true);
         }
@@ -51,16 +53,16 @@ impl LocalJobs {
         Ok(vcs.iter().any(|known| known.name == *vc))
     }
 
-    async fn accepted(&self, caller: &Caller, yaml: &str) -> Result<AcceptedJob, Error> {
-        let protocol = protocol::parse(yaml).map_err(Error::InvalidJob)?;
-        let mut spec = protocol.job_spec().map_err(Error::InvalidJob)?;
+    async fn accepted(&self, caller: &Caller, yaml: &str) -> Result<AcceptedJob, PortError> {
+        let protocol = protocol::parse(yaml).map_err(PortError::InvalidJob)?;
+        let mut spec = protocol.job_spec().map_err(PortError::InvalidJob)?;
         let missing = protocol.missing_storages();
         if !self.is_vc(&spec.vc).await? {
             // OpenPAI's server answers 403 for a virtual cluster that does not exist, too.
-            return Err(Error::Forbidden(unknown(spec.vc.as_str())));
+            return Err(PortError::Forbidden(unknown(spec.vc.as_str())));
         }
         if !missing.is_empty() {
-            return Err(Error::NoStorage(missing));
+            return Err(PortError::NoStorage(missing));
         }
         let key = JobKey {
             user: caller.user.clone(),
@@ -77,7 +79,7 @@ impl LocalJobs {
                 .seal(&key.to_string(), &bytes)
                 .map_err(unavailable)?
         };
-        let document = Document::take(&mut spec, config.to_string());
+        let document = JobDocument::take(&mut spec, config.to_string());
         Ok(AcceptedJob {
             key,
             uid: Uuid::new_v4().to_string().parse().map_err(unavailable)?,
@@ -88,7 +90,7 @@ impl LocalJobs {
         })
     }
 
-    async fn summary(&self, key: &JobKey) -> Result<JobSummary, Error> {
+    async fn summary(&self, key: &JobKey) -> Result<JobSummary, PortError> {
         self.sought(|| async {
             let job = self.vc.job(key.clone()).await?;
             Ok(job.ok_or_else(|| NotFound::Job(key.clone())))
@@ -98,11 +100,11 @@ impl LocalJobs {
 
     /// What is looked for. The job may be in a virtual cluster that was born a moment ago: where there is
     /// none, it is looked for once more in those of which this node had not heard.
-    async fn sought<T, F>(&self, look: impl Fn() -> F) -> Result<T, Error>
+    async fn sought<T, F>(&self, look: impl Fn() -> F) -> Result<T, PortError>
     where
-        F: Future<Output = Result<Result<T, NotFound>, vc::Error>>,
+        F: Future<Output = Result<Result<T, NotFound>, vc::VcError>>,
     {
-        let found = match self.asked(look().await.map_err(Error::from)).await? {
+        let found = match self.asked(look().await.map_err(PortError::from)).await? {
             Err(NotFound::Job(_)) if self.hears_of_more().await => look().await?,
             found => found,
         };
@@ -110,8 +112,8 @@ impl LocalJobs {
     }
 
     /// What was asked of the cluster. An expelled node says so in the place of a leader that does not answer.
-    async fn asked<T>(&self, answer: Result<T, Error>) -> Result<T, Error> {
-        if matches!(answer, Err(Error::Unavailable(_))) {
+    async fn asked<T>(&self, answer: Result<T, PortError>) -> Result<T, PortError> {
+        if matches!(answer, Err(PortError::Unavailable(_))) {
             self.mesh.check_membership().await.map_err(told)?;
         }
         answer
@@ -128,14 +130,14 @@ impl LocalJobs {
     }
 
     /// Has this node know the log of a virtual cluster, which may have been born a moment ago.
-    async fn serves(&self, vc: &VcName) -> Result<(), Error> {
+    async fn serves(&self, vc: &VcName) -> Result<(), PortError> {
         if self.vc.groups().contains_key(vc) {
             return Ok(());
         }
-        self.mesh.member().briefings().refresh_now().await;
+        self.mesh.member().cluster_maps().refresh_now().await;
         match self.knows(std::slice::from_ref(vc)).await {
             true => Ok(()),
-            false => Err(Error::Unavailable(format!(
+            false => Err(PortError::Unavailable(format!(
                 "this node does not know yet who leads virtual cluster {vc}; try again"
             ))),
         }
@@ -144,7 +146,7 @@ impl LocalJobs {
     /// Asks which virtual clusters there are. Whether this node had not heard of all.
     async fn hears_of_more(&self) -> bool {
         let known = self.vc.groups();
-        self.mesh.member().briefings().refresh_now().await;
+        self.mesh.member().cluster_maps().refresh_now().await;
         let told = self.accounts.vcs();
         told.iter().any(|vc| !known.contains_key(vc)) && self.knows(&told).await
     }
@@ -158,7 +160,7 @@ impl LocalJobs {
         matches!(timeout(SERVED_LIMIT, served).await, Ok(Ok(_)))
     }
 
-    async fn change(&self, key: &JobKey, entry: Entry) -> Result<(), Error> {
+    async fn change(&self, key: &JobKey, entry: VcEntry) -> Result<(), PortError> {
         let vc = self.sought(|| self.vc.vc_of(key)).await?;
         self.vc.change(&vc, entry).await?;
         Ok(())
@@ -167,20 +169,20 @@ impl LocalJobs {
 
 #[async_trait]
 impl Jobs for LocalJobs {
-    async fn submit(&self, caller: &Caller, yaml: &str) -> Result<Submitted, Error> {
+    async fn submit(&self, caller: &Caller, yaml: &str) -> Result<AcceptedSubmission, PortError> {
         self.mesh.check_membership().await.map_err(told)?;
         let job = self.accepted(caller, yaml).await?;
         // What is left is for the jobs that run.
         if let Some(problem) = self.node.disk_problem() {
-            return Err(Error::Unavailable(format!(
+            return Err(PortError::Unavailable(format!(
                 "no new jobs are accepted: {problem}"
             )));
         }
         self.serves(&job.spec.vc).await?;
         if self.is_elsewhere(&job).await {
-            return Err(Error::JobExists(job.key.to_string()));
+            return Err(PortError::JobExists(job.key.to_string()));
         }
-        let submitted = Submitted {
+        let submitted = AcceptedSubmission {
             key: job.key.clone(),
             warnings: job.spec.warnings.clone(),
         };
@@ -188,35 +190,35 @@ impl Jobs for LocalJobs {
         Ok(submitted)
     }
 
-    async fn list(&self, query: &JobQuery) -> Result<Listed, Error> {
+    async fn list(&self, query: &JobQuery) -> Result<FoundJobs, PortError> {
         let known = self.vc.groups();
         let is_known = |name: &String| known.keys().any(|vc| vc.as_str() == name);
         if !query.filter.vcs.iter().all(is_known) {
             self.hears_of_more().await;
         }
         let listed = self.vc.listed(query.clone()).await;
-        self.asked(listed.map_err(Error::from)).await
+        self.asked(listed.map_err(PortError::from)).await
     }
 
-    async fn job(&self, key: &JobKey, attempt: Option<u32>) -> Result<Dated<JobDetail>, Error> {
+    async fn job(&self, key: &JobKey, attempt: Option<u32>) -> Result<Dated<JobDetail>, PortError> {
         self.sought(|| self.vc.detail(key.clone(), attempt)).await
     }
 
-    async fn explanation(&self, key: &JobKey) -> Result<Explanation, Error> {
+    async fn explanation(&self, key: &JobKey) -> Result<Explanation, PortError> {
         let told = self.sought(|| self.vc.explanation(key.clone()));
         let mut explanation = told.await?;
         self.add_pulls(&mut explanation.launches).await;
         Ok(explanation)
     }
 
-    async fn config(&self, key: &JobKey) -> Result<Dated<serde_json::Value>, Error> {
+    async fn config(&self, key: &JobKey) -> Result<Dated<serde_json::Value>, PortError> {
         let config = self.sought(|| self.vc.config(key.clone()));
         let Dated { value, age } = config.await?;
         let value = serde_json::from_str(&value).map_err(unavailable)?;
         Ok(Dated { value, age })
     }
 
-    async fn events(&self, key: &JobKey) -> Result<Dated<Vec<Event>>, Error> {
+    async fn events(&self, key: &JobKey) -> Result<Dated<Vec<JobEvent>>, PortError> {
         self.sought(|| self.vc.events(key.clone())).await
     }
 
@@ -225,7 +227,7 @@ impl Jobs for LocalJobs {
         key: &JobKey,
         attempt: u32,
         task: &TaskId,
-    ) -> Result<Dated<TaskView>, Error> {
+    ) -> Result<Dated<TaskView>, PortError> {
         let look = || self.vc.task(key.clone(), attempt, task.clone());
         self.sought(look).await
     }
@@ -235,7 +237,7 @@ impl Jobs for LocalJobs {
         key: &JobKey,
         awaited: &Awaited,
         timeout: Duration,
-    ) -> Result<JobSummary, Error> {
+    ) -> Result<JobSummary, PortError> {
         let mut watch = self.waiting.watch(self.vc.applied());
         let end = Instant::now() + timeout;
         loop {
@@ -252,31 +254,35 @@ impl Jobs for LocalJobs {
         }
     }
 
-    async fn set_execution_type(&self, key: &JobKey, value: ExecutionType) -> Result<(), Error> {
+    async fn set_execution_type(
+        &self,
+        key: &JobKey,
+        value: ExecutionType,
+    ) -> Result<(), PortError> {
         let (job, at_ms) = (key.clone(), clock::now().as_millis());
-        let entry = Entry::SetExecution { job, value, at_ms };
+        let entry = VcEntry::SetExecution { job, value, at_ms };
         self.change(key, entry).await
     }
 
-    async fn add_tag(&self, key: &JobKey, tag: &str) -> Result<(), Error> {
+    async fn add_tag(&self, key: &JobKey, tag: &str) -> Result<(), PortError> {
         let (job, tag) = (key.clone(), tag.to_owned());
-        self.change(key, Entry::AddTag { job, tag }).await
+        self.change(key, VcEntry::AddTag { job, tag }).await
     }
 
-    async fn remove_tag(&self, key: &JobKey, tag: &str) -> Result<(), Error> {
+    async fn remove_tag(&self, key: &JobKey, tag: &str) -> Result<(), PortError> {
         let (job, tag) = (key.clone(), tag.to_owned());
-        self.change(key, Entry::RemoveTag { job, tag }).await
+        self.change(key, VcEntry::RemoveTag { job, tag }).await
     }
 }
 
-fn not_found(error: NotFound) -> Error {
+fn not_found(error: NotFound) -> PortError {
     match error {
-        NotFound::Job(key) => Error::NoJob(key.to_string()),
-        NotFound::Attempt { job, attempt } => Error::NoAttempt {
+        NotFound::Job(key) => PortError::NoJob(key.to_string()),
+        NotFound::Attempt { job, attempt } => PortError::NoAttempt {
             job: job.to_string(),
             attempt,
         },
-        NotFound::Task { job, task } => Error::NoTask {
+        NotFound::Task { job, task } => PortError::NoTask {
             job: job.to_string(),
             task: task.to_string(),
         },

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use async_trait::async_trait;
-use muster_exec::log::{self, News, Range};
+use muster_exec::log::{self, EndHint, LogBytes};
 use muster_init::task_dir::TaskDir;
 use muster_model::id::AttemptUid;
-use muster_portal_gateway::port::{Error, LogFile, LogPart, LogRange, LogWish, Logs};
+use muster_portal_gateway::port::{LogFileInfo, LogRange, LogSlice, LogWish, Logs, PortError};
 
 use super::errors::unavailable;
 
@@ -16,7 +16,7 @@ pub(super) struct LocalLogs {
     /// The directories of this node's tasks.
     pub(super) tasks: PathBuf,
     /// Changes whenever an entry was applied to a copy here.
-    pub(super) applied: News,
+    pub(super) applied: EndHint,
 }
 
 impl LocalLogs {
@@ -27,21 +27,26 @@ impl LocalLogs {
 
 #[async_trait]
 impl Logs for LocalLogs {
-    async fn files(&self, uid: &AttemptUid) -> Result<Vec<LogFile>, Error> {
+    async fn files(&self, uid: &AttemptUid) -> Result<Vec<LogFileInfo>, PortError> {
         let dir = self.task_dir(uid);
         if !dir.log().exists() {
-            return Err(Error::NoLog);
+            return Err(PortError::NoLog);
         }
         let files = log::list(&dir);
-        let file = |log::LogFile { name, size }| LogFile { name, size };
+        let file = |log::LogFile { name, size }| LogFileInfo { name, size };
         Ok(files.into_iter().map(file).collect())
     }
 
-    async fn read(&self, uid: &AttemptUid, name: &str, wish: LogWish) -> Result<LogPart, Error> {
+    async fn read(
+        &self,
+        uid: &AttemptUid,
+        name: &str,
+        wish: LogWish,
+    ) -> Result<LogSlice, PortError> {
         let range = match wish.range {
-            LogRange::All => Range::All,
-            LogRange::Tail(bytes) => Range::Tail(bytes),
-            LogRange::Bytes { start, end } => Range::Bytes { start, end },
+            LogRange::All => LogBytes::All,
+            LogRange::Tail(bytes) => LogBytes::Tail(bytes),
+            LogRange::Bytes { start, end } => LogBytes::Bytes { start, end },
         };
         let dir = self.task_dir(uid);
         let part = match (wish.follow, wish.whole) {
@@ -56,7 +61,7 @@ impl Logs for LocalLogs {
             length,
             body,
         } = part.map_err(log_error)?;
-        Ok(LogPart {
+        Ok(LogSlice {
             start,
             size,
             length,
@@ -65,9 +70,9 @@ impl Logs for LocalLogs {
     }
 }
 
-fn log_error(error: log::Error) -> Error {
+fn log_error(error: log::LogError) -> PortError {
     match error {
-        log::Error::NoLog(_) => Error::NoLog,
-        log::Error::Io { .. } => unavailable(error),
+        log::LogError::NoLog(_) => PortError::NoLog,
+        log::LogError::Io { .. } => unavailable(error),
     }
 }

@@ -6,17 +6,17 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use muster_control::request::cluster::{CreateToken, ListTokens, Recover, RevokeToken};
 use muster_control::request::member::RecoverCluster;
-use muster_control::request::{Failure, Refusal};
+use muster_control::request::{RequestFailure, RequestRefusal};
 use muster_model::alarm::{Alarms as Answer, AlarmsAfter};
 use muster_model::mesh::{
     ClusterView, CreatedToken, JoinPlan, Joined, MeshView, NewToken, RecoveryView, TokenView,
 };
-use muster_portal_gateway::port::{Caller, Error, JoinRequest, Membership};
+use muster_portal_gateway::port::{Caller, JoinRequest, Membership, PortError};
 
 use super::errors::{told, told_of};
 use crate::accounts::Accounts;
 use crate::alarms::Alarms;
-use crate::documents::Documents;
+use crate::documents::DocumentKinds;
 use crate::mesh::{self, Service};
 use crate::vc::VcHandle;
 
@@ -27,26 +27,26 @@ pub(super) struct LocalMembership {
     pub(super) vc: VcHandle,
     pub(super) accounts: Accounts,
     pub(super) alarms: Alarms,
-    pub(super) documents: Documents,
+    pub(super) documents: DocumentKinds,
     /// The fingerprint of REST's certificate, if it has one.
     pub(super) certificate: Option<String>,
 }
 
 #[async_trait]
 impl Membership for LocalMembership {
-    async fn view(&self) -> Result<MeshView, Error> {
+    async fn view(&self) -> Result<MeshView, PortError> {
         self.seen().await
     }
 
-    async fn alarms(&self, after: &AlarmsAfter) -> Result<Answer, Error> {
+    async fn alarms(&self, after: &AlarmsAfter) -> Result<Answer, PortError> {
         Ok(self.alarms.after(after))
     }
 
-    async fn init(&self, name: &str) -> Result<ClusterView, Error> {
+    async fn init(&self, name: &str) -> Result<ClusterView, PortError> {
         self.mesh.init(name).await.map_err(told)
     }
 
-    async fn join_plan(&self) -> Result<JoinPlan, Error> {
+    async fn join_plan(&self) -> Result<JoinPlan, PortError> {
         self.mesh.check_membership().await.map_err(told)?;
         let jobs = self.vc.all_jobs().await?;
         let open = jobs.iter().filter(|job| !job.state().is_final());
@@ -55,10 +55,10 @@ impl Membership for LocalMembership {
         })
     }
 
-    async fn join(&self, request: &JoinRequest) -> Result<Joined, Error> {
+    async fn join(&self, request: &JoinRequest) -> Result<Joined, PortError> {
         let plan = self.join_plan().await?;
         if let Some(job) = plan.jobs.first() {
-            return Err(Error::NotNow(format!(
+            return Err(PortError::NotNow(format!(
                 "{} jobs are queued or running here, {job} among them; stop them or wait for them \
                  before this node joins a cluster",
                 plan.jobs.len()
@@ -70,13 +70,13 @@ impl Membership for LocalMembership {
             .map_err(told)
     }
 
-    async fn leave(&self) -> Result<(), Error> {
+    async fn leave(&self) -> Result<(), PortError> {
         self.mesh.leave().await.map_err(told)
     }
 
-    async fn expel(&self, caller: &Caller, member: &str) -> Result<(), Error> {
+    async fn expel(&self, caller: &Caller, member: &str) -> Result<(), PortError> {
         let expelled = self.mesh.expel(member.to_owned(), caller.user.to_string());
-        let missing = || Error::NoMember(member.to_owned());
+        let missing = || PortError::NoMember(member.to_owned());
         expelled.await.map_err(|error| told_of(error, missing))
     }
 
@@ -85,7 +85,7 @@ impl Membership for LocalMembership {
         caller: &Caller,
         vc: Option<&str>,
         lost: &BTreeSet<String>,
-    ) -> Result<RecoveryView, Error> {
+    ) -> Result<RecoveryView, PortError> {
         let (lost, by) = (lost.clone(), caller.user.to_string());
         let recovered = match vc {
             Some(vc) => {
@@ -97,27 +97,33 @@ impl Membership for LocalMembership {
                 let member = self.mesh.member();
                 let request = RecoverCluster { lost, by };
                 let recovered = member.requests().member(member.me, request).await;
-                recovered.map_err(mesh::Error::from)
+                recovered.map_err(mesh::MeshError::from)
             }
         };
         recovered.map_err(|error| match error {
-            mesh::Error::Undone(Failure::Refused(Refusal::Invalid(why))) => Error::NotNow(why),
-            error => told_of(error, || Error::NoVc(vc.unwrap_or_default().to_owned())),
+            mesh::MeshError::Undone(RequestFailure::Refused(RequestRefusal::Invalid(why))) => {
+                PortError::NotNow(why)
+            }
+            error => told_of(error, || PortError::NoVc(vc.unwrap_or_default().to_owned())),
         })
     }
 
-    async fn create_token(&self, caller: &Caller, token: NewToken) -> Result<CreatedToken, Error> {
+    async fn create_token(
+        &self,
+        caller: &Caller,
+        token: NewToken,
+    ) -> Result<CreatedToken, PortError> {
         let by = caller.user.to_string();
         let created = self.mesh.ask(CreateToken { token, by }).await;
         created.map_err(told)
     }
 
-    async fn tokens(&self) -> Result<Vec<TokenView>, Error> {
+    async fn tokens(&self) -> Result<Vec<TokenView>, PortError> {
         self.mesh.ask(ListTokens).await.map_err(told)
     }
 
-    async fn revoke_token(&self, id: &str) -> Result<(), Error> {
+    async fn revoke_token(&self, id: &str) -> Result<(), PortError> {
         let revoked = self.mesh.ask(RevokeToken { id: id.to_owned() }).await;
-        revoked.map_err(|error| told_of(error, || Error::NoJoinToken(id.to_owned())))
+        revoked.map_err(|error| told_of(error, || PortError::NoJoinToken(id.to_owned())))
     }
 }

@@ -8,10 +8,10 @@ use muster_control::request::cluster::Schedule;
 use muster_model::finding::Finding;
 use muster_model::id::{JobKey, NodeId, TaskId};
 use muster_model::known_node::KnownNode;
-use muster_model::mesh::{Health, MemberTask, Reach};
+use muster_model::mesh::{Health, MemberReach, MemberTask};
 use muster_model::node::NodeView;
 use muster_model::vc::{VcView, WhatIf};
-use muster_portal_gateway::port::{Caller, Error, NewScheduling, Nodes};
+use muster_portal_gateway::port::{Caller, NewScheduling, Nodes, PortError};
 
 use super::errors::told_of;
 use super::membership::LocalMembership;
@@ -29,34 +29,36 @@ pub(super) struct LocalNodes {
 
 #[async_trait]
 impl Nodes for LocalNodes {
-    async fn list(&self) -> Result<Vec<KnownNode>, Error> {
+    async fn list(&self) -> Result<Vec<KnownNode>, PortError> {
         Ok(self.node.vc.nodes().await?)
     }
 
-    async fn virtual_clusters(&self) -> Result<Vec<VcView>, Error> {
+    async fn virtual_clusters(&self) -> Result<Vec<VcView>, PortError> {
         Ok(self.node.vc.virtual_clusters().await?)
     }
 
-    async fn what_if(&self, text: &str) -> Result<WhatIf, Error> {
+    async fn what_if(&self, text: &str) -> Result<WhatIf, PortError> {
         let what = self.node.vc.what_if(text.to_owned()).await?;
-        what.map_err(Error::InvalidDocument)
+        what.map_err(PortError::InvalidDocument)
     }
 
-    async fn this(&self) -> Result<NodeView, Error> {
+    async fn this(&self) -> Result<NodeView, PortError> {
         self.node
             .view()
             .await
-            .ok_or_else(|| Error::Unavailable("the agent is ending".into()))
+            .ok_or_else(|| PortError::Unavailable("the agent is ending".into()))
     }
 
-    async fn health(&self) -> Result<Health, Error> {
+    async fn health(&self) -> Result<Health, PortError> {
         Ok(self.node.health().await)
     }
 
-    async fn doctor(&self) -> Result<Vec<Finding>, Error> {
+    async fn doctor(&self) -> Result<Vec<Finding>, PortError> {
         let findings = self.doctor.examine().await;
         findings.ok_or_else(|| {
-            Error::NotNow("the doctor is at work already; ask again in a few seconds".to_owned())
+            PortError::NotNow(
+                "the doctor is at work already; ask again in a few seconds".to_owned(),
+            )
         })
     }
 
@@ -65,7 +67,7 @@ impl Nodes for LocalNodes {
         caller: &Caller,
         member: &str,
         wanted: &NewScheduling,
-    ) -> Result<(), Error> {
+    ) -> Result<(), PortError> {
         let NewScheduling { scheduling, reason } = wanted.clone();
         let request = Schedule {
             member: member.to_owned(),
@@ -74,19 +76,19 @@ impl Nodes for LocalNodes {
             by: caller.user.to_string(),
         };
         let scheduled = self.membership.mesh.ask(request).await;
-        scheduled.map_err(|error| told_of(error, || Error::NoMember(member.to_owned())))?;
+        scheduled.map_err(|error| told_of(error, || PortError::NoMember(member.to_owned())))?;
         // So that the next listing from this node shows it.
         self.membership
             .mesh
             .member()
-            .briefings()
+            .cluster_maps()
             .refresh_now()
             .await;
         Ok(())
     }
 
-    async fn tasks_on(&self, member: &str) -> Result<Vec<MemberTask>, Error> {
-        let missing = || Error::NoMember(member.to_owned());
+    async fn tasks_on(&self, member: &str) -> Result<Vec<MemberTask>, PortError> {
+        let missing = || PortError::NoMember(member.to_owned());
         let node = member.parse().map_err(|_| missing())?;
         if !self.membership.seen().await?.has_had(member) {
             return Err(missing());
@@ -94,7 +96,7 @@ impl Nodes for LocalNodes {
         let found = self.node.vc.tasks_on(node).await?;
         match found.away.first() {
             // An administrator who empties the machine must not take it for empty.
-            Some(vc) => Err(Error::Unavailable(format!(
+            Some(vc) => Err(PortError::Unavailable(format!(
                 "it is not known what virtual cluster {vc} has on {member}: its leader does not \
                  answer; try again"
             ))),
@@ -102,17 +104,17 @@ impl Nodes for LocalNodes {
         }
     }
 
-    async fn say_off(&self, caller: &Caller, member: &str) -> Result<Vec<MemberTask>, Error> {
+    async fn say_off(&self, caller: &Caller, member: &str) -> Result<Vec<MemberTask>, PortError> {
         let view = self.membership.seen().await?;
-        let missing = || Error::NoMember(member.to_owned());
+        let missing = || PortError::NoMember(member.to_owned());
         if !view.has_had(member) {
             return Err(missing());
         }
         // Who is no member any more is heard by nobody, and may have left tasks.
         let mut members = view.admitted();
         let found = members.find(|one| one.name == member);
-        if found.is_some_and(|one| one.reach != Reach::Unreachable) {
-            return Err(Error::NotNow(format!(
+        if found.is_some_and(|one| one.reach != MemberReach::Unreachable) {
+            return Err(PortError::NotNow(format!(
                 "{member} is not unreachable, as {} sees it: wait until it is, or `muster drain` it",
                 view.me
             )));
@@ -123,7 +125,7 @@ impl Nodes for LocalNodes {
         let tasks = member_tasks(found.tasks);
         tracing::warn!(member, by = %caller.user, tasks = tasks.len(), ?away, "said to be off");
         match away.first() {
-            Some(vc) => Err(Error::Unavailable(format!(
+            Some(vc) => Err(PortError::Unavailable(format!(
                 "{} on {member} given up, but not those that virtual cluster {vc} has there: nobody leads \
                  it, or its leader reaches the machine; say it again later",
                 match tasks.len() {

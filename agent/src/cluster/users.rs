@@ -1,6 +1,6 @@
 //! Users, and who comes in: passwords, and tokens issued, checked and revoked.
 //!
-//! A node looks at what the cluster told it, and asks the member that leads the cluster's affairs
+//! A node looks at what the cluster told it, and asks the member that leads the cluster group
 //! for every change.
 
 use std::sync::Arc;
@@ -10,17 +10,19 @@ use muster_control::cluster::Hidden;
 use muster_control::request::cluster::{
     Denial, ForgetToken, IssueToken, LogIn, LoggedIn, OfCluster,
 };
-use muster_control::request::{Answers, Failure, Refusal};
+use muster_control::request::{Answers, RequestFailure, RequestRefusal};
 use muster_model::id::UserName;
-use muster_model::login::Trust;
-use muster_portal_gateway::port::{Caller, DEFAULT_VC, Error, Login, TokenInfo, UserView, Users};
-use muster_portal_gateway::token::Claims;
+use muster_model::login::LoginTrust;
+use muster_portal_gateway::port::{
+    Caller, DEFAULT_VC, Login, PortError, TokenInfo, UserView, Users,
+};
+use muster_portal_gateway::token::TokenClaims;
 use tokio::time::Instant;
 
 use super::errors::{invalid, unavailable};
 use crate::accounts::{Account, Accounts};
-use crate::affairs::Affairs;
 use crate::clock;
+use crate::cluster_service::NodeClusterService;
 use crate::description::Descriptions;
 use crate::mesh::{self, Service};
 
@@ -33,7 +35,7 @@ pub(super) struct LocalUsers {
 }
 
 impl LocalUsers {
-    fn user_view(&self, name: &str, user: Account) -> Result<UserView, Error> {
+    fn user_view(&self, name: &str, user: Account) -> Result<UserView, PortError> {
         let mut groups = vec![DEFAULT_VC.to_owned()];
         if user.admin {
             groups.push("admingroup".to_owned());
@@ -50,27 +52,27 @@ impl LocalUsers {
 
     /// What a token says whose signature is right, and whether its user may do everything; none
     /// if the user does not hold it.
-    fn known(&self, token: &str) -> Result<Option<(Claims, bool)>, Error> {
+    fn known(&self, token: &str) -> Result<Option<(TokenClaims, bool)>, PortError> {
         let keyring = self.accounts.keyring().map_err(unavailable)?;
         let claims = keyring
             .checked
             .claims(&keyring.issuer, token, clock::now_s())
-            .map_err(|_| Error::InvalidToken)?;
+            .map_err(|_| PortError::InvalidToken)?;
         let user = claims.username.as_str();
         let admin = self.accounts.admin_by_token(user, token);
         Ok(admin.map(|admin| (claims, admin)))
     }
 
     /// Asks for a change, and learns of it before the client does.
-    async fn ask<T, R>(&self, request: R) -> Result<Result<T, Denial>, Error>
+    async fn ask<T, R>(&self, request: R) -> Result<Result<T, Denial>, PortError>
     where
         R: OfCluster<Answer = Result<T, Denial>>,
-        Affairs: Answers<R>,
+        NodeClusterService: Answers<R>,
     {
         let answer = self.mesh.ask(request).await.map_err(unanswered)?;
         if answer.is_ok() {
             // If that fails, the loop does it.
-            self.mesh.member().briefings().refresh_now().await;
+            self.mesh.member().cluster_maps().refresh_now().await;
         }
         Ok(answer)
     }
@@ -78,13 +80,13 @@ impl LocalUsers {
     async fn catch_up(&self, since: Instant, token: &str) {
         let is_known = || !matches!(self.known(token), Ok(None));
         let member = self.mesh.member();
-        member.briefings().catch_up(since, is_known).await;
+        member.cluster_maps().catch_up(since, is_known).await;
     }
 }
 
 #[async_trait]
 impl Users for LocalUsers {
-    async fn list(&self) -> Result<Vec<UserView>, Error> {
+    async fn list(&self) -> Result<Vec<UserView>, PortError> {
         self.accounts
             .names()
             .iter()
@@ -93,14 +95,19 @@ impl Users for LocalUsers {
             .collect()
     }
 
-    async fn user(&self, name: &str) -> Result<UserView, Error> {
+    async fn user(&self, name: &str) -> Result<UserView, PortError> {
         let account = self.accounts.account(name);
-        let missing = || Error::NoUser(name.to_owned());
+        let missing = || PortError::NoUser(name.to_owned());
         self.user_view(name, account.ok_or_else(missing)?)
     }
 
-    async fn login(&self, name: &str, password: &str, trust: Trust) -> Result<Login, Error> {
-        let no_user = || Error::NoUser(name.to_owned());
+    async fn login(
+        &self,
+        name: &str,
+        password: &str,
+        trust: LoginTrust,
+    ) -> Result<Login, PortError> {
+        let no_user = || PortError::NoUser(name.to_owned());
         let user: UserName = name.parse().map_err(|_| no_user())?;
         let password = Hidden(password.to_owned());
         let request = LogIn {
@@ -117,12 +124,12 @@ impl Users for LocalUsers {
                 admin,
             }),
             Err(Denial::NoUser) => Err(no_user()),
-            Err(Denial::Busy) => Err(Error::LoginsBusy),
-            Err(Denial::WrongPassword) => Err(Error::WrongPassword),
+            Err(Denial::Busy) => Err(PortError::LoginsBusy),
+            Err(Denial::WrongPassword) => Err(PortError::WrongPassword),
         }
     }
 
-    async fn check_token(&self, token: &str) -> Result<TokenInfo, Error> {
+    async fn check_token(&self, token: &str) -> Result<TokenInfo, PortError> {
         let arrived = Instant::now();
         let known = match self.known(token)? {
             Some(known) => Some(known),
@@ -132,7 +139,7 @@ impl Users for LocalUsers {
                 self.known(token)?
             }
         };
-        let (claims, admin) = known.ok_or(Error::InvalidToken)?;
+        let (claims, admin) = known.ok_or(PortError::InvalidToken)?;
         Ok(TokenInfo {
             caller: Caller {
                 user: claims.username,
@@ -144,12 +151,12 @@ impl Users for LocalUsers {
         })
     }
 
-    async fn tokens(&self, user: &UserName) -> Result<Vec<String>, Error> {
+    async fn tokens(&self, user: &UserName) -> Result<Vec<String>, PortError> {
         Ok(self.accounts.tokens(user.as_str(), clock::now_s()))
     }
 
-    async fn issue_application_token(&self, user: &UserName) -> Result<String, Error> {
-        let no_user = || Error::NoUser(user.to_string());
+    async fn issue_application_token(&self, user: &UserName) -> Result<String, PortError> {
+        let no_user = || PortError::NoUser(user.to_string());
         let request = IssueToken {
             user: user.to_string(),
             at_s: clock::now_s(),
@@ -159,14 +166,14 @@ impl Users for LocalUsers {
         issued.map(|issued| issued.token.0).map_err(|_| no_user())
     }
 
-    async fn revoke_token(&self, user: &UserName, token: &str) -> Result<(), Error> {
+    async fn revoke_token(&self, user: &UserName, token: &str) -> Result<(), PortError> {
         let is_held = || self.accounts.admin_by_token(user.as_str(), token).is_some();
         if !is_held() {
             // Perhaps it was issued elsewhere a moment ago.
             self.catch_up(Instant::now(), token).await;
         }
         if !is_held() {
-            return Err(Error::NoToken);
+            return Err(PortError::NoToken);
         }
         let request = ForgetToken {
             user: user.to_string(),
@@ -178,9 +185,11 @@ impl Users for LocalUsers {
 }
 
 /// Nothing that keeps the cluster from answering is the client's fault.
-fn unanswered(error: mesh::Error) -> Error {
+fn unanswered(error: mesh::MeshError) -> PortError {
     match error {
-        mesh::Error::Undone(Failure::Refused(Refusal::Invalid(text))) => Error::Invalid(text),
-        error => Error::Unavailable(error.to_string()),
+        mesh::MeshError::Undone(RequestFailure::Refused(RequestRefusal::Invalid(text))) => {
+            PortError::Invalid(text)
+        }
+        error => PortError::Unavailable(error.to_string()),
     }
 }

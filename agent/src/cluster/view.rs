@@ -1,12 +1,12 @@
 //! The cluster as this node sees it, put together for people.
 
-use muster_control::answers::affairs::root_hash;
+use muster_control::answers::cluster::root_hash;
 use muster_control::cluster;
 use muster_model::mesh::{
-    ClusterView, Coverage, DocumentVersion, DocumentView, LocalDocument, MemberState, MeshView,
-    Scheduling, SchedulingView, Stage,
+    ActivationStage, ClusterView, CoverageView, DocumentVersion, DocumentView, LocalDocument,
+    MemberState, MeshView, Scheduling, SchedulingView,
 };
-use muster_portal_gateway::port::Error;
+use muster_portal_gateway::port::PortError;
 
 use super::errors::unavailable;
 use super::membership::LocalMembership;
@@ -14,12 +14,12 @@ use crate::mesh::view;
 
 impl LocalMembership {
     /// The view as it is now.
-    pub(super) async fn seen(&self) -> Result<MeshView, Error> {
+    pub(super) async fn seen(&self) -> Result<MeshView, PortError> {
         let member = self.mesh.member();
-        let (affairs, jobs) = (member.group().id(), self.vc.groups());
+        let (cluster_service, jobs) = (member.group().id(), self.vc.groups());
         let mut shown = member
             .mesh
-            .look(move |mesh| view::shown(mesh, affairs, jobs))
+            .look(move |mesh| view::shown(mesh, cluster_service, jobs))
             .await
             .map_err(unavailable)?;
         let named = |id: u32| {
@@ -78,12 +78,12 @@ impl LocalMembership {
     }
 }
 
-fn scheduling_view(word: &cluster::Scheduling) -> SchedulingView {
+fn scheduling_view(word: &cluster::AdminScheduling) -> SchedulingView {
     SchedulingView {
         scheduling: match word.mode {
-            cluster::Mode::Open => Scheduling::Open,
-            cluster::Mode::Cordoned => Scheduling::Cordoned,
-            cluster::Mode::Draining { from_ms } => Scheduling::Draining { from_ms },
+            cluster::SchedulingMode::Open => Scheduling::Open,
+            cluster::SchedulingMode::Cordoned => Scheduling::Cordoned,
+            cluster::SchedulingMode::Draining { from_ms } => Scheduling::Draining { from_ms },
         },
         reason: word.reason.to_string(),
         by: word.by.to_string(),
@@ -95,7 +95,7 @@ fn scheduling_view(word: &cluster::Scheduling) -> SchedulingView {
 fn unedited(name: &str, text: &str) -> DocumentView {
     let newest = DocumentVersion {
         version: 0,
-        stage: Stage::Active,
+        stage: ActivationStage::Active,
         hash: String::new(),
         bytes: text.len() as u64,
         author: String::new(),
@@ -106,11 +106,11 @@ fn unedited(name: &str, text: &str) -> DocumentView {
         name: name.to_owned(),
         newest,
         active: 0,
-        coverage: Coverage {
+        coverage: CoverageView {
             members: 1,
             valid: 1,
             active: 1,
-            ..Coverage::default()
+            ..CoverageView::default()
         },
         here: LocalDocument {
             has_newest: true,

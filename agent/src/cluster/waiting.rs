@@ -21,11 +21,11 @@ const GAP_MAX: Duration = Duration::from_millis(25);
 
 /// Those who wait.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(super) struct WaitingClients {
     woken: Arc<Semaphore>,
 }
 
-impl Default for Waiting {
+impl Default for WaitingClients {
     fn default() -> Self {
         Self {
             woken: Arc::new(Semaphore::new(WOKEN_MAX)),
@@ -35,12 +35,12 @@ impl Default for Waiting {
 
 /// The agent is ending.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Ending;
+pub(super) struct AgentEnding;
 
-impl Waiting {
+impl WaitingClients {
     /// Somebody begins to wait. `applied` changes with every entry that is applied here.
-    pub(super) fn watch(&self, applied: watch::Receiver<u64>) -> Watch {
-        Watch {
+    pub(super) fn watch(&self, applied: watch::Receiver<u64>) -> WaitingClient {
+        WaitingClient {
             applied,
             permit: Arc::clone(&self.woken).try_acquire_owned().ok(),
             pause: PAUSE_FIRST,
@@ -51,14 +51,14 @@ impl Waiting {
 
 /// One who waits.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(super) struct WaitingClient {
     applied: watch::Receiver<u64>,
     permit: Option<OwnedSemaphorePermit>,
     pause: Duration,
     gap: Duration,
 }
 
-impl Watch {
+impl WaitingClient {
     /// What is applied from here on is news.
     pub(super) fn mark(&mut self) {
         self.applied.mark_unchanged();
@@ -66,7 +66,7 @@ impl Watch {
 
     /// Waits until the job is to be looked at again, at the latest until `end`. The leader has every
     /// entry; the copy of another voter may lag behind and is only a hint.
-    pub(super) async fn next(&mut self, leads: bool, end: Instant) -> Result<(), Ending> {
+    pub(super) async fn next(&mut self, leads: bool, end: Instant) -> Result<(), AgentEnding> {
         let now = Instant::now();
         let by_clock = match leads && self.permit.is_some() {
             true => PAUSE_LAST,
@@ -83,7 +83,7 @@ impl Watch {
                 self.gap = Duration::ZERO;
                 Ok(())
             }
-            Ok(Err(_)) => Err(Ending),
+            Ok(Err(_)) => Err(AgentEnding),
             Ok(Ok(())) => {
                 let gap = self.gap;
                 self.gap = (self.gap + GAP_STEP).min(GAP_MAX);
@@ -105,7 +105,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_applied_is_heard_at_once_and_less_so_the_more_there_is() {
         let (applied, told) = watch::channel(0_u64);
-        let waiting = Waiting::default();
+        let waiting = WaitingClients::default();
         let mut watch = waiting.watch(told);
         let start = Instant::now();
         for count in 1..=100 {
@@ -121,7 +121,7 @@ mod tests {
     #[tokio::test]
     async fn without_news_it_is_looked_at_by_the_clock() {
         let (_applied, told) = watch::channel(0_u64);
-        let waiting = Waiting::default();
+        let waiting = WaitingClients::default();
         let mut watch = waiting.watch(told.clone());
         let start = Instant::now();
         assert_eq!(watch.next(true, far()).await, Ok(()));
@@ -141,8 +141,8 @@ mod tests {
     #[tokio::test]
     async fn the_many_look_by_the_clock_and_leave_room_when_they_go() {
         let (applied, told) = watch::channel(0_u64);
-        let waiting = Waiting::default();
-        let first: Vec<Watch> = (0..WOKEN_MAX)
+        let waiting = WaitingClients::default();
+        let first: Vec<WaitingClient> = (0..WOKEN_MAX)
             .map(|_| waiting.watch(told.clone()))
             .collect();
         let mut more = waiting.watch(told.clone());
@@ -155,6 +155,6 @@ mod tests {
         drop(applied);
         let mut last = waiting.watch(told);
         last.mark();
-        assert_eq!(last.next(true, far()).await, Err(Ending));
+        assert_eq!(last.next(true, far()).await, Err(AgentEnding));
     }
 }

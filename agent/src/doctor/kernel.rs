@@ -4,7 +4,7 @@ use std::path::Path;
 
 use muster_model::finding::{Finding, Grade};
 
-use super::limits::Limits;
+use super::limits::KernelLimits;
 use super::warn_unless;
 use crate::executor::PIDS_SHARE;
 
@@ -30,10 +30,10 @@ pub(super) struct Needs {
 
 /// Reads the limits and judges them.
 pub(super) fn check(root: &Path, needs: &Needs) -> Vec<Finding> {
-    judged(&Limits::read(root), needs)
+    judged(&KernelLimits::read(root), needs)
 }
 
-fn judged(limits: &Limits, needs: &Needs) -> Vec<Finding> {
+fn judged(limits: &KernelLimits, needs: &Needs) -> Vec<Finding> {
     [
         limits
             .neighbours

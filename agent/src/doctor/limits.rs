@@ -5,7 +5,7 @@ use std::path::Path;
 
 /// What is set. None: this kernel has no such limit, or not in this network namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Limits {
+pub(super) struct KernelLimits {
     /// Neighbours (ARP entries) that the kernel keeps at most.
     pub(super) neighbours: Option<u64>,
     /// Files and sockets that the agent may have open; `u64::MAX` if unlimited.
@@ -24,7 +24,7 @@ pub(super) struct Limits {
     pub(super) tracked: Option<(u64, u64)>,
 }
 
-impl Limits {
+impl KernelLimits {
     /// Reads them under a root, `/` on a real machine.
     pub(super) fn read(root: &Path) -> Self {
         let text = |path: &str| fs::read_to_string(root.join("proc").join(path)).ok();

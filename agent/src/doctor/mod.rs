@@ -24,12 +24,12 @@ use crate::port;
 use crate::sockets;
 
 #[cfg(test)]
-pub(crate) use self::network::Alone;
-pub(crate) use self::network::{Contact, Peers, Report};
+pub(crate) use self::network::NoPeers;
+pub(crate) use self::network::{Contact, ContactReport, Peers};
 
 /// What the doctor looks at.
 #[derive(Debug)]
-pub(crate) struct Parts {
+pub(crate) struct DoctorTargets {
     /// The root that `proc` is mounted under.
     pub(crate) root: PathBuf,
     /// The directory that holds the agent's state.
@@ -37,7 +37,7 @@ pub(crate) struct Parts {
     /// Where REST is served.
     pub(crate) http: SocketAddr,
     /// Why it is not served there, if so.
-    pub(crate) http_problem: port::Problem,
+    pub(crate) http_problem: port::PortProblem,
     /// Why jobs of before are not known, if so.
     pub(crate) lost_log: Option<String>,
     /// Where others reach this machine.
@@ -55,13 +55,13 @@ pub(crate) struct Parts {
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Doctor {
-    parts: Parts,
+    parts: DoctorTargets,
     /// What is measured must not be disturbed by a second look.
     at_work: Mutex<()>,
 }
 
 impl Doctor {
-    pub(crate) fn new(parts: Parts) -> Self {
+    pub(crate) fn new(parts: DoctorTargets) -> Self {
         Self {
             parts,
             at_work: Mutex::new(()),
@@ -91,7 +91,7 @@ impl Doctor {
 
     /// What can be read of the kernel at once.
     fn local(&self, members: u64, mesh: Option<u16>) -> Vec<Finding> {
-        let Parts {
+        let DoctorTargets {
             root,
             task_ports,
             policy,

@@ -27,17 +27,17 @@ pub(crate) trait Peers: std::fmt::Debug + Send + Sync {
     }
     /// Asks every member that is not known to have left, all at once, each for a few seconds at
     /// most.
-    async fn examine(&self) -> Vec<Report>;
+    async fn examine(&self) -> Vec<ContactReport>;
 }
 
 /// A node on its own whose mesh ought to listen.
 #[cfg(test)]
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Alone;
+pub(crate) struct NoPeers;
 
 #[cfg(test)]
 #[async_trait]
-impl Peers for Alone {
+impl Peers for NoPeers {
     async fn count(&self) -> u64 {
         1
     }
@@ -46,14 +46,14 @@ impl Peers for Alone {
         Some(7740)
     }
 
-    async fn examine(&self) -> Vec<Report> {
+    async fn examine(&self) -> Vec<ContactReport> {
         Vec::new()
     }
 }
 
 /// What was found out about one member.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Report {
+pub(crate) struct ContactReport {
     /// Its name.
     pub(crate) member: String,
     /// The answer, or why there is none.
@@ -93,7 +93,7 @@ pub(super) async fn check(peers: &dyn Peers) -> Vec<Finding> {
 }
 
 /// What is wrong one by one; what is well in one finding for each check.
-fn judged(reports: &[Report]) -> Vec<Finding> {
+fn judged(reports: &[ContactReport]) -> Vec<Finding> {
     let mut findings: Vec<Finding> = Vec::new();
     let mut well: Vec<(&'static str, usize)> = Vec::new();
     for finding in reports.iter().flat_map(of_member) {
@@ -124,7 +124,7 @@ fn summary(check: &'static str, count: usize) -> Finding {
 }
 
 /// The checks of one member: the name of one that went well, or what is wrong.
-fn of_member(report: &Report) -> Vec<Result<&'static str, Finding>> {
+fn of_member(report: &ContactReport) -> Vec<Result<&'static str, Finding>> {
     let name = &report.member;
     let contact = match &report.contact {
         Ok(contact) => contact,
@@ -214,7 +214,7 @@ mod tests {
     fn told(change: impl FnOnce(&mut Contact)) -> Vec<(String, String, Grade)> {
         let mut contact = well();
         change(&mut contact);
-        let report = |member: &str, contact| Report {
+        let report = |member: &str, contact| ContactReport {
             member: member.to_owned(),
             contact,
         };
@@ -267,8 +267,8 @@ mod tests {
 
     #[test]
     fn what_is_well_is_told_in_one_line_for_each_check() {
-        let reports: Vec<Report> = (0..100)
-            .map(|at| Report {
+        let reports: Vec<ContactReport> = (0..100)
+            .map(|at| ContactReport {
                 member: format!("n{at}"),
                 contact: if at == 7 {
                     Err("no answer within 5 s".to_owned())
@@ -310,7 +310,7 @@ mod tests {
             true
         }
 
-        async fn examine(&self) -> Vec<Report> {
+        async fn examine(&self) -> Vec<ContactReport> {
             panic!("nobody talks with it")
         }
     }
@@ -331,7 +331,7 @@ mod tests {
 
     #[tokio::test]
     async fn alone_nobody_is_asked() {
-        let findings = check(&Alone).await;
+        let findings = check(&NoPeers).await;
         assert_eq!(findings.len(), 1);
         assert!(!findings[0].is_trouble());
     }

@@ -8,21 +8,22 @@ use muster_model::finding::{Finding, Grade};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::sockets::{Protocol, Socket};
+use crate::sockets::{BoundSocket, SocketProtocol};
 
 /// A node that needs longer to say "ok" is of no use to a browser either.
 const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 /// Datagrams to the mesh's port that found no room.
-pub(super) fn dropped(sockets: &[Socket], mesh: Option<u16>) -> u64 {
-    let at =
-        |socket: &&Socket| socket.protocol == Protocol::Udp && Some(socket.address.port()) == mesh;
+pub(super) fn dropped(sockets: &[BoundSocket], mesh: Option<u16>) -> u64 {
+    let at = |socket: &&BoundSocket| {
+        socket.protocol == SocketProtocol::Udp && Some(socket.address.port()) == mesh
+    };
     sockets.iter().filter(at).map(|socket| socket.drops).sum()
 }
 
 /// Whether both ports of the mesh are open to other machines.
-pub(super) fn mesh(sockets: &[Socket], port: u16) -> [Finding; 2] {
-    [(Protocol::Udp, "udp"), (Protocol::Tcp, "tcp")].map(|(protocol, name)| {
-        let at = |one: &&Socket| one.protocol == protocol && one.address.port() == port;
+pub(super) fn mesh(sockets: &[BoundSocket], port: u16) -> [Finding; 2] {
+    [(SocketProtocol::Udp, "udp"), (SocketProtocol::Tcp, "tcp")].map(|(protocol, name)| {
+        let at = |one: &&BoundSocket| one.protocol == protocol && one.address.port() == port;
         let open: Vec<_> = sockets.iter().filter(at).map(|one| one.address).collect();
         bound(&format!("mesh {port}/{name}"), &open)
     })
@@ -138,7 +139,7 @@ mod tests {
    1: 00000000000000000000000001000000:1E3D 00000000000000000000000001000000:8000 01 00000000:00000000 00:00000000 00000000     0        0 98 1 0 100 0 0 10 0
 ";
 
-    fn machine() -> Vec<Socket> {
+    fn machine() -> Vec<BoundSocket> {
         let root = tempfile::tempdir().unwrap();
         let net = root.path().join("proc/net");
         std::fs::create_dir_all(&net).unwrap();

@@ -1,10 +1,10 @@
 //! The whole doctor over a machine that is made up.
 
 use super::*;
-use muster_exec::engine::fake::Fake;
+use muster_exec::engine::fake::FakeEngine;
 
-fn doctor(root: PathBuf, engine: Fake) -> Doctor {
-    Doctor::new(Parts {
+fn doctor(root: PathBuf, engine: FakeEngine) -> Doctor {
+    Doctor::new(DoctorTargets {
         state: root.join("state"),
         root,
         http: ([127, 0, 0, 1], 9).into(),
@@ -14,7 +14,7 @@ fn doctor(root: PathBuf, engine: Fake) -> Doctor {
         task_ports: (15_000, 32_767),
         policy: PolicyInForce::default(),
         engine: Arc::new(engine),
-        peers: Arc::new(Alone),
+        peers: Arc::new(NoPeers),
     })
 }
 
@@ -24,7 +24,7 @@ async fn the_worst_comes_first_and_each_says_what_to_do() {
     std::fs::create_dir_all(root.path().join("state")).unwrap();
     std::fs::create_dir_all(root.path().join("proc/sys/kernel")).unwrap();
     std::fs::write(root.path().join("proc/sys/kernel/pid_max"), "32768").unwrap();
-    let engine = Fake::new(root.path().join("engine"), [""; 0]);
+    let engine = FakeEngine::new(root.path().join("engine"), [""; 0]);
     let doctor = doctor(root.path().to_owned(), engine);
     let findings = doctor.examine().await.unwrap();
     let grades: Vec<Grade> = findings.iter().map(|one| one.grade).collect();
@@ -44,7 +44,7 @@ async fn the_worst_comes_first_and_each_says_what_to_do() {
 #[tokio::test]
 async fn a_log_of_jobs_that_was_lost_is_told_with_the_remedy() {
     let root = tempfile::tempdir().unwrap();
-    let engine = Fake::new(root.path().join("engine"), [""; 0]);
+    let engine = FakeEngine::new(root.path().join("engine"), [""; 0]);
     let mut doctor = doctor(root.path().to_owned(), engine);
     doctor.parts.lost_log = Some("log.redb was missing".to_owned());
     let findings = doctor.examine().await.unwrap();
@@ -58,7 +58,7 @@ async fn a_log_of_jobs_that_was_lost_is_told_with_the_remedy() {
 #[tokio::test]
 async fn one_looks_at_a_time() {
     let root = tempfile::tempdir().unwrap();
-    let engine = Fake::new(root.path().join("engine"), [""; 0]);
+    let engine = FakeEngine::new(root.path().join("engine"), [""; 0]);
     let doctor = doctor(root.path().to_owned(), engine);
     let (first, second) = tokio::join!(doctor.examine(), doctor.examine());
     assert!(first.is_some() && second.is_none());

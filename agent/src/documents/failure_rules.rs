@@ -5,10 +5,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use muster_failure_rules::RuleSet;
 use muster_gossip::record::DocumentId;
-use muster_portal_gateway::port::Error;
+use muster_portal_gateway::port::PortError;
 use tokio::sync::watch;
 
-use super::kind::{About, Kind, PutInForce, Versioned, lines};
+use super::kind::{About, DocumentKind, PutInForce, Versioned, lines};
 
 /// Each node judges by them on its own, so that a version is tried on few nodes first.
 pub(super) const ABOUT: About = About {
@@ -71,7 +71,7 @@ impl RulesInForce {
 }
 
 #[async_trait]
-impl Kind for RulesInForce {
+impl DocumentKind for RulesInForce {
     fn about(&self) -> About {
         ABOUT
     }
@@ -95,19 +95,19 @@ impl Kind for RulesInForce {
         Arc::clone(&self.shipped.text)
     }
 
-    async fn text_here(&self, version: Option<u64>) -> Result<Option<Versioned>, Error> {
+    async fn text_here(&self, version: Option<u64>) -> Result<Option<Versioned>, PortError> {
         let rules = self.now();
         let is_asked = version.is_none_or(|asked| asked == rules.version);
         Ok(is_asked.then(|| (rules.version, Arc::clone(&rules.text))))
     }
 
-    async fn check_edit(&self, text: &str) -> Result<(), Error> {
+    async fn check_edit(&self, text: &str) -> Result<(), PortError> {
         // Patterns take long to compile.
         let (rules, text) = (self.clone(), text.to_owned());
         let checked = tokio::task::spawn_blocking(move || rules.read(&text, 0).map(drop));
         match checked.await {
-            Ok(checked) => checked.map_err(Error::InvalidDocument),
-            Err(error) => Err(Error::Unavailable(error.to_string())),
+            Ok(checked) => checked.map_err(PortError::InvalidDocument),
+            Err(error) => Err(PortError::Unavailable(error.to_string())),
         }
     }
 }

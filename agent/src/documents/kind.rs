@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use muster_gossip::record::DocumentId;
-use muster_portal_gateway::port::Error;
+use muster_portal_gateway::port::PortError;
 
 /// What can be said of a kind without an agent around it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(crate) type Versioned = (u64, Arc<str>);
 
 /// A kind of document on this node.
 #[async_trait]
-pub(crate) trait Kind: std::fmt::Debug + Send + Sync {
+pub(crate) trait DocumentKind: std::fmt::Debug + Send + Sync {
     /// Its number and name.
     fn about(&self) -> About;
 
@@ -47,14 +47,16 @@ pub(crate) trait Kind: std::fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// When others have to be asked for it, and do not answer.
-    async fn text_here(&self, version: Option<u64>) -> Result<Option<Versioned>, Error>;
+    async fn text_here(&self, version: Option<u64>) -> Result<Option<Versioned>, PortError>;
 
     /// Whether a text can become the next version, as far as the cluster can tell before it is one.
     ///
     /// # Errors
-    /// [`Error::InvalidDocument`] with what is wrong; or when those who know do not answer.
-    async fn check_edit(&self, text: &str) -> Result<(), Error> {
-        self.read(text, 0).map(drop).map_err(Error::InvalidDocument)
+    /// [`PortError::InvalidDocument`] with what is wrong; or when those who know do not answer.
+    async fn check_edit(&self, text: &str) -> Result<(), PortError> {
+        self.read(text, 0)
+            .map(drop)
+            .map_err(PortError::InvalidDocument)
     }
 
     /// Waits for what follows an edit that was committed as this version.

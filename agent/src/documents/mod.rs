@@ -1,7 +1,7 @@
 //! The cluster's documents: texts that all members keep, and go by. A kind of document is one file
-//! here that implements [`Kind`], and a line in [`ABOUTS`] and in [`Documents::new`].
+//! here that implements [`DocumentKind`], and a line in [`ABOUTS`] and in [`DocumentKinds::new`].
 
-pub(crate) mod desk;
+pub(crate) mod checker;
 pub(crate) mod failure_rules;
 mod kind;
 pub(crate) mod policy;
@@ -10,10 +10,10 @@ mod virtual_clusters;
 use std::sync::Arc;
 
 use muster_gossip::record::DocumentId;
-use muster_portal_gateway::port::Error;
+use muster_portal_gateway::port::PortError;
 
 use failure_rules::RulesInForce;
-pub(crate) use kind::{About, Kind, PutInForce};
+pub(crate) use kind::{About, DocumentKind, PutInForce};
 use policy::PolicyInForce;
 pub(crate) use virtual_clusters::VirtualClusters;
 
@@ -28,31 +28,31 @@ pub(crate) fn about(id: DocumentId) -> Option<About> {
 
 /// All kinds of documents on this node. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct Documents(Arc<[Arc<dyn Kind>]>);
+pub(crate) struct DocumentKinds(Arc<[Arc<dyn DocumentKind>]>);
 
-impl Documents {
+impl DocumentKinds {
     /// Where they are in force. Those that others depend on come first.
     pub(crate) fn new(policy: PolicyInForce, rules: RulesInForce, vcs: VirtualClusters) -> Self {
         Self(Arc::new([Arc::new(policy), Arc::new(rules), Arc::new(vcs)]))
     }
 
     /// All of them.
-    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<dyn Kind>> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<dyn DocumentKind>> {
         self.0.iter()
     }
 
     /// The kind of this number, if this release has it.
-    pub(crate) fn of(&self, id: DocumentId) -> Option<&Arc<dyn Kind>> {
+    pub(crate) fn of(&self, id: DocumentId) -> Option<&Arc<dyn DocumentKind>> {
         self.all().find(|kind| kind.about().id == id)
     }
 
     /// The kind of this name.
     ///
     /// # Errors
-    /// [`Error::NoDocument`].
-    pub(crate) fn named(&self, name: &str) -> Result<&Arc<dyn Kind>, Error> {
+    /// [`PortError::NoDocument`].
+    pub(crate) fn named(&self, name: &str) -> Result<&Arc<dyn DocumentKind>, PortError> {
         let found = self.all().find(|kind| kind.about().name == name);
-        found.ok_or_else(|| Error::NoDocument(name.to_owned()))
+        found.ok_or_else(|| PortError::NoDocument(name.to_owned()))
     }
 }
 

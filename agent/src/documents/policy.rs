@@ -8,12 +8,12 @@ use async_trait::async_trait;
 use muster_control::coordinator;
 use muster_gossip::record::DocumentId;
 use muster_model::policy::{ClusterPolicy, PlacementPolicy};
-use muster_placement::decide::{Policy, Turns};
-use muster_portal_gateway::port::Error;
+use muster_placement::decide::{DecisionPolicy, Turns};
+use muster_portal_gateway::port::PortError;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::kind::{About, Kind, PutInForce, Versioned, lines};
+use super::kind::{About, DocumentKind, PutInForce, Versioned, lines};
 use crate::groups::Groups;
 use crate::mesh_file::{self, MeshFile};
 
@@ -30,14 +30,14 @@ const EDITED_LIMIT: Duration = Duration::from_secs(5);
 
 /// A policy with its text.
 #[derive(Debug)]
-struct Version {
+struct PolicyVersion {
     policy: ClusterPolicy,
     text: Arc<str>,
     /// The document's version; 0 for the default.
     version: u64,
 }
 
-impl Version {
+impl PolicyVersion {
     fn first() -> Self {
         Self {
             policy: ClusterPolicy::default(),
@@ -49,11 +49,13 @@ impl Version {
 
 /// The policy that this node goes by. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct PolicyInForce(Arc<watch::Sender<Arc<Version>>>);
+pub(crate) struct PolicyInForce(Arc<watch::Sender<Arc<PolicyVersion>>>);
 
 impl Default for PolicyInForce {
     fn default() -> Self {
-        Self(Arc::new(watch::Sender::new(Arc::new(Version::first()))))
+        Self(Arc::new(watch::Sender::new(Arc::new(
+            PolicyVersion::first(),
+        ))))
     }
 }
 
@@ -67,7 +69,7 @@ impl PolicyInForce {
     ///
     /// # Errors
     /// When the file of the mesh cannot be read.
-    pub(crate) fn recall(&self, mesh_file: &Path) -> Result<(), mesh_file::Error> {
+    pub(crate) fn recall(&self, mesh_file: &Path) -> Result<(), mesh_file::DatabaseError> {
         if !mesh_file.exists() {
             // To open it would make it.
             return Ok(());
@@ -98,14 +100,14 @@ impl PolicyInForce {
 }
 
 #[async_trait]
-impl Kind for PolicyInForce {
+impl DocumentKind for PolicyInForce {
     fn about(&self) -> About {
         ABOUT
     }
 
     fn read(&self, text: &str, version: u64) -> Result<PutInForce, Vec<String>> {
         let policy = ClusterPolicy::read(text).map_err(|problems| lines(&problems))?;
-        let version = Arc::new(Version {
+        let version = Arc::new(PolicyVersion {
             policy,
             text: text.into(),
             version,
@@ -115,14 +117,14 @@ impl Kind for PolicyInForce {
     }
 
     fn reset(&self) {
-        self.0.send_replace(Arc::new(Version::first()));
+        self.0.send_replace(Arc::new(PolicyVersion::first()));
     }
 
     fn first_text(&self) -> Arc<str> {
         ClusterPolicy::default_text().into()
     }
 
-    async fn text_here(&self, version: Option<u64>) -> Result<Option<Versioned>, Error> {
+    async fn text_here(&self, version: Option<u64>) -> Result<Option<Versioned>, PortError> {
         let here = self.0.borrow();
         let is_asked = version.is_none_or(|asked| asked == here.version);
         Ok(is_asked.then(|| (here.version, Arc::clone(&here.text))))
@@ -139,19 +141,19 @@ impl Kind for PolicyInForce {
 }
 
 /// What coordinators go by.
-pub(crate) fn coordinator_policy(policy: &ClusterPolicy) -> coordinator::Policy {
-    coordinator::Policy {
+pub(crate) fn coordinator_policy(policy: &ClusterPolicy) -> coordinator::LeaderPolicy {
+    coordinator::LeaderPolicy {
         disk_mb: policy.tasks.disk_mb,
         stop_grace_ms: policy.tasks.stop_grace_ms,
         placement: placement(&policy.placement),
         min_run_ms: policy.placement.min_run_s.saturating_mul(1000),
-        ..coordinator::Policy::default()
+        ..coordinator::LeaderPolicy::default()
     }
 }
 
-fn placement(policy: &PlacementPolicy) -> Policy {
+fn placement(policy: &PlacementPolicy) -> DecisionPolicy {
     let after_ms = |seconds: u64| (seconds > 0).then(|| seconds.saturating_mul(1000));
-    Policy {
+    DecisionPolicy {
         turns: Turns {
             is_fair: policy.fair_share,
             is_smaller_first: policy.smaller_first,
@@ -160,7 +162,7 @@ fn placement(policy: &PlacementPolicy) -> Policy {
             kept_percent: u64::from(policy.kept_percent),
             ..Turns::default()
         },
-        ..Policy::default()
+        ..DecisionPolicy::default()
     }
 }
 
@@ -173,7 +175,7 @@ mod tests {
     #[test]
     fn the_policy_that_nobody_edited_is_what_coordinators_are_made_with() {
         let policy = coordinator_policy(&ClusterPolicy::default());
-        assert_eq!(policy.placement, Policy::default());
+        assert_eq!(policy.placement, DecisionPolicy::default());
         let tasks = ClusterPolicy::default().tasks;
         assert_eq!(policy.stop_grace_ms, tasks.stop_grace_ms);
         assert_eq!(policy.disk_mb, tasks.disk_mb);

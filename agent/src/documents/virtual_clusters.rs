@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use muster_control::cluster::DESCRIPTION;
-use muster_portal_gateway::port::Error;
+use muster_portal_gateway::port::PortError;
 use tokio::time::{sleep, timeout};
 
-use super::kind::{About, Kind, PutInForce, Versioned, lines};
+use super::kind::{About, DocumentKind, PutInForce, Versioned, lines};
 use crate::description::{Description, Descriptions};
 use crate::vc::VcHandle;
 
@@ -51,7 +51,7 @@ impl VirtualClusters {
 }
 
 #[async_trait]
-impl Kind for VirtualClusters {
+impl DocumentKind for VirtualClusters {
     fn about(&self) -> About {
         ABOUT
     }
@@ -72,7 +72,7 @@ impl Kind for VirtualClusters {
         "".into()
     }
 
-    async fn text_here(&self, version: Option<u64>) -> Result<Option<Versioned>, Error> {
+    async fn text_here(&self, version: Option<u64>) -> Result<Option<Versioned>, PortError> {
         let Some(description) = self.descriptions.now() else {
             return Ok(None);
         };
@@ -86,9 +86,9 @@ impl Kind for VirtualClusters {
         Ok(Some((description.version, text)))
     }
 
-    async fn check_edit(&self, text: &str) -> Result<(), Error> {
+    async fn check_edit(&self, text: &str) -> Result<(), PortError> {
         let what = self.vcs.what_if(text.to_owned()).await?;
-        what.map(|_| ()).map_err(Error::InvalidDocument)
+        what.map(|_| ()).map_err(PortError::InvalidDocument)
     }
 
     /// Waits until all leaders that the version names go by it, so that what is asked next finds it. It

@@ -5,17 +5,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use muster_control::environment::MACHINES;
-use muster_exec::engine::{Container, DeviceGrant};
-use muster_exec::preflight::{self, Machine};
-use muster_exec::task::{self, Setup, TaskOrder};
+use muster_exec::engine::{ContainerInfo, DeviceGrant};
+use muster_exec::preflight::{self, MachineNow};
+use muster_exec::task::{self, TaskOrder, TaskSetup};
 use muster_exec::{image, port};
-use muster_model::exit::{Cause, Phase, RawExit};
-use muster_model::launch::{Limits, Placement, RegistryAuth, TaskSpec};
+use muster_model::exit::{Cause, ExitPhase, RawExit};
+use muster_model::launch::{RegistryAuth, TaskLimits, TaskPlacement, TaskSpec};
 use muster_model::node::{Capacity, Device};
 use muster_model::protocol::Secrets;
 use tokio::sync::watch;
 
-use super::{Meanwhile, Shared, share};
+use super::{ExecutorShared, Meanwhile, share};
 use crate::causes::causes;
 use crate::clock;
 
@@ -23,7 +23,11 @@ use crate::clock;
 const HOOK_PREFIX: &str = "NVIDIA_";
 
 /// Prepares the task and starts its runner, or tells why not.
-pub(super) async fn run(shared: Arc<Shared>, spec: TaskSpec, mut came: watch::Receiver<Meanwhile>) {
+pub(super) async fn run(
+    shared: Arc<ExecutorShared>,
+    spec: TaskSpec,
+    mut came: watch::Receiver<Meanwhile>,
+) {
     let uid = spec.placement.uid.clone();
     let prepared = tokio::select! {
         prepared = prepare(&shared, spec) => prepared,
@@ -47,7 +51,7 @@ async fn stop(came: &mut watch::Receiver<Meanwhile>) -> Cause {
     stop.map_or(Cause::UserStop, |stop| stop.cause)
 }
 
-async fn prepare(shared: &Shared, spec: TaskSpec) -> Result<TaskOrder, (Cause, String)> {
+async fn prepare(shared: &ExecutorShared, spec: TaskSpec) -> Result<TaskOrder, (Cause, String)> {
     let secrets = open(shared, &spec).await;
     let secrets = secrets.map_err(|error| (Cause::RuntimeFailed, causes(&error)))?;
     let auth = spec.image_auth.as_ref().map(|auth| RegistryAuth {
@@ -80,7 +84,7 @@ async fn prepare(shared: &Shared, spec: TaskSpec) -> Result<TaskOrder, (Cause, S
         mounts: Vec::new(),
         infiniband: spec.infiniband,
         raw_sockets: shared.limits.raw_sockets,
-        setup: Setup {
+        setup: TaskSetup {
             pre_commands: render(&spec.pre_commands),
             script: secrets.render(&spec.entrypoint),
             post_commands: render(&spec.post_commands),
@@ -90,7 +94,7 @@ async fn prepare(shared: &Shared, spec: TaskSpec) -> Result<TaskOrder, (Cause, S
             // Its runner is given it, as renewed by then.
             lease: None,
         },
-        limits: Limits {
+        limits: TaskLimits {
             pids: share::pids(tasks.pids),
             disk_mb,
             ..spec.limits
@@ -102,12 +106,12 @@ async fn prepare(shared: &Shared, spec: TaskSpec) -> Result<TaskOrder, (Cause, S
 /// as well.
 fn machines(
     host_name: &str,
-    own: &Placement,
+    own: &TaskPlacement,
     environment: &BTreeMap<String, String>,
-) -> Vec<task::Machine> {
+) -> Vec<task::HostEntry> {
     let machine = |address: &str, names: Vec<String>| {
         let address = address.parse().ok()?;
-        Some(task::Machine { address, names })
+        Some(task::HostEntry { address, names })
     };
     let names = vec![host_name.to_owned(), own.node.to_string()];
     let Some(own) = machine(&own.address, names) else {
@@ -123,7 +127,7 @@ fn machines(
 }
 
 /// The limit on the writable layer in MiB. As ordered where the engine does not say where it keeps them.
-pub(super) async fn disk_mb(shared: &Shared, ordered: u64) -> u64 {
+pub(super) async fn disk_mb(shared: &ExecutorShared, ordered: u64) -> u64 {
     let store = shared.images.store();
     let Ok(disk) = shared.disk.get_or_try_init(|| store.disk()).await else {
         return ordered;
@@ -135,8 +139,8 @@ pub(super) async fn disk_mb(shared: &Shared, ordered: u64) -> u64 {
 }
 
 /// Whether the machine still has what it promised the task.
-fn check(shared: &Shared, spec: &TaskSpec) -> Result<(), preflight::Error> {
-    let machine = Machine {
+fn check(shared: &ExecutorShared, spec: &TaskSpec) -> Result<(), preflight::PreflightError> {
+    let machine = MachineNow {
         root: Path::new("/"),
         capacity: &shared.hardware.borrow().capacity,
         port_is_free: &port::is_free,
@@ -147,12 +151,12 @@ fn check(shared: &Shared, spec: &TaskSpec) -> Result<(), preflight::Error> {
 #[derive(Debug, thiserror::Error)]
 enum OpenError {
     #[error(transparent)]
-    Sealed(#[from] crate::seal::Error),
+    Sealed(#[from] crate::seal::SealError),
     #[error("the job's secrets are damaged")]
     Body(#[from] postcard::Error),
 }
 
-async fn open(shared: &Shared, spec: &TaskSpec) -> Result<Secrets, OpenError> {
+async fn open(shared: &ExecutorShared, spec: &TaskSpec) -> Result<Secrets, OpenError> {
     if spec.sealed_secrets.is_empty() {
         return Ok(Secrets::default());
     }
@@ -170,7 +174,7 @@ pub(super) const AGENT: &str = "muster.io/agent";
 const DISK_MB: &str = "muster.io/disk-mb";
 
 /// The limit on a container's writable layer as it was ordered.
-pub(super) fn ordered_disk_mb(container: &Container) -> Option<u64> {
+pub(super) fn ordered_disk_mb(container: &ContainerInfo) -> Option<u64> {
     container.labels.get(DISK_MB)?.parse().ok()
 }
 
@@ -190,7 +194,7 @@ fn labels(spec: &TaskSpec, agent: &str) -> BTreeMap<String, String> {
 const CDI_CLASS: &str = "nvidia.com/gpu";
 
 /// What the granted devices are to the engine. A simulated one is nothing.
-fn devices(capacity: &Capacity, placement: &Placement) -> Vec<DeviceGrant> {
+fn devices(capacity: &Capacity, placement: &TaskPlacement) -> Vec<DeviceGrant> {
     let granted = |device: &&Device| placement.devices.iter().any(|(_, id)| *id == device.id);
     let grant = |device: &Device| DeviceGrant {
         cdi_names: vec![
@@ -212,7 +216,7 @@ fn not_launched(cause: Cause, message: String) -> RawExit {
         signal: None,
         oom_killed: false,
         own_doing: false,
-        phase: Phase::Launch,
+        phase: ExitPhase::Launch,
         cause: Some(cause),
         message,
         ended_ms: clock::now().as_millis(),
@@ -220,9 +224,9 @@ fn not_launched(cause: Cause, message: String) -> RawExit {
 }
 
 /// What failed for good is the user's to mend; what may pass is tried again.
-fn cause_of(error: &image::Error) -> Cause {
+fn cause_of(error: &image::ImageError) -> Cause {
     match error {
-        image::Error::UnknownHost { .. } => Cause::RegistryUnknown,
+        image::ImageError::UnknownHost { .. } => Cause::RegistryUnknown,
         error if error.is_transient() => Cause::ImageNotFetched,
         _ => Cause::ImageNotFound,
     }
@@ -247,9 +251,9 @@ mod tests {
         }
     }
 
-    fn placement() -> Placement {
+    fn placement() -> TaskPlacement {
         let granted = [1, 2].map(|index| (index, DeviceId(format!("GPU-{index}"))));
-        Placement {
+        TaskPlacement {
             task: TaskId {
                 role: "worker".parse().unwrap(),
                 index: 0,
@@ -285,35 +289,35 @@ mod tests {
         let reason = || "no".to_owned();
         let table = [
             (
-                image::Error::UnknownHost {
+                image::ImageError::UnknownHost {
                     registry: registry(),
                     reason: reason(),
                 },
                 Cause::RegistryUnknown,
             ),
             (
-                image::Error::Registry {
+                image::ImageError::Registry {
                     registry: registry(),
                     reason: reason(),
                 },
                 Cause::ImageNotFetched,
             ),
             (
-                image::Error::Unavailable {
+                image::ImageError::Unavailable {
                     socket: "/s".to_owned(),
                     reason: reason(),
                 },
                 Cause::ImageNotFetched,
             ),
             (
-                image::Error::NotFound {
+                image::ImageError::NotFound {
                     reference: "r.example/x".to_owned(),
                     registry: registry(),
                 },
                 Cause::ImageNotFound,
             ),
             (
-                image::Error::Unauthorized {
+                image::ImageError::Unauthorized {
                     reference: "r.example/x".to_owned(),
                     registry: registry(),
                     reason: reason(),

@@ -3,30 +3,30 @@
 use std::sync::Arc;
 
 use muster_control::ledger::Observation;
-use muster_exec::task::Event;
+use muster_exec::task::TaskEvent;
 use muster_failure_rules::RuleSet;
 use muster_model::exit::{Evidence, RawExit, Verdict};
 use tokio::sync::mpsc;
 
-use super::Shared;
+use super::ExecutorShared;
 
 /// Passes events on until the agent ends. One at a time: a task's end must reach the ledger
 /// before the news that nothing of it is left.
-pub(super) async fn run(shared: Arc<Shared>, mut events: mpsc::Receiver<Event>) {
+pub(super) async fn run(shared: Arc<ExecutorShared>, mut events: mpsc::Receiver<TaskEvent>) {
     while let Some(event) = events.recv().await {
         let (uid, what) = match event {
-            Event::Started { .. } => continue,
-            Event::Ready { uid } => (uid, Observation::Ready),
-            Event::Running { uid, .. } => (uid, Observation::Running),
-            Event::LaunchFailed { uid, exit } => {
+            TaskEvent::Started { .. } => continue,
+            TaskEvent::Ready { uid } => (uid, Observation::Ready),
+            TaskEvent::Running { uid, .. } => (uid, Observation::Running),
+            TaskEvent::LaunchFailed { uid, exit } => {
                 let verdict = Box::new(judge_launch(&shared.rules.now().set, exit));
                 (uid, Observation::LaunchFailed(verdict))
             }
-            Event::Exited { uid, evidence } => (
+            TaskEvent::Exited { uid, evidence } => (
                 uid,
                 Observation::Ended(Box::new(judge(&shared.rules.now().set, &evidence))),
             ),
-            Event::Gone { uid } => {
+            TaskEvent::Gone { uid } => {
                 shared.lock().remove(&uid);
                 (uid, Observation::Gone)
             }

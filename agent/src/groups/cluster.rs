@@ -1,8 +1,10 @@
-//! The cluster's own affairs, asked over their group.
+//! The cluster state, asked over their group.
 
 use muster_consensus::GroupId;
-use muster_control::cluster::{Applied, ClusterState, Entry, Lineage, Rejected};
-use muster_control::groups::{Error, Machine, Outcome, Seen};
+use muster_control::cluster::{
+    ClusterApplied, ClusterEntry, ClusterRejection, ClusterState, Lineage,
+};
+use muster_control::groups::{ApplyOutcome, GroupError, GroupState, LocalGroup};
 use tokio::sync::watch;
 
 use super::handle::Groups;
@@ -38,34 +40,37 @@ impl ClusterGroup {
     ///
     /// # Errors
     /// When the group did not take it.
-    pub(crate) async fn propose(&self, entry: &Entry) -> Result<Result<Applied, Rejected>, Error> {
+    pub(crate) async fn propose(
+        &self,
+        entry: &ClusterEntry,
+    ) -> Result<Result<ClusterApplied, ClusterRejection>, GroupError> {
         let bytes = entry.encode().map_err(|error| {
             tracing::error!(%error, "an entry cannot be written");
-            Error::Unreadable
+            GroupError::Unreadable
         })?;
         match self.groups.propose(self.id(), &bytes).await? {
-            Outcome::Cluster(outcome) => Ok(outcome),
-            Outcome::Vc(_) | Outcome::Unreadable(_) => Err(Error::Unreadable),
+            ApplyOutcome::Cluster(outcome) => Ok(outcome),
+            ApplyOutcome::Vc(_) | ApplyOutcome::Unreadable(_) => Err(GroupError::Unreadable),
         }
     }
 
     /// Looks at the state as it stands after everything committed so far, if this node leads.
     ///
     /// # Errors
-    /// [`Error`], and then nothing was looked at.
+    /// [`GroupError`], and then nothing was looked at.
     pub(crate) async fn read<T: Send + 'static>(
         &self,
         read: impl FnOnce(&ClusterState) -> T + Send + 'static,
-    ) -> Result<T, Error> {
-        let read = |seen: Seen<'_>| state(seen.machine).map(read);
+    ) -> Result<T, GroupError> {
+        let read = |seen: LocalGroup<'_>| state(seen.machine).map(read);
         let found = self.groups.read(self.id(), read).await?;
-        found.ok_or(Error::NoLeader)
+        found.ok_or(GroupError::NoLeader)
     }
 }
 
-fn state(machine: &Machine) -> Option<&ClusterState> {
+fn state(machine: &GroupState) -> Option<&ClusterState> {
     match machine {
-        Machine::Cluster(state) => Some(state),
-        Machine::Vc(_) => None,
+        GroupState::Cluster(state) => Some(state),
+        GroupState::Vc(_) => None,
     }
 }

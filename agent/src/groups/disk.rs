@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use muster_consensus::{Error, LogStore, StoreId, Write};
+use muster_consensus::{LogStore, StoreError, StoreId, Write};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -13,13 +13,13 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 const PANICKED: &str = "a write of the log store has panicked";
 
-type Written = (LogStore, Write, Result<(), Error>);
+type WriteResult = (LogStore, Write, Result<(), StoreError>);
 
 /// What the store does.
 #[derive(Debug)]
-enum State {
+enum LogDiskState {
     Idle(LogStore),
-    Writing(JoinHandle<Written>),
+    Writing(JoinHandle<WriteResult>),
     /// It refused this write, which is offered again then.
     Refused(LogStore, Write, Instant),
     /// Nothing can be written any more, for this reason.
@@ -28,9 +28,9 @@ enum State {
 
 /// The log store. One write at a time.
 #[derive(Debug)]
-pub(crate) struct Disk {
+pub(crate) struct LogDisk {
     id: StoreId,
-    state: State,
+    state: LogDiskState,
 }
 
 /// What became of a write.
@@ -42,11 +42,11 @@ pub(crate) enum Done {
     Refused(String),
 }
 
-impl Disk {
+impl LogDisk {
     pub(crate) const fn new(store: LogStore) -> Self {
         Self {
             id: store.id(),
-            state: State::Idle(store),
+            state: LogDiskState::Idle(store),
         }
     }
 
@@ -58,7 +58,7 @@ impl Disk {
     /// Begins a write. The one before is done.
     pub(crate) fn write(&mut self, write: Write) {
         self.state = match self.take_state() {
-            State::Idle(store) => begin(store, write),
+            LogDiskState::Idle(store) => begin(store, write),
             other => {
                 debug_assert!(false, "two writes at a time");
                 other
@@ -74,19 +74,21 @@ impl Disk {
     pub(crate) async fn done(&mut self) -> Done {
         loop {
             match &mut self.state {
-                State::Idle(_) => return std::future::pending().await,
-                State::Broken(problem) => panic!("{problem}"),
-                State::Refused(_, _, at) => {
+                LogDiskState::Idle(_) => return std::future::pending().await,
+                LogDiskState::Broken(problem) => panic!("{problem}"),
+                LogDiskState::Refused(_, _, at) => {
                     tokio::time::sleep_until(*at).await;
                     self.again();
                 }
-                State::Writing(task) => {
+                LogDiskState::Writing(task) => {
                     let Ok((store, write, result)) = task.await else {
-                        self.state = State::Broken(PANICKED.to_owned());
+                        self.state = LogDiskState::Broken(PANICKED.to_owned());
                         continue;
                     };
-                    if let Err(error @ (Error::Damaged { .. } | Error::Doubtful { .. })) = &result {
-                        self.state = State::Broken(causes(error));
+                    if let Err(error @ (StoreError::Damaged { .. } | StoreError::Doubtful { .. })) =
+                        &result
+                    {
+                        self.state = LogDiskState::Broken(causes(error));
                         continue;
                     }
                     return self.take(store, write, result);
@@ -95,34 +97,34 @@ impl Disk {
         }
     }
 
-    fn take(&mut self, store: LogStore, write: Write, result: Result<(), Error>) -> Done {
+    fn take(&mut self, store: LogStore, write: Write, result: Result<(), StoreError>) -> Done {
         match result {
             Ok(()) => {
                 let number = write.number;
-                self.state = State::Idle(store);
+                self.state = LogDiskState::Idle(store);
                 Done::Written(number)
             }
             Err(error) => {
-                self.state = State::Refused(store, write, Instant::now() + RETRY_PAUSE);
+                self.state = LogDiskState::Refused(store, write, Instant::now() + RETRY_PAUSE);
                 Done::Refused(causes(&error))
             }
         }
     }
 
-    fn take_state(&mut self) -> State {
-        std::mem::replace(&mut self.state, State::Broken(PANICKED.to_owned()))
+    fn take_state(&mut self) -> LogDiskState {
+        std::mem::replace(&mut self.state, LogDiskState::Broken(PANICKED.to_owned()))
     }
 
     fn again(&mut self) {
         self.state = match self.take_state() {
-            State::Refused(store, write, _) => begin(store, write),
+            LogDiskState::Refused(store, write, _) => begin(store, write),
             other => other,
         };
     }
 }
 
-fn begin(mut store: LogStore, write: Write) -> State {
-    State::Writing(tokio::task::spawn_blocking(move || {
+fn begin(mut store: LogStore, write: Write) -> LogDiskState {
+    LogDiskState::Writing(tokio::task::spawn_blocking(move || {
         let result = store.write(&write);
         (store, write, result)
     }))

@@ -6,14 +6,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use muster_consensus::GroupId;
-use muster_control::cluster::{Briefing, Lineage};
+use muster_control::cluster::{ClusterMap, Lineage};
 use muster_control::groups::copies::VOTERS_MAX;
 use muster_control::member::routing::RoutingRecord;
 use muster_gossip::key::ClusterId;
 use muster_gossip::member::MemberId;
-use muster_gossip::record::{MemberBody, MemberState, NodeBody, Record, RecordKey, SuccessionBody};
+use muster_gossip::record::{
+    AdmissionState, MemberBody, NodeBody, Record, RecordKey, ReplacementBody,
+};
 
-use crate::mesh_file::{Error, MeshFile};
+use crate::mesh_file::{DatabaseError, MeshFile};
 
 /// Of a single other voter it is not certain that it has heard of everything, and a group of two cannot go on
 /// without either.
@@ -42,15 +44,15 @@ impl Others {
 
 /// What others have, by what they said last.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Elsewhere {
+pub(crate) struct OtherReplicas {
     /// How many others vote in a group.
     voters: BTreeMap<GroupId, Others>,
     /// The groups that the cluster has, and what each is for; none if that is not known.
     groups: BTreeMap<GroupId, String>,
 }
 
-impl Elsewhere {
-    /// What `mesh_file`, the file of the mesh, holds for this member of `cluster`. `briefing`: what the
+impl OtherReplicas {
+    /// What `mesh_file`, the file of the mesh, holds for this member of `cluster`. `cluster_map`: what the
     /// member was told last.
     ///
     /// # Errors
@@ -59,21 +61,21 @@ impl Elsewhere {
         mesh_file: &Path,
         me: MemberId,
         cluster: ClusterId,
-        briefing: Option<&Briefing>,
-    ) -> Result<Self, Error> {
+        cluster_map: Option<&ClusterMap>,
+    ) -> Result<Self, DatabaseError> {
         if !mesh_file.exists() {
             // To open it would make it.
             return Ok(Self::default());
         }
         let records = MeshFile::open(mesh_file)?.records()?;
-        Ok(Self::of(&records, me, cluster, briefing))
+        Ok(Self::of(&records, me, cluster, cluster_map))
     }
 
     fn of(
         records: &[Arc<Record>],
         me: MemberId,
         cluster: ClusterId,
-        briefing: Option<&Briefing>,
+        cluster_map: Option<&ClusterMap>,
     ) -> Self {
         let members: BTreeSet<_> = records.iter().filter_map(|it| admitted(it)).collect();
         let mut voters: BTreeMap<GroupId, Others> = BTreeMap::new();
@@ -88,7 +90,7 @@ impl Elsewhere {
                 }
             }
         }
-        let groups = briefing.map(|briefing| groups(records, cluster, briefing));
+        let groups = cluster_map.map(|cluster_map| groups(records, cluster, cluster_map));
         Self {
             voters,
             groups: groups.unwrap_or_default(),
@@ -135,7 +137,7 @@ fn admitted(record: &Record) -> Option<MemberId> {
         return None;
     };
     let body: MemberBody = record.body().ok()?;
-    (body.state == MemberState::Admitted).then_some(member)
+    (body.state == AdmissionState::Admitted).then_some(member)
 }
 
 /// The groups in which the writer of a record says that it votes.
@@ -151,26 +153,26 @@ fn votes(record: &Record) -> Vec<GroupId> {
 fn groups(
     records: &[Arc<Record>],
     cluster: ClusterId,
-    briefing: &Briefing,
+    cluster_map: &ClusterMap,
 ) -> BTreeMap<GroupId, String> {
     let mut records = records.iter();
-    let said = records.find(|record| record.key == RecordKey::Succession);
-    let said: Option<SuccessionBody> = said.and_then(|record| record.body().ok());
+    let said = records.find(|record| record.key == RecordKey::Replacement);
+    let said: Option<ReplacementBody> = said.and_then(|record| record.body().ok());
     let own = GroupId(Lineage::of_cluster(cluster, said.as_ref()).group);
-    let vcs = briefing.vcs.iter();
+    let vcs = cluster_map.vcs.iter();
     let vcs = vcs.map(|born| (GroupId(born.group), format!("virtual cluster {}", born.vc)));
     vcs.chain([(own, "the cluster".to_owned())]).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use muster_control::cluster::{Birth, Hidden, Keys};
+    use muster_control::cluster::{Hidden, Keys, VcCreation};
     use muster_gossip::key::NodeKey;
     use serde::Serialize;
 
     use super::*;
     use crate::mesh::unsigned;
-    use muster_control::member::routing::Copy;
+    use muster_control::member::routing::AdvertisedCopy;
 
     const ME: MemberId = MemberId(1);
 
@@ -178,7 +180,7 @@ mod tests {
         unsigned::record(key, 1, body)
     }
 
-    fn admission(member: u32, state: MemberState) -> Arc<Record> {
+    fn admission(member: u32, state: AdmissionState) -> Arc<Record> {
         let body = MemberBody {
             key: NodeKey([0; 32]),
             name: format!("n{member}"),
@@ -191,7 +193,7 @@ mod tests {
 
     /// What a member says of its copies: group, and whether it votes.
     fn word(member: u32, copies: &[(u64, bool)]) -> Arc<Record> {
-        let copies = copies.iter().map(|(group, votes)| Copy {
+        let copies = copies.iter().map(|(group, votes)| AdvertisedCopy {
             group: *group,
             votes: *votes,
             leads: 0,
@@ -211,15 +213,15 @@ mod tests {
         record(RecordKey::Node(MemberId(member)), &body)
     }
 
-    fn briefing(vcs: &[(&str, u64)]) -> Briefing {
-        let birth = |(name, group): &(&str, u64)| Birth {
+    fn cluster_map(vcs: &[(&str, u64)]) -> ClusterMap {
+        let creation = |(name, group): &(&str, u64)| VcCreation {
             vc: name.parse().unwrap(),
             group: *group,
             generation: 1,
             homes: Vec::new(),
             before: Vec::new(),
         };
-        Briefing {
+        ClusterMap {
             cluster: ClusterId::default(),
             version: 1,
             keys: Keys {
@@ -227,21 +229,21 @@ mod tests {
                 link: Hidden([0; 32]),
                 token: Hidden(Vec::new()),
             },
-            vcs: vcs.iter().map(birth).collect(),
+            vcs: vcs.iter().map(creation).collect(),
             users: BTreeMap::new(),
             closed: BTreeMap::new(),
             description: 0,
         }
     }
 
-    fn known(records: &[Arc<Record>], briefing: Option<&Briefing>) -> Elsewhere {
-        Elsewhere::of(records, ME, ClusterId::default(), briefing)
+    fn known(records: &[Arc<Record>], cluster_map: Option<&ClusterMap>) -> OtherReplicas {
+        OtherReplicas::of(records, ME, ClusterId::default(), cluster_map)
     }
 
     #[test]
     fn a_group_goes_on_with_two_members_that_vote_and_are_most_of_it() {
-        let mut records = Vec::from([1, 2, 3].map(|id| admission(id, MemberState::Admitted)));
-        records.extend([4, 5].map(|id| admission(id, MemberState::Expelled)));
+        let mut records = Vec::from([1, 2, 3].map(|id| admission(id, AdmissionState::Admitted)));
+        records.extend([4, 5].map(|id| admission(id, AdmissionState::Expelled)));
         records.push(word(1, &[(8, true), (9, true), (10, true)]));
         records.push(word(2, &[(8, true), (9, true), (10, true), (12, true)]));
         records.push(word(3, &[(8, true), (9, false), (12, true)]));
@@ -255,9 +257,10 @@ mod tests {
     #[test]
     fn all_goes_on_only_where_each_group_is_known_to() {
         let own = Lineage::of_cluster(ClusterId::default(), None).group;
-        let told = briefing(&[("dev", 9), ("prod", 11)]);
+        let told = cluster_map(&[("dev", 9), ("prod", 11)]);
         let records = |third: &[(u64, bool)]| {
-            let mut records = Vec::from([1, 2, 3].map(|id| admission(id, MemberState::Admitted)));
+            let mut records =
+                Vec::from([1, 2, 3].map(|id| admission(id, AdmissionState::Admitted)));
             records.push(word(2, &[(own, true), (9, true), (11, true)]));
             records.push(word(3, third));
             records
@@ -273,7 +276,7 @@ mod tests {
 
     #[test]
     fn groups_have_names_as_the_member_was_told() {
-        let known = known(&[], Some(&briefing(&[("prod", 9)])));
+        let known = known(&[], Some(&cluster_map(&[("prod", 9)])));
         assert_eq!(known.name(GroupId(9)), Some("virtual cluster prod"));
         let own = GroupId(Lineage::of_cluster(ClusterId::default(), None).group);
         assert_eq!(known.name(own), Some("the cluster"));

@@ -61,10 +61,10 @@ fn log_recovery(event: Event) {
             "the cluster goes on without most of its voters"
         ),
         Event::Settled { generation } => {
-            tracing::info!(generation, "the cluster's affairs are settled again");
+            tracing::info!(generation, "the cluster state has a leader again");
         }
         Event::Unsettled(error) => {
-            tracing::warn!(%error, "the cluster's affairs are not settled yet");
+            tracing::warn!(%error, "the cluster state has no leader yet");
         }
         Event::Unheard(vcs) => tracing::warn!(
             ?vcs,

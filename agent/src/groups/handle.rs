@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use muster_consensus::{GroupId, Home, NodeId, ReplicaId, StoreId};
-use muster_control::cluster::{Briefing, Lineage};
-use muster_control::coordinator::{Bindings, Policy};
-use muster_control::groups::{Error, Input, Local, Outcome, Reply, Seen};
-use muster_control::lease::Question;
+use muster_consensus::{GroupId, NodeId, ReplicaHome, ReplicaId, StoreId};
+use muster_control::cluster::{ClusterMap, Lineage};
+use muster_control::coordinator::{Bindings, LeaderPolicy};
+use muster_control::groups::{
+    ApplyOutcome, GroupError, GroupHostInput, GroupReply, Local, LocalGroup,
+};
+use muster_control::lease::SilenceQuestion;
 use muster_control::member::routing::RoutingRecord;
 use muster_control::member::{self, MembersSeen};
 use muster_control::order::Tell;
@@ -19,7 +21,7 @@ use muster_model::id::{self, VcName};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::message::{Asker, Carrier, Message};
+use super::message::{ClusterAsker, FrameCarrier, GroupsMessage};
 
 /// Messages that may wait. Beyond it an entry is refused, and what nodes tell is dropped,
 /// which their protocol heals.
@@ -51,7 +53,7 @@ pub(crate) struct Telling {
 /// This node's copies of groups. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Groups {
-    queue: mpsc::Sender<Message>,
+    queue: mpsc::Sender<GroupsMessage>,
     frames: mpsc::Sender<(NodeId, Vec<u8>)>,
     applied: watch::Receiver<u64>,
     led: watch::Receiver<BTreeMap<GroupId, u64>>,
@@ -61,9 +63,9 @@ pub(crate) struct Groups {
 
 /// What the loop has of its handles.
 #[derive(Debug)]
-pub(crate) struct Ends {
+pub(crate) struct LoopEnds {
     /// What they send.
-    pub(crate) queue: mpsc::Receiver<Message>,
+    pub(crate) queue: mpsc::Receiver<GroupsMessage>,
     /// Frames of other nodes.
     pub(crate) frames: mpsc::Receiver<(NodeId, Vec<u8>)>,
     /// What they watch.
@@ -71,7 +73,7 @@ pub(crate) struct Ends {
 }
 
 /// The handle first: others need it before the loop can be made.
-pub(crate) fn queue() -> (Groups, Ends) {
+pub(crate) fn queue() -> (Groups, LoopEnds) {
     let (sender, queue) = mpsc::channel(QUEUE_MAX);
     let (frames_sender, frames) = mpsc::channel(FRAMES_MAX);
     let (applied_sender, applied) = watch::channel(0);
@@ -92,7 +94,7 @@ pub(crate) fn queue() -> (Groups, Ends) {
         problem: problem_sender,
         routing: routing_sender,
     };
-    let ends = Ends {
+    let ends = LoopEnds {
         queue,
         frames,
         telling,
@@ -105,9 +107,13 @@ impl Groups {
     /// voters has it on disk, and it is applied.
     ///
     /// # Errors
-    /// [`Error`]; each says whether it may have come about.
-    pub(crate) async fn propose(&self, group: GroupId, entry: &[u8]) -> Result<Outcome, Error> {
-        let propose = |reply| Input::Propose {
+    /// [`GroupError`]; each says whether it may have come about.
+    pub(crate) async fn propose(
+        &self,
+        group: GroupId,
+        entry: &[u8],
+    ) -> Result<ApplyOutcome, GroupError> {
+        let propose = |reply| GroupHostInput::Propose {
             group,
             entry: entry.to_vec(),
             reply,
@@ -118,12 +124,12 @@ impl Groups {
     /// Looks at a group that is led here, after everything that was committed anywhere so far.
     ///
     /// # Errors
-    /// [`Error`], and then nothing was looked at.
+    /// [`GroupError`], and then nothing was looked at.
     pub(crate) async fn read<T: Send + 'static>(
         &self,
         group: GroupId,
-        read: impl FnOnce(Seen<'_>) -> T + Send + 'static,
-    ) -> Result<T, Error> {
+        read: impl FnOnce(LocalGroup<'_>) -> T + Send + 'static,
+    ) -> Result<T, GroupError> {
         self.read_for(group, None, read).await
     }
 
@@ -131,8 +137,8 @@ impl Groups {
     /// confirmed, after this was asked, that it is.
     ///
     /// # Errors
-    /// [`Error`], and then nothing is renewed.
-    pub(crate) async fn renew(&self, group: GroupId, node: id::NodeId) -> Result<(), Error> {
+    /// [`GroupError`], and then nothing is renewed.
+    pub(crate) async fn renew(&self, group: GroupId, node: id::NodeId) -> Result<(), GroupError> {
         self.read_for(group, Some(node), |_| ()).await
     }
 
@@ -140,17 +146,17 @@ impl Groups {
         &self,
         group: GroupId,
         heard: Option<id::NodeId>,
-        read: impl FnOnce(Seen<'_>) -> T + Send + 'static,
-    ) -> Result<T, Error> {
+        read: impl FnOnce(LocalGroup<'_>) -> T + Send + 'static,
+    ) -> Result<T, GroupError> {
         let begun = Instant::now();
         // Asked again only as long as it was not looked.
         let mut read = Some(read);
         loop {
             let Some(once) = read.take() else {
-                return Err(Error::Ended);
+                return Err(GroupError::Ended);
             };
             let (reply, answer) = oneshot::channel();
-            let reading = Box::new(move |seen: Result<Seen<'_>, Error>| {
+            let reading = Box::new(move |seen: Result<LocalGroup<'_>, GroupError>| {
                 // A reader that went away needs no answer.
                 let _ = reply.send(match seen {
                     Ok(seen) => Ok(once(seen)),
@@ -158,20 +164,20 @@ impl Groups {
                 });
             });
             let heard = heard.clone();
-            self.give(Input::Read {
+            self.give(GroupHostInput::Read {
                 group,
                 heard,
                 reading,
             })
             .await?;
             let answered = timeout_at(begun + PATIENCE, answer).await;
-            match answered.map_err(|_| Error::NoLeader)? {
+            match answered.map_err(|_| GroupError::NoLeader)? {
                 Ok(Ok(found)) => return Ok(found),
-                Ok(Err((Error::NoLeader, once))) if begun.elapsed() < LEADERLESS => {
+                Ok(Err((GroupError::NoLeader, once))) if begun.elapsed() < LEADERLESS => {
                     read = Some(once);
                 }
                 Ok(Err((error, _))) => return Err(error),
-                Err(_) => return Err(Error::Ended),
+                Err(_) => return Err(GroupError::Ended),
             }
             sleep(AGAIN).await;
         }
@@ -180,31 +186,31 @@ impl Groups {
     /// Looks at a group's copy here, as far as it has come here; `None` if there is none.
     ///
     /// # Errors
-    /// [`Error::Ended`].
+    /// [`GroupError::Ended`].
     pub(crate) async fn look<T: Send + 'static>(
         &self,
         group: GroupId,
         look: impl FnOnce(Local<'_>) -> T + Send + 'static,
-    ) -> Result<Option<T>, Error> {
+    ) -> Result<Option<T>, GroupError> {
         let (reply, answer) = oneshot::channel();
         let looking = Box::new(move |local: Option<Local<'_>>| {
             // As for reads.
             let _ = reply.send(local.map(look));
         });
-        self.give(Input::Look { group, looking }).await?;
-        answer.await.map_err(|_| Error::Ended)
+        self.give(GroupHostInput::Look { group, looking }).await?;
+        answer.await.map_err(|_| GroupError::Ended)
     }
 
     /// A group is born, with these first copies. Nothing happens where it was born before.
     ///
     /// # Errors
-    /// [`Error::Ended`].
+    /// [`GroupError::Ended`].
     pub(crate) async fn bear(
         &self,
         group: GroupId,
-        homes: BTreeMap<ReplicaId, Home>,
-    ) -> Result<(), Error> {
-        self.give(Input::Birth { group, homes }).await
+        homes: BTreeMap<ReplicaId, ReplicaHome>,
+    ) -> Result<(), GroupError> {
+        self.give(GroupHostInput::Creation { group, homes }).await
     }
 
     /// Hands over the lead of every group that another node can take, before this one ends, and
@@ -215,7 +221,7 @@ impl Groups {
             // Who went away needs no answer.
             let _ = reply.send(groups);
         });
-        if self.give(Input::HandOver(reply)).await.is_err() {
+        if self.give(GroupHostInput::HandOver(reply)).await.is_err() {
             return;
         }
         let offered = asked.await.unwrap_or_default();
@@ -228,20 +234,20 @@ impl Groups {
     /// This node is this member of a cluster from now on.
     ///
     /// # Errors
-    /// [`Error::Ended`].
+    /// [`GroupError::Ended`].
     pub(crate) async fn joined(
         &self,
         (cluster, member): (ClusterId, MemberId),
         lineage: Lineage,
-        carrier: Carrier,
-    ) -> Result<(), Error> {
-        self.send(Message::Carrier(carrier)).await?;
-        let joined = member::Input::Joined {
+        carrier: FrameCarrier,
+    ) -> Result<(), GroupError> {
+        self.send(GroupsMessage::Carrier(carrier)).await?;
+        let joined = member::MemberInput::Joined {
             cluster,
             member,
             lineage,
         };
-        self.send(Message::Core(joined)).await?;
+        self.send(GroupsMessage::Core(joined)).await?;
         // What was told of another cluster is told no more after this.
         self.store().await?;
         Ok(())
@@ -250,36 +256,39 @@ impl Groups {
     /// The members are seen so from now on.
     ///
     /// # Errors
-    /// [`Error::Ended`].
-    pub(crate) async fn seen(&self, members: MembersSeen) -> Result<(), Error> {
-        let seen = member::Input::Seen(Box::new(members));
-        self.send(Message::Core(seen)).await
+    /// [`GroupError::Ended`].
+    pub(crate) async fn seen(&self, members: MembersSeen) -> Result<(), GroupError> {
+        let seen = member::MemberInput::Seen(Box::new(members));
+        self.send(GroupsMessage::Core(seen)).await
     }
 
     /// The cluster told its members this.
     ///
     /// # Errors
-    /// [`Error::Ended`].
-    pub(crate) async fn briefed(&self, briefing: Arc<Briefing>) -> Result<(), Error> {
-        let briefed = member::Input::Briefed(briefing);
-        self.send(Message::Core(briefed)).await
+    /// [`GroupError::Ended`].
+    pub(crate) async fn take_cluster_map(
+        &self,
+        cluster_map: Arc<ClusterMap>,
+    ) -> Result<(), GroupError> {
+        let given = member::MemberInput::ClusterMap(cluster_map);
+        self.send(GroupsMessage::Core(given)).await
     }
 
     /// A member is about to go: its copy of a group that is led here is to find another place.
     ///
     /// # Errors
-    /// [`Error::Ended`].
-    pub(crate) async fn going(&self, group: GroupId, member: MemberId) -> Result<(), Error> {
-        let going = member::Input::Going { group, member };
-        self.send(Message::Core(going)).await
+    /// [`GroupError::Ended`].
+    pub(crate) async fn going(&self, group: GroupId, member: MemberId) -> Result<(), GroupError> {
+        let going = member::MemberInput::Going { group, member };
+        self.send(GroupsMessage::Core(going)).await
     }
 
     /// Asks the leader of the cluster in this way from now on.
     ///
     /// # Errors
-    /// [`Error::Ended`].
-    pub(crate) async fn ask_by(&self, asker: Asker) -> Result<(), Error> {
-        self.send(Message::Asker(asker)).await
+    /// [`GroupError::Ended`].
+    pub(crate) async fn ask_by(&self, asker: ClusterAsker) -> Result<(), GroupError> {
+        self.send(GroupsMessage::Asker(asker)).await
     }
 
     /// Passes on a frame of another node's groups. Dropped when too many wait, as on its way.
@@ -291,22 +300,23 @@ impl Groups {
     /// It is one no more: its copies of the cluster's groups end.
     ///
     /// # Errors
-    /// [`Error::Ended`].
-    pub(crate) async fn left(&self) -> Result<(), Error> {
-        self.send(Message::Core(member::Input::Left)).await
+    /// [`GroupError::Ended`].
+    pub(crate) async fn left(&self) -> Result<(), GroupError> {
+        self.send(GroupsMessage::Core(member::MemberInput::Left))
+            .await
     }
 
     /// What the leader of the `cluster` group said of a silent node, if it said anything.
     ///
     /// # Errors
-    /// [`Error::Ended`].
+    /// [`GroupError::Ended`].
     pub(crate) async fn silence(
         &self,
         group: GroupId,
-        question: Question,
+        question: SilenceQuestion,
         silent: Option<bool>,
-    ) -> Result<(), Error> {
-        let silence = Input::Silence {
+    ) -> Result<(), GroupError> {
+        let silence = GroupHostInput::Silence {
             group,
             question,
             silent,
@@ -317,38 +327,42 @@ impl Groups {
     /// What the leader of the `cluster` group said of who is bound to what.
     ///
     /// # Errors
-    /// [`Error::Ended`].
-    pub(crate) async fn bound(&self, group: GroupId, news: Option<Bindings>) -> Result<(), Error> {
-        self.give(Input::Bound { group, news }).await
+    /// [`GroupError::Ended`].
+    pub(crate) async fn bound(
+        &self,
+        group: GroupId,
+        news: Option<Bindings>,
+    ) -> Result<(), GroupError> {
+        self.give(GroupHostInput::Bound { group, news }).await
     }
 
     /// How the cluster is described from now on, and in which version; none while that is not known.
     ///
     /// # Errors
-    /// [`Error::Ended`].
+    /// [`GroupError::Ended`].
     pub(crate) async fn described(
         &self,
         description: Option<(u64, Arc<ClusterSpec>)>,
-    ) -> Result<(), Error> {
-        self.give(Input::Described(description)).await
+    ) -> Result<(), GroupError> {
+        self.give(GroupHostInput::Described(description)).await
     }
 
     /// What leaders go by from now on.
     ///
     /// # Errors
-    /// [`Error::Ended`].
-    pub(crate) async fn set_policy(&self, policy: Policy) -> Result<(), Error> {
-        self.give(Input::Policy(Box::new(policy))).await
+    /// [`GroupError::Ended`].
+    pub(crate) async fn set_policy(&self, policy: LeaderPolicy) -> Result<(), GroupError> {
+        self.give(GroupHostInput::Policy(Box::new(policy))).await
     }
 
     /// An admin says that a node is off: the tasks there are given up soon.
     ///
     /// # Errors
     /// When this node does not lead the virtual cluster, or the node can be reached from here.
-    pub(crate) async fn off(&self, group: GroupId, node: id::NodeId) -> Result<(), Error> {
+    pub(crate) async fn off(&self, group: GroupId, node: id::NodeId) -> Result<(), GroupError> {
         let message = |reply| {
             let node = node.clone();
-            Input::Off { group, node, reply }
+            GroupHostInput::Off { group, node, reply }
         };
         self.ask(message).await
     }
@@ -356,16 +370,16 @@ impl Groups {
     /// Which log store has all this.
     ///
     /// # Errors
-    /// [`Error::Ended`].
-    pub(crate) async fn store(&self) -> Result<StoreId, Error> {
+    /// [`GroupError::Ended`].
+    pub(crate) async fn store(&self) -> Result<StoreId, GroupError> {
         let (reply, answer) = oneshot::channel();
-        self.send(Message::Store(reply)).await?;
-        answer.await.map_err(|_| Error::Ended)
+        self.send(GroupsMessage::Store(reply)).await?;
+        answer.await.map_err(|_| GroupError::Ended)
     }
 
     /// Passes on what this node tells a leader. Dropped when too much waits: it asks again.
     pub(crate) fn tell(&self, to: NodeId, vc: VcName, node: id::NodeId, tell: Box<Tell>) {
-        let message = Message::Input(Input::Tell { to, vc, node, tell });
+        let message = GroupsMessage::Input(GroupHostInput::Tell { to, vc, node, tell });
         if self.queue.try_send(message).is_err() {
             tracing::warn!("a word of this node was dropped: the queue is full");
         }
@@ -392,7 +406,10 @@ impl Groups {
     }
 
     /// Asks again for as long as no leader is known, which leaves everything as it was.
-    async fn ask<T: Send + 'static>(&self, input: impl Fn(Reply<T>) -> Input) -> Result<T, Error> {
+    async fn ask<T: Send + 'static>(
+        &self,
+        input: impl Fn(GroupReply<T>) -> GroupHostInput,
+    ) -> Result<T, GroupError> {
         let begun = Instant::now();
         loop {
             let (reply, answer) = oneshot::channel();
@@ -400,26 +417,29 @@ impl Groups {
                 // Who went away needs no answer.
                 let _ = reply.send(answer);
             });
-            let sent = self.queue.try_send(Message::Input(input(reply)));
+            let sent = self.queue.try_send(GroupsMessage::Input(input(reply)));
             sent.map_err(|error| match error {
-                mpsc::error::TrySendError::Full(_) => Error::Overloaded,
-                mpsc::error::TrySendError::Closed(_) => Error::Ended,
+                mpsc::error::TrySendError::Full(_) => GroupError::Overloaded,
+                mpsc::error::TrySendError::Closed(_) => GroupError::Ended,
             })?;
             let answered = timeout_at(begun + PATIENCE, answer).await;
-            let answered = answered.map_err(|_| Error::Unknown(late()))?;
-            match answered.map_err(|_| Error::Ended)? {
-                Err(Error::NoLeader) if begun.elapsed() < LEADERLESS => sleep(AGAIN).await,
+            let answered = answered.map_err(|_| GroupError::Unknown(late()))?;
+            match answered.map_err(|_| GroupError::Ended)? {
+                Err(GroupError::NoLeader) if begun.elapsed() < LEADERLESS => sleep(AGAIN).await,
                 answer => return answer,
             }
         }
     }
 
-    async fn give(&self, input: Input) -> Result<(), Error> {
-        self.send(Message::Input(input)).await
+    async fn give(&self, input: GroupHostInput) -> Result<(), GroupError> {
+        self.send(GroupsMessage::Input(input)).await
     }
 
-    async fn send(&self, message: Message) -> Result<(), Error> {
-        self.queue.send(message).await.map_err(|_| Error::Ended)
+    async fn send(&self, message: GroupsMessage) -> Result<(), GroupError> {
+        self.queue
+            .send(message)
+            .await
+            .map_err(|_| GroupError::Ended)
     }
 }
 

@@ -5,17 +5,18 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use muster_consensus::{
-    Error, Found, GroupId, Host, LogStore, Options, Output, Removal, StoreId, Voting,
+    GroupId, Host, HostOptions, HostOutput, LogStore, Removal, StoreError, StoreId, StoredGroup,
+    Voting,
 };
-use muster_control::groups::name::Kind;
-use muster_control::groups::{Machine, Outcome, name};
+use muster_control::groups::name::GroupKind;
+use muster_control::groups::{ApplyOutcome, GroupState, name};
 use muster_gossip::member::MemberId;
 use muster_model::time::Time;
 use tokio::time::Instant;
 
 use super::aside;
-use super::disk::Disk;
-use crate::groups::elsewhere::Elsewhere;
+use super::disk::LogDisk;
+use crate::groups::elsewhere::OtherReplicas;
 
 /// Decides in which order copies lose patience with a silent leader: the same on all nodes.
 const SEED: u64 = 0;
@@ -28,15 +29,15 @@ const MEMBER_REMEDY: &str = "put a backup of the file there; without one, move i
 
 /// The groups of this node, opened from disk.
 #[derive(Debug)]
-pub(crate) struct Opened {
+pub(crate) struct OpenedStore {
     /// When the host's clock was at 0.
     pub(crate) started: Instant,
     /// All groups.
-    pub(crate) host: Host<Machine>,
+    pub(crate) host: Host<GroupState>,
     /// What is to be done about them now.
-    pub(crate) outputs: Vec<Output<Outcome>>,
+    pub(crate) outputs: Vec<HostOutput<ApplyOutcome>>,
     /// Their log store.
-    pub(crate) disk: Disk,
+    pub(crate) disk: LogDisk,
 }
 
 /// Opens the groups in this file, and makes it if it is missing. `member` is this node's number in
@@ -45,7 +46,7 @@ pub(crate) struct Opened {
 /// # Errors
 /// When the file cannot be used, or what perhaps nobody else has a copy of is damaged. It stays where it is
 /// then.
-pub(crate) fn open(path: &Path, member: Option<&(MemberId, Elsewhere)>) -> Result<Opened> {
+pub(crate) fn open(path: &Path, member: Option<&(MemberId, OtherReplicas)>) -> Result<OpenedStore> {
     let elsewhere = member.map(|(_, elsewhere)| elsewhere);
     let (store, found) = match load(path) {
         Err(error) => {
@@ -54,7 +55,7 @@ pub(crate) fn open(path: &Path, member: Option<&(MemberId, Elsewhere)>) -> Resul
         }
         Ok(loaded) => loaded,
     };
-    let guard = Guard {
+    let guard = CopyGuard {
         path,
         elsewhere,
         voting: voting(&found, store.id()),
@@ -62,26 +63,26 @@ pub(crate) fn open(path: &Path, member: Option<&(MemberId, Elsewhere)>) -> Resul
     let node = member.map_or(name::FOUNDER, |(member, _)| name::node(*member));
     let (started, now) = (Instant::now(), Time::default());
     let mut outputs = Vec::new();
-    let options = Options::new(node, store.id(), SEED);
-    let host = Host::open(now, options, found, Machine::of, &mut outputs);
+    let options = HostOptions::new(node, store.id(), SEED);
+    let host = Host::open(now, options, found, GroupState::of, &mut outputs);
     // Before the loop writes any of it.
     guard.check(&outputs)?;
-    Ok(Opened {
+    Ok(OpenedStore {
         started,
         host,
         outputs,
-        disk: Disk::new(store),
+        disk: LogDisk::new(store),
     })
 }
 
-fn load(path: &Path) -> Result<(LogStore, Vec<Found>), Error> {
+fn load(path: &Path) -> Result<(LogStore, Vec<StoredGroup>), StoreError> {
     let mut store = LogStore::open(path, StoreId(rand::random()))?;
     let found = store.load()?;
     Ok((store, found))
 }
 
 /// What to do about a damaged file.
-const fn remedy(elsewhere: Option<&Elsewhere>) -> &'static str {
+const fn remedy(elsewhere: Option<&OtherReplicas>) -> &'static str {
     match elsewhere {
         None => NEW_REMEDY,
         Some(_) => MEMBER_REMEDY,
@@ -93,14 +94,14 @@ const fn remedy(elsewhere: Option<&Elsewhere>) -> &'static str {
 ///
 /// # Errors
 /// In all other cases: nothing is moved then.
-fn make_room(error: Error, path: &Path, elsewhere: Option<&Elsewhere>) -> Result<()> {
+fn make_room(error: StoreError, path: &Path, elsewhere: Option<&OtherReplicas>) -> Result<()> {
     let remedy = remedy(elsewhere);
     match &error {
-        Error::Damaged { .. } => replace(path, elsewhere).context(error),
-        Error::Doubtful { .. } => {
+        StoreError::Damaged { .. } => replace(path, elsewhere).context(error),
+        StoreError::Doubtful { .. } => {
             Err(anyhow::anyhow!("where that does not help, {remedy}").context(error))
         }
-        Error::Storage { .. } | Error::Format { .. } => Err(error.into()),
+        StoreError::Storage { .. } | StoreError::Format { .. } => Err(error.into()),
     }
 }
 
@@ -109,7 +110,7 @@ fn make_room(error: Error, path: &Path, elsewhere: Option<&Elsewhere>) -> Result
 ///
 /// # Errors
 /// When the cluster needs what it held, or that is not known; or when the disk refuses.
-fn replace(path: &Path, elsewhere: Option<&Elsewhere>) -> Result<()> {
+fn replace(path: &Path, elsewhere: Option<&OtherReplicas>) -> Result<()> {
     let Some(elsewhere) = elsewhere else {
         anyhow::bail!("nobody else has what it held; {NEW_REMEDY}");
     };
@@ -125,18 +126,18 @@ fn replace(path: &Path, elsewhere: Option<&Elsewhere>) -> Result<()> {
 }
 
 /// Sees to it that no copy ends here that its group may need.
-struct Guard<'a> {
+struct CopyGuard<'a> {
     path: &'a Path,
     /// None: this node has founded no cluster yet.
-    elsewhere: Option<&'a Elsewhere>,
+    elsewhere: Option<&'a OtherReplicas>,
     /// Who votes besides, in the groups that have a copy here.
     voting: BTreeMap<GroupId, Voting>,
 }
 
-impl Guard<'_> {
+impl CopyGuard<'_> {
     /// A damaged copy is replaced by its group. What is left of it stays beside the log, in case that
     /// the others are lost as well.
-    fn check(&self, outputs: &[Output<Outcome>]) -> Result<()> {
+    fn check(&self, outputs: &[HostOutput<ApplyOutcome>]) -> Result<()> {
         if let Some((group, problem)) = outputs.iter().find_map(foreign) {
             anyhow::bail!(
                 "the state of {} in {} is of another release ({problem}); install the one that ran here before",
@@ -192,15 +193,15 @@ impl Guard<'_> {
 
 const fn nameless(group: GroupId) -> &'static str {
     match name::kind(group) {
-        Kind::Cluster => "the cluster",
-        Kind::Vc => "a virtual cluster",
+        GroupKind::Cluster => "the cluster",
+        GroupKind::Vc => "a virtual cluster",
     }
 }
 
 /// A copy that ends because it cannot be read, and why.
-fn damaged(output: &Output<Outcome>) -> Option<(GroupId, &str)> {
+fn damaged(output: &HostOutput<ApplyOutcome>) -> Option<(GroupId, &str)> {
     match output {
-        Output::Removed {
+        HostOutput::Removed {
             group,
             why: Removal::Unreadable(problem),
             ..
@@ -210,9 +211,9 @@ fn damaged(output: &Output<Outcome>) -> Option<(GroupId, &str)> {
 }
 
 /// A copy that this release does not understand, and why.
-fn foreign(output: &Output<Outcome>) -> Option<(GroupId, &str)> {
+fn foreign(output: &HostOutput<ApplyOutcome>) -> Option<(GroupId, &str)> {
     match output {
-        Output::Removed {
+        HostOutput::Removed {
             group,
             why: Removal::Foreign(problem),
             ..
@@ -222,11 +223,11 @@ fn foreign(output: &Output<Outcome>) -> Option<(GroupId, &str)> {
 }
 
 /// Who votes besides in the groups that have a copy here.
-fn voting(found: &[Found], store: StoreId) -> BTreeMap<GroupId, Voting> {
-    let voting = |found: &Found| match found {
-        Found::Replica(stored) => Some((stored.group, stored.voting(store))),
-        Found::Damaged(damaged) => Some((damaged.group, damaged.voting)),
-        Found::Gone(..) => None,
+fn voting(found: &[StoredGroup], store: StoreId) -> BTreeMap<GroupId, Voting> {
+    let voting = |found: &StoredGroup| match found {
+        StoredGroup::Replica(stored) => Some((stored.group, stored.voting(store))),
+        StoredGroup::Damaged(damaged) => Some((damaged.group, damaged.voting)),
+        StoredGroup::Gone(..) => None,
     };
     found.iter().filter_map(voting).collect()
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use muster_consensus::{GroupId, StoreId};
 use muster_control::answers::{CopiesPort, Event};
-use muster_control::groups::{Error, Local, Outcome, Seen};
+use muster_control::groups::{ApplyOutcome, GroupError, Local, LocalGroup};
 use muster_control::now::Now;
 use muster_gossip::member::MemberId;
 use muster_model::id::NodeId;
@@ -32,19 +32,19 @@ impl CopiesPort for Groups {
         tokio::task::spawn_blocking(work).await.ok()
     }
 
-    async fn propose(&self, group: GroupId, entry: &[u8]) -> Result<Outcome, Error> {
+    async fn propose(&self, group: GroupId, entry: &[u8]) -> Result<ApplyOutcome, GroupError> {
         Self::propose(self, group, entry).await
     }
 
     async fn read<T: Send + 'static>(
         &self,
         group: GroupId,
-        read: impl FnOnce(Seen<'_>) -> T + Send + 'static,
-    ) -> Result<T, Error> {
+        read: impl FnOnce(LocalGroup<'_>) -> T + Send + 'static,
+    ) -> Result<T, GroupError> {
         Self::read(self, group, read).await
     }
 
-    async fn renew(&self, group: GroupId, node: NodeId) -> Result<(), Error> {
+    async fn renew(&self, group: GroupId, node: NodeId) -> Result<(), GroupError> {
         Self::renew(self, group, node).await
     }
 
@@ -52,19 +52,19 @@ impl CopiesPort for Groups {
         &self,
         group: GroupId,
         look: impl FnOnce(Local<'_>) -> T + Send + 'static,
-    ) -> Result<Option<T>, Error> {
+    ) -> Result<Option<T>, GroupError> {
         Self::look(self, group, look).await
     }
 
-    async fn going(&self, group: GroupId, member: MemberId) -> Result<(), Error> {
+    async fn going(&self, group: GroupId, member: MemberId) -> Result<(), GroupError> {
         Self::going(self, group, member).await
     }
 
-    async fn off(&self, group: GroupId, node: NodeId) -> Result<(), Error> {
+    async fn off(&self, group: GroupId, node: NodeId) -> Result<(), GroupError> {
         Self::off(self, group, node).await
     }
 
-    async fn store(&self) -> Result<StoreId, Error> {
+    async fn store(&self) -> Result<StoreId, GroupError> {
         Self::store(self).await
     }
 

@@ -9,19 +9,19 @@ use std::sync::LazyLock;
 use muster_model::finding::{Finding, Grade};
 use serde::Deserialize;
 
-static TABLE: LazyLock<Result<Table, toml::de::Error>> =
+static TABLE: LazyLock<Result<FaultTable, toml::de::Error>> =
     LazyLock::new(|| toml::from_str(include_str!("table.toml")));
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Table {
-    fault: Vec<Fault>,
+struct FaultTable {
+    fault: Vec<KnownFault>,
 }
 
 /// One row of the table.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Fault {
+struct KnownFault {
     program: String,
     name: String,
     what: String,
@@ -51,11 +51,11 @@ pub(crate) fn of(engine: &str) -> Vec<Finding> {
             let rows = table.fault.iter();
             rows.filter(move |fault| fault.program == program && fault.is_in(&version))
         })
-        .map(Fault::finding)
+        .map(KnownFault::finding)
         .collect()
 }
 
-impl Fault {
+impl KnownFault {
     fn is_in(&self, version: &Version) -> bool {
         let fixed = || self.fixed.iter().filter_map(|text| self::version(text));
         let begun = self::version(&self.since).is_none_or(|since| *version >= since);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use nix::sys::statvfs::{FsFlags, statvfs};
 use tokio::sync::watch;
 
-use super::node::{Closer, NodeHandle};
+use super::node::{NodeHandle, UnschedulableReason};
 
 /// Between two looks.
 const PAUSE: Duration = Duration::from_secs(2);
@@ -47,7 +47,7 @@ pub(crate) fn watch(directory: PathBuf) -> DiskState {
 pub(crate) async fn close(mut disk: DiskState, node: NodeHandle) {
     loop {
         let problem = disk.borrow_and_update().clone();
-        node.closed(Closer::Disk, problem).await;
+        node.closed(UnschedulableReason::Disk, problem).await;
         if disk.changed().await.is_err() {
             return;
         }

@@ -13,14 +13,14 @@ use crate::waits::Calls;
 
 /// How often it is asked, and how long it may take.
 #[derive(Clone, Copy, Debug)]
-struct Pace {
+struct PollPace {
     /// Between two questions.
     pause: Duration,
     /// An engine that needs longer to say its version is of no use to a task either.
     answer: Duration,
 }
 
-const PACE: Pace = Pace {
+const PACE: PollPace = PollPace {
     pause: Duration::from_secs(5),
     answer: Duration::from_secs(5),
 };
@@ -33,7 +33,7 @@ pub(crate) fn watch(engine: Arc<dyn Engine>, calls: Calls) -> EngineState {
     watch_at(PACE, engine, calls)
 }
 
-fn watch_at(pace: Pace, engine: Arc<dyn Engine>, calls: Calls) -> EngineState {
+fn watch_at(pace: PollPace, engine: Arc<dyn Engine>, calls: Calls) -> EngineState {
     let (sender, state) = watch::channel(Err("not asked yet".to_owned()));
     tokio::spawn(async move {
         let mut waits = None;
@@ -74,12 +74,12 @@ fn watch_at(pace: Pace, engine: Arc<dyn Engine>, calls: Calls) -> EngineState {
 mod tests {
     use std::time::Instant;
 
-    use muster_exec::engine::fake::Fake;
+    use muster_exec::engine::fake::FakeEngine;
 
     use super::*;
 
     const PATIENCE: Duration = Duration::from_secs(30);
-    const QUICK: Pace = Pace {
+    const QUICK: PollPace = PollPace {
         pause: Duration::from_millis(5),
         answer: Duration::from_millis(20),
     };
@@ -97,7 +97,7 @@ mod tests {
     async fn an_engine_that_hangs_is_one_wait_however_often_it_is_asked() {
         let dir = tempfile::tempdir().unwrap();
         let (engine, calls) = (
-            Arc::new(Fake::new(dir.path().into(), [""; 0])),
+            Arc::new(FakeEngine::new(dir.path().into(), [""; 0])),
             Calls::default(),
         );
         let state = watch_at(QUICK, engine.clone(), calls.clone());

@@ -5,9 +5,10 @@
 
 use std::time::Duration;
 
-use muster_consensus::{Host, NodeId, Output as Said, ReplicaId};
+use muster_consensus::{Host, HostOutput as Said, NodeId, ReplicaId};
 use muster_control::groups::{
-    Event, Input, Keeper, Machine, MakeCoordinator, Outcome, Output, Parts,
+    ApplyOutcome, GroupEvent, GroupHost, GroupHostInput, GroupHostOutput, GroupHostParts,
+    GroupState, MakeCoordinator,
 };
 use muster_control::member::{self, MemberCore};
 use muster_control::now::Now;
@@ -19,9 +20,9 @@ use super::node::NodeHandle;
 use super::sleep_until;
 use crate::alarms::Alarms;
 use crate::clock;
-use crate::groups::disk::{Disk, Done};
-use crate::groups::handle::{Ends, Telling};
-use crate::groups::message::{Asker, Carrier, Errand, Message};
+use crate::groups::disk::{Done, LogDisk};
+use crate::groups::handle::{LoopEnds, Telling};
+use crate::groups::message::{ClusterAsker, ClusterCall, FrameCarrier, GroupsMessage};
 
 /// Messages taken at once.
 const BATCH_MAX: usize = 512;
@@ -31,16 +32,16 @@ pub(crate) struct GroupsLoop {
     /// Ticks are counted by a clock that nobody sets.
     started: Instant,
     core: MemberCore,
-    disk: Disk,
+    disk: LogDisk,
     node: NodeHandle,
     alarms: Alarms,
-    queue: mpsc::Receiver<Message>,
+    queue: mpsc::Receiver<GroupsMessage>,
     frames: mpsc::Receiver<(NodeId, Vec<u8>)>,
     telling: Telling,
-    carrier: Option<Carrier>,
+    carrier: Option<FrameCarrier>,
     /// The way to the leader of the `cluster` group, while this node is a member.
-    asker: Option<Asker>,
-    outputs: Vec<member::Output>,
+    asker: Option<ClusterAsker>,
+    outputs: Vec<member::MemberOutput>,
 }
 
 impl std::fmt::Debug for GroupsLoop {
@@ -52,15 +53,15 @@ impl std::fmt::Debug for GroupsLoop {
 }
 
 /// What the loop is made of.
-pub(crate) struct Made {
+pub(crate) struct GroupLoopParts {
     /// When the host's clock was at 0.
     pub(crate) started: Instant,
     /// All groups.
-    pub(crate) host: Host<Machine>,
+    pub(crate) host: Host<GroupState>,
     /// What the host said when it was opened.
-    pub(crate) outputs: Vec<Said<Outcome>>,
+    pub(crate) outputs: Vec<Said<ApplyOutcome>>,
     /// The log store.
-    pub(crate) disk: Disk,
+    pub(crate) disk: LogDisk,
     /// Makes the coordinator of a virtual cluster.
     pub(crate) coordinator: MakeCoordinator,
     /// This node's ledger.
@@ -70,15 +71,15 @@ pub(crate) struct Made {
 }
 
 impl GroupsLoop {
-    pub(crate) fn new(made: Made, ends: Ends) -> Self {
-        let keeper = Keeper::new(Parts {
+    pub(crate) fn new(made: GroupLoopParts, ends: LoopEnds) -> Self {
+        let group_host = GroupHost::new(GroupHostParts {
             host: made.host,
             outputs: made.outputs,
             coordinator: made.coordinator,
         });
         Self {
             started: made.started,
-            core: MemberCore::new(keeper, made.disk.id()),
+            core: MemberCore::new(group_host, made.disk.id()),
             disk: made.disk,
             node: made.node,
             alarms: made.alarms,
@@ -93,7 +94,7 @@ impl GroupsLoop {
 
     /// Runs until every handle is gone.
     pub(crate) async fn run(mut self) {
-        self.handle(member::Input::Tick);
+        self.handle(member::MemberInput::Tick);
         loop {
             let deadline = self.deadline();
             tokio::select! {
@@ -101,15 +102,15 @@ impl GroupsLoop {
                     Some(message) => self.take_all(message),
                     None => return,
                 },
-                Some((from, bytes)) = self.frames.recv() => self.give(Input::Parcel { from, bytes }),
+                Some((from, bytes)) = self.frames.recv() => self.give(GroupHostInput::Envelope { from, bytes }),
                 done = self.disk.done() => self.wrote(done),
-                () = sleep_until(deadline) => self.handle(member::Input::Tick),
+                () = sleep_until(deadline) => self.handle(member::MemberInput::Tick),
             }
         }
     }
 
     /// Takes a message and whatever else waits by now.
-    fn take_all(&mut self, first: Message) {
+    fn take_all(&mut self, first: GroupsMessage) {
         let mut next = Some(first);
         for _ in 0..BATCH_MAX {
             let Some(message) = next else { return };
@@ -121,20 +122,20 @@ impl GroupsLoop {
         }
     }
 
-    fn take(&mut self, message: Message) {
+    fn take(&mut self, message: GroupsMessage) {
         match message {
-            Message::Input(input) => self.give(input),
-            Message::Core(input) => {
-                if matches!(input, member::Input::Left) {
+            GroupsMessage::Input(input) => self.give(input),
+            GroupsMessage::Core(input) => {
+                if matches!(input, member::MemberInput::Left) {
                     self.carrier = None;
                     self.asker = None;
                 }
                 self.handle(input);
             }
-            Message::Carrier(carrier) => self.carrier = Some(carrier),
+            GroupsMessage::Carrier(carrier) => self.carrier = Some(carrier),
             // Without a carrier the cluster was left meanwhile.
-            Message::Asker(asker) => self.asker = self.carrier.is_some().then_some(asker),
-            Message::Store(reply) => {
+            GroupsMessage::Asker(asker) => self.asker = self.carrier.is_some().then_some(asker),
+            GroupsMessage::Store(reply) => {
                 // Who went away needs no answer.
                 let _ = reply.send(self.disk.id());
             }
@@ -143,30 +144,30 @@ impl GroupsLoop {
 
     fn wrote(&mut self, done: Done) {
         match done {
-            Done::Written(number) => self.give(Input::Written(number)),
+            Done::Written(number) => self.give(GroupHostInput::Written(number)),
             Done::Refused(problem) => {
                 tracing::error!(error = problem, "the log store cannot be written");
-                self.give(Input::Refused(problem));
+                self.give(GroupHostInput::Refused(problem));
             }
         }
     }
 
     /// Something for the copies of groups.
-    fn give(&mut self, input: Input) {
-        self.handle(member::Input::Groups(input));
+    fn give(&mut self, input: GroupHostInput) {
+        self.handle(member::MemberInput::Groups(input));
     }
 
-    fn handle(&mut self, input: member::Input) {
+    fn handle(&mut self, input: member::MemberInput) {
         let now = self.now();
         let mut outputs = std::mem::take(&mut self.outputs);
         self.core.handle(now, input, &mut outputs);
         for output in outputs.drain(..) {
             match output {
-                member::Output::Groups(output) => self.perform(output),
-                member::Output::Routing(record) => {
+                member::MemberOutput::Groups(output) => self.perform(output),
+                member::MemberOutput::Routing(record) => {
                     self.telling.routing.send_replace(record);
                 }
-                member::Output::Event(event) => {
+                member::MemberOutput::Event(event) => {
                     self.alarms.note(now.wall, &event);
                     log_member(event);
                 }
@@ -175,56 +176,58 @@ impl GroupsLoop {
         self.outputs = outputs;
     }
 
-    fn perform(&mut self, output: Output) {
+    fn perform(&mut self, output: GroupHostOutput) {
         match output {
-            Output::Write(write) => self.disk.write(write),
-            Output::Send { to, bytes } => {
+            GroupHostOutput::Write(write) => self.disk.write(write),
+            GroupHostOutput::Send { to, bytes } => {
                 if let Some(carrier) = &self.carrier {
                     carrier(to, bytes);
                 }
             }
-            Output::Order { from, order } => self.node.order(from, *order),
-            Output::Asked {
+            GroupHostOutput::Order { from, order } => self.node.order(from, *order),
+            GroupHostOutput::Asked {
                 from,
                 vc,
                 generation,
                 term,
             } => self.node.asked(from, vc, generation, term),
-            Output::Question { group, question } => match &self.asker {
-                Some(asker) => asker(group, Errand::Silence(question)),
-                None => self.give(Input::Silence {
+            GroupHostOutput::Question { group, question } => match &self.asker {
+                Some(asker) => asker(group, ClusterCall::Silence(question)),
+                None => self.give(GroupHostInput::Silence {
                     group,
                     question,
                     silent: None,
                 }),
             },
-            Output::Bind {
+            GroupHostOutput::Bind {
                 group,
                 vc,
                 known,
                 binding,
             } => {
                 if let Some(asker) = &self.asker {
-                    asker(group, Errand::Bind { vc, binding, known });
+                    asker(group, ClusterCall::Bind { vc, binding, known });
                 }
             }
-            Output::Leads { group, term } => {
+            GroupHostOutput::Leads { group, term } => {
                 tracing::debug!(group = group.0, term, "leads a group");
                 self.telling.led.send_modify(|led| {
                     led.insert(group, term);
                 });
             }
-            Output::Led { group } => {
+            GroupHostOutput::Led { group } => {
                 tracing::info!(group = group.0, "another node leads a group, or none");
                 self.telling.led.send_modify(|led| {
                     led.remove(&group);
                 });
             }
-            Output::Applied { .. } => self.telling.applied.send_modify(|count| *count += 1),
-            Output::Problem(problem) => {
+            GroupHostOutput::Applied { .. } => {
+                self.telling.applied.send_modify(|count| *count += 1)
+            }
+            GroupHostOutput::Problem(problem) => {
                 self.telling.problem.send_replace(problem);
             }
-            Output::Event(event) => log(event),
+            GroupHostOutput::Event(event) => log(event),
         }
     }
 
@@ -242,27 +245,27 @@ impl GroupsLoop {
     }
 }
 
-fn log_member(event: member::Event) {
+fn log_member(event: member::MemberEvent) {
     match event {
-        member::Event::Succeeded { generation } => {
+        member::MemberEvent::Succeeded { generation } => {
             tracing::warn!(
                 generation,
                 "another group decides for the cluster from now on"
             );
         }
-        member::Event::CopiesChange { group, changes } => {
+        member::MemberEvent::CopiesChange { group, changes } => {
             tracing::info!(group = group.0, ?changes, "copies of a group change");
         }
         // These are alarms, which tell the log.
-        member::Event::Raised(_)
-        | member::Event::Cleared { .. }
-        | member::Event::LeaderChanged { .. } => {}
+        member::MemberEvent::Raised(_)
+        | member::MemberEvent::Cleared { .. }
+        | member::MemberEvent::LeaderChanged { .. } => {}
     }
 }
 
-fn log(event: Event) {
+fn log(event: GroupEvent) {
     match event {
-        Event::CopyEnded {
+        GroupEvent::CopyEnded {
             group,
             replica,
             why,
@@ -271,11 +274,11 @@ fn log(event: Event) {
             let (group, replica) = (group.0, replica.map(|it| it.0));
             tracing::info!(group, replica, ?why, "a copy has ended");
         }
-        Event::NodeSilent(node) => tracing::warn!(%node, "a node with leased tasks is silent"),
-        Event::LeasesOver(node) => {
+        GroupEvent::NodeSilent(node) => tracing::warn!(%node, "a node with leased tasks is silent"),
+        GroupEvent::LeasesOver(node) => {
             tracing::warn!(%node, "the leases of a silent node are over: its tasks are given up");
         }
-        Event::Unreadable {
+        GroupEvent::Unreadable {
             group,
             index,
             problem,
@@ -285,8 +288,8 @@ fn log(event: Event) {
             problem,
             "an entry of a log cannot be read and is skipped"
         ),
-        Event::Unwritable(problem) => tracing::error!(problem, "an entry cannot be written"),
-        Event::TooLong { to } => {
+        GroupEvent::Unwritable(problem) => tracing::error!(problem, "an entry cannot be written"),
+        GroupEvent::TooLong { to } => {
             tracing::error!(node = to.0, "a word is longer than any node takes");
         }
     }

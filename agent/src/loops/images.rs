@@ -4,19 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use muster_exec::image::{Error, Retention};
+use muster_exec::image::{ImageError, Retention};
 use muster_model::id::VcName;
 
 use crate::causes::causes;
 use crate::config;
-use crate::images::Images;
+use crate::images::NodeImages;
 use crate::vc::VcHandle;
 
 /// Between two looks.
 const PAUSE: Duration = Duration::from_secs(60);
 
 /// Looks until the agent ends.
-pub(crate) async fn run(images: Arc<Images>, limits: config::Images, vc: VcHandle) {
+pub(crate) async fn run(images: Arc<NodeImages>, limits: config::ImagesConfig, vc: VcHandle) {
     let mut wanted = BTreeMap::new();
     loop {
         // While nobody knows what is wanted, everything is kept.
@@ -45,10 +45,10 @@ async fn keep(
 }
 
 async fn collect(
-    images: &Images,
-    limits: &config::Images,
+    images: &NodeImages,
+    limits: &config::ImagesConfig,
     keep: BTreeSet<String>,
-) -> Result<(), Error> {
+) -> Result<(), ImageError> {
     let store = images.store();
     let policy = Retention {
         keep,

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use muster_consensus as consensus;
 use muster_control::fence::{StartId, Term};
-use muster_control::ledger::{Ledger, Membership, Observation, Output, Step};
-pub(crate) use muster_control::node::Closer;
-use muster_control::node::{Input, Leader, Node, Outputs};
+use muster_control::ledger::{ExecutorStep, Ledger, LedgerOutput, Membership, Observation};
+pub(crate) use muster_control::node::UnschedulableReason;
+use muster_control::node::{NodeCore, NodeInput, NodeOutputs, VcLeader};
 use muster_control::order::Order;
 use muster_exec::port;
 use muster_model::id::{AttemptUid, NodeId, VcName};
@@ -35,8 +35,8 @@ const QUEUE_MAX: usize = 8192;
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
-enum Message {
-    Input(Box<Input>),
+enum NodeMessage {
+    Input(Box<NodeInput>),
     /// Among other leaders from now on.
     Moved(oneshot::Sender<()>),
     Read(oneshot::Sender<LedgerView>),
@@ -56,7 +56,7 @@ pub(crate) struct LedgerView {
 /// What others hold of the loop.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeHandle {
-    queue: mpsc::Sender<Message>,
+    queue: mpsc::Sender<NodeMessage>,
     problem: watch::Receiver<Option<String>>,
 }
 
@@ -64,16 +64,16 @@ impl NodeHandle {
     /// Passes on a leader's order. Dropped when too much waits: the leader sends it again.
     pub(crate) fn order(&self, from: consensus::NodeId, order: Order) {
         let order = Box::new(order);
-        self.send(Input::Order { from, order });
+        self.send(NodeInput::Order { from, order });
     }
 
     /// A leader asks for a report. Dropped when too much waits: it asks again.
     pub(crate) fn asked(&self, from: consensus::NodeId, vc: VcName, generation: u32, term: Term) {
-        let leader = Leader {
+        let leader = VcLeader {
             reign: (generation, term),
             node: from,
         };
-        self.send(Input::Asked { vc, leader });
+        self.send(NodeInput::Asked { vc, leader });
     }
 
     /// Tells the ledger the present term of a virtual cluster, by the word of its group given
@@ -84,11 +84,11 @@ impl NodeHandle {
         (generation, term): (u32, Term),
         from: consensus::NodeId,
     ) {
-        let leader = Leader {
+        let leader = VcLeader {
             reign: (generation, term),
             node: from,
         };
-        self.say(Input::Learned { vc, leader }).await;
+        self.say(NodeInput::Learned { vc, leader }).await;
     }
 
     /// The node is in another cluster from now on, or in none. Returns when no order of before is
@@ -96,41 +96,41 @@ impl NodeHandle {
     pub(crate) async fn moved(&self) {
         let (reply, done) = oneshot::channel();
         // The loop ends only with the agent.
-        let _ = self.queue.send(Message::Moved(reply)).await;
+        let _ = self.queue.send(NodeMessage::Moved(reply)).await;
         let _ = done.await;
     }
 
     /// Tells the ledger as which member it takes orders from now on.
     pub(crate) async fn serves(&self, membership: Membership) {
-        self.say(Input::Serves(membership)).await;
+        self.say(NodeInput::Serves(membership)).await;
     }
 
     /// Tells the ledger why it is to take no new tasks, by the word of this one; none: it has no
     /// reason.
-    pub(crate) async fn closed(&self, by: Closer, why: Option<String>) {
-        self.say(Input::Closed(by, why)).await;
+    pub(crate) async fn closed(&self, by: UnschedulableReason, why: Option<String>) {
+        self.say(NodeInput::Closed(by, why)).await;
     }
 
     /// Tells the ledger the hardware as it is now.
     pub(crate) fn capacity(&self, capacity: Capacity) {
-        self.send(Input::Capacity(capacity));
+        self.send(NodeInput::Capacity(capacity));
     }
 
     /// Tells the ledger which containers an earlier life of the agent has left.
     pub(crate) async fn found(&self, containers: Vec<AttemptUid>) {
-        self.say(Input::Found(containers)).await;
+        self.say(NodeInput::Found(containers)).await;
     }
 
     /// Tells the ledger what a task did. Waits for room: the executor says it only once.
     pub(crate) async fn observed(&self, uid: AttemptUid, what: Observation) {
         // The next life observes anew.
-        self.say(Input::Observed { uid, what }).await;
+        self.say(NodeInput::Observed { uid, what }).await;
     }
 
     /// What the ledger holds; `None` when the agent is ending.
     pub(crate) async fn view(&self) -> Option<LedgerView> {
         let (reply, answer) = oneshot::channel();
-        self.queue.send(Message::Read(reply)).await.ok()?;
+        self.queue.send(NodeMessage::Read(reply)).await.ok()?;
         answer.await.ok()
     }
 
@@ -140,15 +140,15 @@ impl NodeHandle {
     }
 
     /// Waits for room.
-    async fn say(&self, input: Input) {
+    async fn say(&self, input: NodeInput) {
         // The loop ends only with the agent.
-        let _ = self.queue.send(Message::Input(Box::new(input))).await;
+        let _ = self.queue.send(NodeMessage::Input(Box::new(input))).await;
     }
 
-    fn send(&self, input: Input) {
+    fn send(&self, input: NodeInput) {
         if self
             .queue
-            .try_send(Message::Input(Box::new(input)))
+            .try_send(NodeMessage::Input(Box::new(input)))
             .is_err()
         {
             tracing::warn!("an order was dropped: the node's queue is full");
@@ -160,16 +160,16 @@ impl NodeHandle {
 #[derive(Debug)]
 pub(crate) struct NodeLoop {
     id: NodeId,
-    node: Node,
+    node: NodeCore,
     store: LedgerStore,
     executor: Executor,
     groups: Groups,
-    queue: mpsc::Receiver<Message>,
+    queue: mpsc::Receiver<NodeMessage>,
     problem: watch::Sender<Option<String>>,
     /// The way to who renews run leases.
     vc: VcHandle,
     renewals: Renewals,
-    outputs: VecDeque<Output>,
+    outputs: VecDeque<LedgerOutput>,
     retry_at: Option<Instant>,
     /// Those who wait until all of that is done.
     moving: Vec<oneshot::Sender<()>>,
@@ -177,7 +177,7 @@ pub(crate) struct NodeLoop {
 
 /// Where messages for a loop that is not made yet wait.
 #[derive(Debug)]
-pub(crate) struct NodeQueue(mpsc::Receiver<Message>, watch::Sender<Option<String>>);
+pub(crate) struct NodeQueue(mpsc::Receiver<NodeMessage>, watch::Sender<Option<String>>);
 
 /// The handle first: the executor needs it before the loop can be made.
 pub(crate) fn queue() -> (NodeHandle, NodeQueue) {
@@ -203,7 +203,7 @@ impl NodeLoop {
     ) -> Self {
         Self {
             id,
-            node: Node::new(clock::since_boot(), ledger),
+            node: NodeCore::new(clock::since_boot(), ledger),
             store,
             executor,
             groups,
@@ -219,41 +219,41 @@ impl NodeLoop {
 
     /// Runs until every handle is gone.
     pub(crate) async fn run(mut self) {
-        self.feed(Input::Started);
+        self.feed(NodeInput::Started);
         self.executor.look_around();
         loop {
             let deadline = self.deadline();
             tokio::select! {
                 message = self.queue.recv() => match message {
-                    Some(Message::Input(input)) => self.take(*input),
-                    Some(Message::Moved(reply)) => {
+                    Some(NodeMessage::Input(input)) => self.take(*input),
+                    Some(NodeMessage::Moved(reply)) => {
                         self.moving.push(reply);
-                        self.feed(Input::Moved { start: StartId(rand::random()) });
+                        self.feed(NodeInput::Moved { start: StartId(rand::random()) });
                     }
-                    Some(Message::Read(reply)) => self.answer(reply),
+                    Some(NodeMessage::Read(reply)) => self.answer(reply),
                     None => return,
                 },
                 Some((request, granted)) = self.renewals.next() => {
-                    self.feed(Input::Renewed { request, granted });
+                    self.feed(NodeInput::Renewed { request, granted });
                 }
-                () = sleep_until(deadline) => self.feed(Input::Tick),
+                () = sleep_until(deadline) => self.feed(NodeInput::Tick),
             }
         }
     }
 
     /// While the disk refuses writes, what its sender repeats is not taken: its outputs would only
     /// pile up.
-    fn take(&mut self, input: Input) {
+    fn take(&mut self, input: NodeInput) {
         match input {
-            Input::Order { .. } | Input::Asked { .. } if self.retry_at.is_some() => {
+            NodeInput::Order { .. } | NodeInput::Asked { .. } if self.retry_at.is_some() => {
                 self.node.heard_of(&input);
             }
             input => self.feed(input),
         }
     }
 
-    fn feed(&mut self, input: Input) {
-        let mut outputs = Outputs::default();
+    fn feed(&mut self, input: NodeInput) {
+        let mut outputs = NodeOutputs::default();
         self.node
             .handle(clock::since_boot(), input, &port::is_free, &mut outputs);
         self.outputs.extend(outputs.ledger);
@@ -279,37 +279,37 @@ impl NodeLoop {
         self.retry_at = None;
         while let Some(output) = self.outputs.pop_front() {
             match output {
-                Output::Persist(changes) => {
+                LedgerOutput::Persist(changes) => {
                     let written = tokio::task::block_in_place(|| self.store.write(&changes));
                     if let Err(error) = written {
                         let text = causes(&error);
                         tracing::error!(error = text, "the node ledger cannot be written");
                         self.problem.send_replace(Some(text));
                         self.retry_at = Some(Instant::now() + RETRY_PAUSE);
-                        self.outputs.push_front(Output::Persist(changes));
+                        self.outputs.push_front(LedgerOutput::Persist(changes));
                         return;
                     }
                     self.problem
                         .send_if_modified(|problem| problem.take().is_some());
                 }
-                Output::Tell(tell) => {
+                LedgerOutput::Tell(tell) => {
                     for (to, vc) in self.node.addressees(&tell) {
                         let tell = Box::new(tell.clone());
                         self.groups.tell(to, vc, self.id.clone(), tell);
                     }
                 }
-                Output::TellOne(vc, tell) => {
+                LedgerOutput::TellOne(vc, tell) => {
                     if let Some(to) = self.node.leader(&vc) {
                         self.groups.tell(to, vc, self.id.clone(), Box::new(tell));
                     }
                 }
                 // A disk that refused for long may have outlasted the task's lease.
-                Output::Step(step) if !self.node.ledger().is_due(&step) => {}
-                Output::Step(Step::Create(spec)) => {
+                LedgerOutput::Step(step) if !self.node.ledger().is_due(&step) => {}
+                LedgerOutput::Step(ExecutorStep::Create(spec)) => {
                     let ends = self.node.ends(&spec.placement.uid);
                     self.executor.create(*spec, ends.map(leases::since_boot));
                 }
-                Output::Step(step) => self.executor.perform(step),
+                LedgerOutput::Step(step) => self.executor.perform(step),
             }
         }
         for reply in self.moving.drain(..) {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use muster_exec::log::{Error, Policy, Survey, Swept};
+use muster_exec::log::{LogError, LogSurvey, RetentionPolicy, Swept};
 use muster_model::id::AttemptUid;
 
 use super::node::NodeHandle;
@@ -26,7 +26,7 @@ pub(crate) async fn run(
     let mut days_before = 0;
     loop {
         let days = policy.now().logs.days;
-        let kept = Policy {
+        let kept = RetentionPolicy {
             total_bytes_max: limits.logs_bytes_max,
             // A shorter time counts at the second look: a node that has just joined a cluster goes by the
             // default until it has that cluster's policy.
@@ -52,10 +52,10 @@ pub(crate) async fn run(
 /// One look; `None` when the agent is ending.
 async fn sweep(
     directory: PathBuf,
-    policy: Policy,
+    policy: RetentionPolicy,
     node: &NodeHandle,
-) -> Option<Result<Swept, Error>> {
-    let survey = tokio::task::spawn_blocking(move || Survey::take(&directory));
+) -> Option<Result<Swept, LogError>> {
+    let survey = tokio::task::spawn_blocking(move || LogSurvey::take(&directory));
     let survey = match survey.await.ok()? {
         Ok(survey) => survey,
         Err(error) => return Some(Err(error)),

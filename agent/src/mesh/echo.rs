@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use muster_gossip::member::MemberId;
-use muster_gossip::net::join::{Protocol, Questions, To};
+use muster_gossip::net::join::{QuestionProtocol, Questions, To};
 use serde::{Deserialize, Serialize};
 
 use crate::clock;
@@ -14,7 +14,7 @@ pub(super) const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 
 /// A member to ask.
 #[derive(Clone, Debug)]
-pub(super) struct Peer {
+pub(super) struct EchoPeer {
     /// The member.
     pub(super) id: MemberId,
     /// Its name.
@@ -25,14 +25,14 @@ pub(super) struct Peer {
 
 /// The question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Ask {
+struct EchoRequest {
     /// Whether to try the way back too.
     back: bool,
 }
 
 /// What a member says of the way between it and the one that asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Echo {
+pub(super) struct EchoAnswer {
     /// Its wall clock, ms since the epoch.
     pub(super) clock_ms: u64,
     /// Whether it reached the one that asked, if it was to try.
@@ -41,12 +41,12 @@ pub(super) struct Echo {
 
 /// Whether to try the way back; none if that is no such question.
 pub(super) fn asked(bytes: &[u8]) -> Option<bool> {
-    let ask: Ask = postcard::from_bytes(bytes).ok()?;
+    let ask: EchoRequest = postcard::from_bytes(bytes).ok()?;
     Some(ask.back)
 }
 
 /// The answer as bytes.
-pub(super) fn encode(echo: &Echo) -> Vec<u8> {
+pub(super) fn encode(echo: &EchoAnswer) -> Vec<u8> {
     // Plain data cannot fail; no bytes are no answer.
     postcard::to_stdvec(echo).unwrap_or_default()
 }
@@ -55,11 +55,18 @@ pub(super) fn encode(echo: &Echo) -> Vec<u8> {
 ///
 /// # Errors
 /// Why the last one did not.
-pub(super) async fn echo(questions: &Questions, peer: &Peer, back: bool) -> Result<Echo, String> {
-    let bytes = postcard::to_stdvec(&Ask { back }).map_err(|error| error.to_string())?;
+pub(super) async fn echo(
+    questions: &Questions,
+    peer: &EchoPeer,
+    back: bool,
+) -> Result<EchoAnswer, String> {
+    let bytes = postcard::to_stdvec(&EchoRequest { back }).map_err(|error| error.to_string())?;
     let mut last = "it says no address".to_owned();
     for to in &peer.to {
-        match questions.ask(*to, Protocol::Echo, bytes.clone()).await {
+        match questions
+            .ask(*to, QuestionProtocol::Echo, bytes.clone())
+            .await
+        {
             Ok((_, answer)) => match postcard::from_bytes(&answer) {
                 Ok(echo) => return Ok(echo),
                 Err(_) => {
@@ -73,9 +80,9 @@ pub(super) async fn echo(questions: &Questions, peer: &Peer, back: bool) -> Resu
 }
 
 /// What a member answers to an echo: its clock, and whether it reaches the member that asked.
-pub(super) async fn answer(questions: &Questions, to: Vec<To>, back: bool) -> Echo {
+pub(super) async fn answer(questions: &Questions, to: Vec<To>, back: bool) -> EchoAnswer {
     let back = if back {
-        let peer = Peer {
+        let peer = EchoPeer {
             id: MemberId(0),
             name: String::new(),
             to,
@@ -85,12 +92,12 @@ pub(super) async fn answer(questions: &Questions, to: Vec<To>, back: bool) -> Ec
     } else {
         None
     };
-    Echo {
+    EchoAnswer {
         clock_ms: clock::now().as_millis(),
         back,
     }
 }
 
-async fn echo_once(questions: &Questions, peer: &Peer) -> Result<(), String> {
+async fn echo_once(questions: &Questions, peer: &EchoPeer) -> Result<(), String> {
     Box::pin(echo(questions, peer, false)).await.map(|_| ())
 }

@@ -7,7 +7,7 @@ use muster_gossip::net::join::Questions;
 use muster_gossip::net::quic;
 use tokio::time::{Instant, sleep};
 
-use super::error::Error;
+use super::error::MeshError;
 
 /// In the place of an address: whoever is found in the local network.
 pub(crate) const NEARBY: &str = "mdns";
@@ -22,13 +22,13 @@ const NEARBY_MAX: usize = 16;
 /// The addresses that a user's text stands for; the mesh's port if none is named.
 ///
 /// # Errors
-/// [`Error::Invalid`] for a name that nobody knows.
-pub(super) async fn resolve(text: &str) -> Result<Vec<SocketAddr>, Error> {
+/// [`MeshError::Invalid`] for a name that nobody knows.
+pub(super) async fn resolve(text: &str) -> Result<Vec<SocketAddr>, MeshError> {
     let bad = |error: std::io::Error| {
-        Error::Invalid(format!("address: {text:?} cannot be resolved: {error}"))
+        MeshError::Invalid(format!("address: {text:?} cannot be resolved: {error}"))
     };
     if let Ok(ip) = text.parse::<IpAddr>() {
-        return Ok(vec![SocketAddr::new(ip, quic::Config::PORT)]);
+        return Ok(vec![SocketAddr::new(ip, quic::QuicConfig::PORT)]);
     }
     let with_port = if text
         .rsplit_once(':')
@@ -36,7 +36,7 @@ pub(super) async fn resolve(text: &str) -> Result<Vec<SocketAddr>, Error> {
     {
         text.to_owned()
     } else {
-        format!("{text}:{}", quic::Config::PORT)
+        format!("{text}:{}", quic::QuicConfig::PORT)
     };
     Ok(tokio::net::lookup_host(with_port)
         .await
@@ -47,12 +47,12 @@ pub(super) async fn resolve(text: &str) -> Result<Vec<SocketAddr>, Error> {
 /// The members of whatever cluster that multicast finds.
 ///
 /// # Errors
-/// [`Error::NotNow`] when nobody answers.
-pub(super) async fn nearby(questions: &Questions) -> Result<Vec<SocketAddr>, Error> {
+/// [`MeshError::NotNow`] when nobody answers.
+pub(super) async fn nearby(questions: &Questions) -> Result<Vec<SocketAddr>, MeshError> {
     let start = Instant::now();
     while questions.found().is_empty() {
         if start.elapsed() > NEARBY_LIMIT {
-            return Err(Error::NotNow(format!(
+            return Err(MeshError::NotNow(format!(
                 "no member answered in the local network within {} s: set mdns = true under \
                  [mesh] in a member's agent.toml, let UDP port 5353 pass, or name a member's \
                  address",
@@ -71,16 +71,16 @@ pub(super) async fn nearby(questions: &Questions) -> Result<Vec<SocketAddr>, Err
 ///
 /// # Errors
 /// The refusal, or of all that went wrong what tells most.
-pub(super) async fn one_by_one<T, F: Future<Output = Result<T, Error>>>(
+pub(super) async fn one_by_one<T, F: Future<Output = Result<T, MeshError>>>(
     addresses: &[SocketAddr],
     talk: impl Fn(SocketAddr) -> F,
-) -> Result<T, Error> {
-    let mut last = Error::Invalid("the address names no host".to_owned());
+) -> Result<T, MeshError> {
+    let mut last = MeshError::Invalid("the address names no host".to_owned());
     for address in addresses {
         match talk(*address).await {
             Ok(joined) => return Ok(joined),
             // The cluster is the same one at all of its addresses.
-            Err(refused @ Error::Refused(_)) => return Err(refused),
+            Err(refused @ MeshError::Refused(_)) => return Err(refused),
             Err(error) if news(&error) < news(&last) => {
                 tracing::debug!(%address, %error, "this address is of no help either");
             }
@@ -91,10 +91,10 @@ pub(super) async fn one_by_one<T, F: Future<Output = Result<T, Error>>>(
 }
 
 /// How much an error tells: that somebody is there, more than that nobody is.
-const fn news(error: &Error) -> u8 {
+const fn news(error: &MeshError) -> u8 {
     match error {
-        Error::Busy(_) => 2,
-        Error::Elsewhere(_) => 1,
+        MeshError::Busy(_) => 2,
+        MeshError::Elsewhere(_) => 1,
         _ => 0,
     }
 }
@@ -106,13 +106,13 @@ mod tests {
     use super::*;
 
     /// What an address has to say.
-    fn answer(address: SocketAddr) -> Result<SocketAddr, Error> {
+    fn answer(address: SocketAddr) -> Result<SocketAddr, MeshError> {
         let text = address.to_string();
         match address.port() {
-            1 => Err(Error::NotNow(text)),
-            2 => Err(Error::Elsewhere(text)),
-            3 => Err(Error::Busy(text)),
-            4 => Err(Error::Refused(text)),
+            1 => Err(MeshError::NotNow(text)),
+            2 => Err(MeshError::Elsewhere(text)),
+            3 => Err(MeshError::Busy(text)),
+            4 => Err(MeshError::Refused(text)),
             _ => Ok(address),
         }
     }
@@ -175,6 +175,6 @@ mod tests {
             let found = resolve(text).await.unwrap();
             assert_eq!(found, [expect.parse().unwrap()], "{text}");
         }
-        assert!(matches!(resolve("").await, Err(Error::Invalid(_))));
+        assert!(matches!(resolve("").await, Err(MeshError::Invalid(_))));
     }
 }

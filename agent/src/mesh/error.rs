@@ -1,10 +1,10 @@
 //! Why a membership was not changed.
 
-use muster_control::request::Failure;
+use muster_control::request::RequestFailure;
 
 /// Why something was not done. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
+pub(crate) enum MeshError {
     /// The node is in no state for that.
     #[error("{0}")]
     NotNow(String),
@@ -22,13 +22,13 @@ pub(crate) enum Error {
     Busy(String),
     /// The cluster does not do it.
     #[error(transparent)]
-    Undone(#[from] Failure),
+    Undone(#[from] RequestFailure),
     /// It failed.
     #[error("{0:#}")]
     Failed(anyhow::Error),
 }
 
-impl From<anyhow::Error> for Error {
+impl From<anyhow::Error> for MeshError {
     fn from(error: anyhow::Error) -> Self {
         Self::Failed(error)
     }

@@ -14,8 +14,8 @@ use muster_gossip::member::MemberId;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::clock;
-use crate::requests::Requests;
-use crate::vc::Mark;
+use crate::requests::RequestRouter;
+use crate::vc::CommitMark;
 
 /// A copy is asked for anew when its mark is so old.
 const PAUSE: Duration = Duration::from_secs(10);
@@ -29,13 +29,13 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 type Due = (GroupId, u64);
 
 /// Runs until the mesh ends.
-pub(crate) async fn run(requests: Requests) {
+pub(crate) async fn run(requests: RequestRouter) {
     let mut pause = interval(LOOK);
     pause.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         pause.tick().await;
-        let groups = requests.desk().served();
-        requests.copy_desk().marks().keep(&groups);
+        let groups = requests.led().served();
+        requests.local_copies().marks().keep(&groups);
         let by_leader = by_leader(&requests, groups).await;
         let asked = by_leader
             .into_iter()
@@ -45,10 +45,13 @@ pub(crate) async fn run(requests: Requests) {
 }
 
 /// Those that this node has copies of and that are due, by who leads them, as far as the copies know.
-async fn by_leader(requests: &Requests, groups: BTreeSet<GroupId>) -> BTreeMap<MemberId, Vec<Due>> {
+async fn by_leader(
+    requests: &RequestRouter,
+    groups: BTreeSet<GroupId>,
+) -> BTreeMap<MemberId, Vec<Due>> {
     let mut led: BTreeMap<MemberId, Vec<Due>> = BTreeMap::new();
     for group in groups {
-        let Ok(applied) = requests.copy_desk().applied(group).await else {
+        let Ok(applied) = requests.local_copies().applied(group).await else {
             continue;
         };
         if !is_due(requests, group, applied) {
@@ -61,14 +64,14 @@ async fn by_leader(requests: &Requests, groups: BTreeSet<GroupId>) -> BTreeMap<M
     led
 }
 
-fn is_due(requests: &Requests, group: GroupId, applied: u64) -> bool {
-    let known = requests.copy_desk().marks().known_at(group, applied);
+fn is_due(requests: &RequestRouter, group: GroupId, applied: u64) -> bool {
+    let known = requests.local_copies().marks().known_at(group, applied);
     let passed = known.map(|known| clock::since_boot().micros_since(known));
     passed.is_none_or(|us| u128::from(us) >= PAUSE.as_micros())
 }
 
 /// One message for all that somebody leads.
-async fn ask(requests: &Requests, leader: MemberId, due: Vec<Due>) {
+async fn ask(requests: &RequestRouter, leader: MemberId, due: Vec<Due>) {
     let asked = clock::since_boot();
     let groups = due.iter().map(|(group, _)| group.0).collect();
     let asked_for = requests.member(leader, ListCommitted { groups });
@@ -78,8 +81,8 @@ async fn ask(requests: &Requests, leader: MemberId, due: Vec<Due>) {
     let found: BTreeMap<u64, u64> = found.into_iter().collect();
     for (group, applied) in due {
         if let Some(index) = found.get(&group.0).copied() {
-            let mark = Mark { asked, index };
-            requests.copy_desk().marks().set(group, applied, mark);
+            let mark = CommitMark { asked, index };
+            requests.local_copies().marks().set(group, applied, mark);
         }
     }
 }

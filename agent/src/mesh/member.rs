@@ -10,45 +10,47 @@ use std::time::{Duration, Instant};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use muster_consensus::GroupId;
-use muster_control::cluster::{Briefing, Lineage};
+use muster_control::cluster::{ClusterMap, Lineage};
 use muster_control::groups::{self, name};
 use muster_control::member::seen::lineage;
-use muster_control::request::cluster::{Bind, Silence};
+use muster_control::request::cluster::{Bind, GetSilence};
 use muster_gossip::key::{ClusterId, NodeKey, Sign as _};
 use muster_gossip::member::MemberId;
-use muster_gossip::mesh::{Config as MeshConfig, Identity, Known};
-use muster_gossip::net::driver::{KeepError, MeshHandle, Parts, Started, Store, start};
-use muster_gossip::net::join::{Config as JoinConfig, Inbound, Questions};
+use muster_gossip::mesh::{MeshIdentity, MeshOptions as MeshConfig, VerifiedRecords};
+use muster_gossip::net::driver::{
+    DriverParts, MeshHandle, RecordStore, RecordStoreError, Started, start,
+};
+use muster_gossip::net::join::{Inbound, JoinNetConfig as JoinConfig, Questions};
 use muster_gossip::net::keys::{Ed25519Signer, Ed25519Verifier};
 use muster_gossip::net::quic::{self, NetHandle};
-use muster_gossip::net::{Clock, NetCounters};
+use muster_gossip::net::{MonotonicClock, NetCounters};
 use muster_gossip::record::Record;
 use muster_gossip::{Mesh, net};
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex, Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::briefing::Briefings;
-use super::door;
-use super::membership::{Files, Folder, Membership};
+use super::cluster_map::ClusterMapClient;
+use super::inbound;
+use super::membership::{Files, Folder, StoredMembership};
 use super::seen;
 use super::told;
-use super::{briefing_loop, marks_loop};
+use super::{cluster_map_loop, marks_loop};
 use crate::accounts::Accounts;
-use crate::affairs::bodies::Bodies;
-use crate::affairs::{Affairs, Here, leading};
+use crate::cluster_service::bodies::Bodies;
+use crate::cluster_service::{Here, NodeClusterService, leading};
 use crate::config;
 use crate::documents::policy::PolicyInForce;
-use crate::documents::{Documents, desk};
-use crate::groups::message::{Asker, Errand};
+use crate::documents::{DocumentKinds, checker};
+use crate::groups::message::{ClusterAsker, ClusterCall};
 use crate::groups::{ClusterGroup, Groups};
 use crate::mesh_file::{self, MeshFile};
 use crate::node_status::NodeStatus;
 use crate::passwords::PasswordChecks;
-use crate::requests::{self, Requests, Way};
+use crate::requests::{self, PeerClient, RequestRouter};
 use crate::systemd::Manager;
-use crate::vc::{CopyDesk, Desk, Seat, Vcs};
-use crate::waits::Waits;
+use crate::vc::{LedVcs, LocalCopies, Seat, Vcs};
+use crate::waits::AgentWaits;
 
 /// How long a port may be taken still by what this very agent ends.
 const PORT_WAIT: Duration = Duration::from_secs(2);
@@ -59,17 +61,17 @@ const KEEP_PAUSE: Duration = Duration::from_secs(1);
 
 /// What a member is made of besides its files.
 #[derive(Clone, Debug)]
-pub(crate) struct Surroundings {
+pub(crate) struct MembershipDependencies {
     /// The mesh's configuration.
-    pub(crate) config: config::Mesh,
+    pub(crate) config: config::MeshConfig,
     /// Keeps the mesh's port while the agent restarts.
     pub(crate) manager: Manager,
     /// What is known of this node.
     pub(crate) node: NodeStatus,
     /// How long its parts have been busy with what they do now.
-    pub(crate) feels: Waits,
+    pub(crate) feels: AgentWaits,
     /// Where the cluster's documents are in force.
-    pub(crate) documents: Documents,
+    pub(crate) documents: DocumentKinds,
     /// The policy among them.
     pub(crate) policy: PolicyInForce,
     /// Where all of a member's tasks run.
@@ -86,11 +88,11 @@ pub(crate) struct Surroundings {
 
 /// A running membership. Ends when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Member {
+pub(crate) struct ActiveMembership {
     /// Where it is kept.
     pub(crate) folder: Folder,
     /// What is kept of it.
-    membership: watch::Sender<Membership>,
+    membership: watch::Sender<StoredMembership>,
     /// This node's number.
     pub(crate) me: MemberId,
     /// The core.
@@ -98,10 +100,10 @@ pub(crate) struct Member {
     /// Questions to others.
     questions: Questions,
     net: NetHandle,
-    requests: Requests,
+    requests: RequestRouter,
     groups: Groups,
     seat: Arc<watch::Sender<Seat>>,
-    briefings: Arc<Briefings>,
+    cluster_maps: Arc<ClusterMapClient>,
     /// The disk.
     pub(crate) mesh_file: Arc<Mutex<MeshFile>>,
     key: NodeKey,
@@ -113,18 +115,18 @@ pub(crate) struct Member {
 }
 
 /// What its tasks work on.
-struct Begun {
+struct StartedMembership {
     /// Names this life.
     run: u64,
     inbound: mpsc::Receiver<Inbound>,
     started: Started,
     /// Threads beside the mesh's own.
     others: Handle,
-    /// Which group settles the cluster's affairs.
+    /// Which group holds the cluster state.
     lineage: watch::Sender<Lineage>,
 }
 
-impl Drop for Member {
+impl Drop for ActiveMembership {
     fn drop(&mut self) {
         self.stop.cancel();
     }
@@ -133,10 +135,10 @@ impl Drop for Member {
 /// The disk, as the driver wants it. One that is full or gone for a while does not end the mesh:
 /// signs of life go on, what has to be kept first waits.
 #[derive(Debug)]
-struct Disk(Arc<Mutex<MeshFile>>);
+struct MeshDisk(Arc<Mutex<MeshFile>>);
 
-impl Store for Disk {
-    fn keep(&self, records: Vec<Arc<Record>>) -> BoxFuture<'static, Result<(), KeepError>> {
+impl RecordStore for MeshDisk {
+    fn keep(&self, records: Vec<Arc<Record>>) -> BoxFuture<'static, Result<(), RecordStoreError>> {
         let mesh_file = Arc::clone(&self.0);
         async move {
             let records: Arc<[_]> = records.into();
@@ -146,8 +148,8 @@ impl Store for Disk {
                 let kept = tokio::task::spawn_blocking(move || mesh_file.keep(&wanted)).await;
                 match kept {
                     Ok(Ok(())) => return Ok(()),
-                    Ok(Err(error @ mesh_file::Error::Closed { .. })) => {
-                        return Err(KeepError(error.into()));
+                    Ok(Err(error @ mesh_file::DatabaseError::Closed { .. })) => {
+                        return Err(RecordStoreError(error.into()));
                     }
                     Ok(Err(error)) => {
                         tracing::warn!(
@@ -156,7 +158,7 @@ impl Store for Disk {
                         );
                         tokio::time::sleep(KEEP_PAUSE).await;
                     }
-                    Err(error) => return Err(KeepError(error.into())),
+                    Err(error) => return Err(RecordStoreError(error.into())),
                 }
             }
         }
@@ -165,9 +167,9 @@ impl Store for Disk {
 }
 
 /// The address others find this node's mesh at.
-pub(crate) fn advertised(surroundings: &Surroundings) -> SocketAddr {
-    let address = surroundings.node.identity.address;
-    SocketAddr::new(address, surroundings.config.listen.port())
+pub(crate) fn advertised(dependencies: &MembershipDependencies) -> SocketAddr {
+    let address = dependencies.node.identity.address;
+    SocketAddr::new(address, dependencies.config.listen.port())
 }
 
 /// Where to hear questions. UDP's `[::]` takes IPv4 too, a TCP listener of libp2p's does not.
@@ -179,7 +181,7 @@ fn tcp_addresses(listen: SocketAddr) -> Vec<SocketAddr> {
 }
 
 /// Takes the port, which the membership before may be about to let go of.
-async fn socket(manager: &Manager, listen: SocketAddr) -> Result<UdpSocket, quic::Error> {
+async fn socket(manager: &Manager, listen: SocketAddr) -> Result<UdpSocket, quic::QuicError> {
     let begun = Instant::now();
     loop {
         match manager.mesh(listen, quic::socket) {
@@ -187,7 +189,7 @@ async fn socket(manager: &Manager, listen: SocketAddr) -> Result<UdpSocket, quic
                 tokio::time::sleep(PORT_PAUSE).await;
             }
             bound => {
-                return bound.map_err(|source| quic::Error::Listen {
+                return bound.map_err(|source| quic::QuicError::Listen {
                     address: listen,
                     source,
                 });
@@ -196,31 +198,31 @@ async fn socket(manager: &Manager, listen: SocketAddr) -> Result<UdpSocket, quic
     }
 }
 
-impl Member {
+impl ActiveMembership {
     /// Starts everything, on the mesh's own thread but for what waits for the disk: that is for
-    /// the caller's threads. No port is open yet: see [`Member::open_ports`].
+    /// the caller's threads. No port is open yet: see [`ActiveMembership::open_ports`].
     ///
     /// # Errors
     /// When files cannot be used.
     pub(crate) async fn start(
         files: &Files,
-        (folder, membership): (Folder, Membership),
-        surroundings: &Surroundings,
+        (folder, membership): (Folder, StoredMembership),
+        dependencies: &MembershipDependencies,
     ) -> anyhow::Result<Self> {
-        let surroundings = surroundings.clone();
+        let dependencies = dependencies.clone();
         let signer = files.node_key()?;
-        let thread = surroundings.thread.clone();
+        let thread = dependencies.thread.clone();
         let others = Handle::current();
         let starting = async move {
-            Self::start_here(&signer, (folder, membership), &surroundings, &others).await
+            Self::start_here(&signer, (folder, membership), &dependencies, &others).await
         };
         thread.spawn(starting).await?
     }
 
     async fn start_here(
         signer: &Ed25519Signer,
-        (folder, membership): (Folder, Membership),
-        surroundings: &Surroundings,
+        (folder, membership): (Folder, StoredMembership),
+        dependencies: &MembershipDependencies,
         others: &Handle,
     ) -> anyhow::Result<Self> {
         folder.make()?;
@@ -228,12 +230,13 @@ impl Member {
         let mut mesh_file = MeshFile::open(&folder.mesh_file())?;
         let incarnation = mesh_file.raise_incarnation()?;
         let records = mesh_file.records()?;
-        let (known, refused) = Known::load(cluster, &membership.root, &Ed25519Verifier, records);
+        let (known, refused) =
+            VerifiedRecords::load(cluster, &membership.root, &Ed25519Verifier, records);
         for (key, refusal) in refused {
             tracing::warn!(?key, %refusal, "a kept record is not taken");
         }
         let run = rand::random();
-        let identity = Identity {
+        let identity = MeshIdentity {
             cluster,
             root: membership.root,
             member: membership.member,
@@ -247,22 +250,22 @@ impl Member {
             known,
         );
         let lineage = watch::channel(lineage(&mesh, cluster));
-        let clock = Clock::default();
-        let quic = quic::Config {
-            listen: surroundings.config.listen,
-            ..quic::Config::new(cluster)
+        let clock = MonotonicClock::default();
+        let quic = quic::QuicConfig {
+            listen: dependencies.config.listen,
+            ..quic::QuicConfig::new(cluster)
         };
         let (net, net_events) = quic::open(None, quic, signer, clock)?;
         let join = JoinConfig::default();
         let (questions, inbound) = net::join::bind(join, signer, Arc::clone(net.counters()))?;
         let mesh_file = Arc::new(Mutex::new(mesh_file));
-        let started = start(Parts {
+        let started = start(DriverParts {
             mesh,
             cluster,
             net: net.clone(),
             net_events,
             questions: Some(questions.clone()),
-            store: Arc::new(Disk(Arc::clone(&mesh_file))),
+            store: Arc::new(MeshDisk(Arc::clone(&mesh_file))),
             clock,
         });
         let stop = CancellationToken::new();
@@ -273,8 +276,8 @@ impl Member {
                 mesh.carry(to, frame);
             }
         });
-        let groups = surroundings.groups.clone();
-        let way = Way {
+        let groups = dependencies.groups.clone();
+        let way = PeerClient {
             mesh: handle.clone(),
             net: net.clone(),
         };
@@ -283,39 +286,40 @@ impl Member {
         let here = Here {
             group: group.clone(),
             way: way.clone(),
-            address: advertised(surroundings),
+            address: advertised(dependencies),
             bell: Arc::clone(&bell),
             mesh_file: Arc::clone(&mesh_file),
-            accounts: surroundings.accounts.clone(),
+            accounts: dependencies.accounts.clone(),
             bodies: Bodies::open(&folder.bodies())?,
-            policy: surroundings.policy.clone(),
+            policy: dependencies.policy.clone(),
             checks: PasswordChecks::default(),
         };
-        let affairs = Affairs::new(cluster, membership.member, here);
+        let cluster_service = NodeClusterService::new(cluster, membership.member, here);
         let who = (cluster, membership.member);
         groups.joined(who, group.lineage(), carrier).await?;
-        let affairs = Arc::new(affairs);
-        let work = leading::run(Arc::clone(&affairs));
-        let seat = &surroundings.seat;
+        let cluster_service = Arc::new(cluster_service);
+        let work = leading::run(Arc::clone(&cluster_service));
+        let seat = &dependencies.seat;
         let me = name::node(membership.member);
-        let desk = Desk::new(groups.clone(), me, seat.subscribe());
-        let requests = Requests::new(requests::Parts {
+        let led = LedVcs::new(groups.clone(), me, seat.subscribe());
+        let requests = RequestRouter::new(requests::RequestDependencies {
             me: membership.member,
-            affairs,
+            cluster_service,
             group,
-            desk,
-            copy_desk: CopyDesk::new(groups.clone()),
-            pulls: surroundings.node.pulls.clone(),
+            led,
+            local_copies: LocalCopies::new(groups.clone()),
+            pulls: dependencies.node.pulls.clone(),
             way,
-            turns: Requests::turns(),
+            turns: RequestRouter::turns(),
         });
         groups.ask_by(asker(&requests, &groups)).await?;
-        let briefings = Briefings::new(surroundings.accounts.clone(), requests.clone(), bell);
+        let cluster_maps =
+            ClusterMapClient::new(dependencies.accounts.clone(), requests.clone(), bell);
         let member = Self {
             requests,
             groups,
-            seat: Arc::clone(&surroundings.seat),
-            briefings: Arc::new(briefings),
+            seat: Arc::clone(&dependencies.seat),
+            cluster_maps: Arc::new(cluster_maps),
             folder,
             me: membership.member,
             membership: watch::Sender::new(membership),
@@ -324,10 +328,10 @@ impl Member {
             net,
             mesh_file,
             key: signer.key(),
-            listen: surroundings.config.listen,
-            mdns: surroundings.config.mdns,
-            manager: surroundings.manager.clone(),
-            thread: surroundings.thread.clone(),
+            listen: dependencies.config.listen,
+            mdns: dependencies.config.mdns,
+            manager: dependencies.manager.clone(),
+            thread: dependencies.thread.clone(),
             stop,
         };
         let stopped = member.stop.clone();
@@ -337,27 +341,27 @@ impl Member {
                 () = work => {}
             }
         });
-        let begun = Begun {
+        let begun = StartedMembership {
             run,
             inbound,
             started,
             others: others.clone(),
             lineage: lineage.0,
         };
-        member.run(surroundings, begun);
+        member.run(dependencies, begun);
         Ok(member)
     }
 
     fn run(
         &self,
-        surroundings: &Surroundings,
-        Begun {
+        dependencies: &MembershipDependencies,
+        StartedMembership {
             run,
             inbound,
             started,
             others: threads,
             lineage,
-        }: Begun,
+        }: StartedMembership,
     ) {
         let Started {
             documents: outputs,
@@ -368,29 +372,29 @@ impl Member {
         let stop = self.stop.clone();
         let told = told::run(
             self.mesh.clone(),
-            surroundings.node.clone(),
+            dependencies.node.clone(),
             self.groups.routing(),
-            told::Said {
+            told::ProcessFacts {
                 run,
-                port: surroundings.config.listen.port(),
+                port: dependencies.config.listen.port(),
             },
         );
-        let feeling = told::feel(self.mesh.clone(), surroundings.feels.clone());
-        let putting = desk::run(
+        let feeling = told::feel(self.mesh.clone(), dependencies.feels.clone());
+        let putting = checker::run(
             self.mesh.clone(),
             Arc::clone(&self.mesh_file),
-            surroundings.documents.clone(),
+            dependencies.documents.clone(),
             outputs,
         );
-        let hearing = door::run(self.door(), inbound);
-        let answering = door::answer(self.requests(), self.net.requests(), threads);
+        let hearing = inbound::run(self.inbound_context(), inbound);
+        let answering = inbound::answer(self.requests(), self.net.requests(), threads);
         let seeing = seen::run(
             (self.mesh.clone(), self.cluster()),
             self.groups.clone(),
             lineage,
         );
-        let briefing = briefing_loop::run(
-            Arc::clone(&self.briefings),
+        let cluster_map = cluster_map_loop::run(
+            Arc::clone(&self.cluster_maps),
             self.mesh.clone(),
             self.groups.clone(),
         );
@@ -408,7 +412,7 @@ impl Member {
                 () = seeing => "members",
                 () = carrying => "carrying",
                 () = marking => "marks",
-                () = briefing => "briefing",
+                () = cluster_map => "cluster_map",
                 ended = driver => match ended {
                     Ok(Ok(())) => "driving",
                     Ok(Err(error)) => return tracing::error!(%error, "the mesh has ended"),
@@ -421,13 +425,13 @@ impl Member {
         });
     }
 
-    /// The group that settles the cluster's affairs.
+    /// The group that holds the cluster state.
     pub(crate) fn group(&self) -> ClusterGroup {
         self.requests.group().clone()
     }
 
-    fn door(&self) -> door::Door {
-        door::Door {
+    fn inbound_context(&self) -> inbound::InboundContext {
+        inbound::InboundContext {
             mesh: self.mesh.clone(),
             requests: self.requests(),
             key: self.key,
@@ -437,8 +441,8 @@ impl Member {
     }
 
     /// Keeps users and keys up to date.
-    pub(crate) const fn briefings(&self) -> &Arc<Briefings> {
-        &self.briefings
+    pub(crate) const fn cluster_maps(&self) -> &Arc<ClusterMapClient> {
+        &self.cluster_maps
     }
 
     /// Questions to others.
@@ -447,18 +451,23 @@ impl Member {
     }
 
     /// The way of requests.
-    pub(crate) fn requests(&self) -> Requests {
+    pub(crate) fn requests(&self) -> RequestRouter {
         self.requests.clone()
     }
 
-    /// Goes by this briefing from now on. Fails only while the agent ends.
-    pub(super) async fn serve(&self, briefing: &Arc<Briefing>) -> Result<(), groups::Error> {
+    /// Goes by this cluster map from now on. Fails only while the agent ends.
+    pub(super) async fn serve(
+        &self,
+        cluster_map: &Arc<ClusterMap>,
+    ) -> Result<(), groups::GroupError> {
         if self.stop.is_cancelled() {
             return Ok(());
         }
-        self.groups.briefed(Arc::clone(briefing)).await?;
-        let vcs = briefing.vcs.iter();
-        let vcs = vcs.map(|birth| (birth.vc.clone(), GroupId(birth.group)));
+        self.groups
+            .take_cluster_map(Arc::clone(cluster_map))
+            .await?;
+        let vcs = cluster_map.vcs.iter();
+        let vcs = vcs.map(|creation| (creation.vc.clone(), GroupId(creation.group)));
         let vcs: Vcs = vcs.collect();
         let requests = Box::new(self.requests());
         self.seat.send_if_modified(|seat| {
@@ -483,7 +492,7 @@ impl Member {
     }
 
     /// What is kept of it.
-    pub(crate) fn membership(&self) -> Membership {
+    pub(crate) fn membership(&self) -> StoredMembership {
         self.membership.borrow().clone()
     }
 
@@ -506,8 +515,12 @@ impl Member {
     ///
     /// # Errors
     /// When the disk refuses; then nothing is changed.
-    pub(super) fn keep(&self, name: &str, open: bool) -> Result<(), super::membership::Error> {
-        let membership = Membership {
+    pub(super) fn keep(
+        &self,
+        name: &str,
+        open: bool,
+    ) -> Result<(), super::membership::MembershipFileError> {
+        let membership = StoredMembership {
             name: name.to_owned(),
             open,
             ..self.membership()
@@ -545,7 +558,7 @@ impl Member {
     /// Nobody reaches this node from now on.
     pub(super) async fn close_ports(&self) {
         self.net.close_port();
-        // An office that has ended listens nowhere.
+        // An endpoint that has ended listens nowhere.
         let _ = self.questions.listen(Vec::new(), false).await;
     }
 
@@ -561,22 +574,22 @@ impl Member {
 }
 
 /// Asks the leader of the cluster, for the one of a virtual cluster.
-fn asker(requests: &Requests, groups: &Groups) -> Asker {
+fn asker(requests: &RequestRouter, groups: &Groups) -> ClusterAsker {
     let (requests, groups) = (requests.clone(), groups.clone());
     let busy = Arc::new(Mutex::new(BTreeSet::new()));
-    Box::new(move |group, errand| {
+    Box::new(move |group, request| {
         let (requests, groups) = (requests.clone(), groups.clone());
         let busy = busy.clone();
         // The loop ends only with the agent.
         tokio::spawn(async move {
-            match errand {
-                Errand::Silence(question) => {
+            match request {
+                ClusterCall::Silence(question) => {
                     let node = question.node.clone();
-                    let ms = requests.cluster(Silence { node }).await;
+                    let ms = requests.cluster(GetSilence { node }).await;
                     let silent = ms.ok().map(|ms| ms >= question.for_ms);
                     let _ = groups.silence(group, question, silent).await;
                 }
-                Errand::Bind { vc, binding, known } => {
+                ClusterCall::Bind { vc, binding, known } => {
                     // It is asked again every second, and may be answered long afterwards.
                     if !busy.lock().await.insert(group) {
                         return;

@@ -17,7 +17,7 @@ use crate::key_file;
 /// What a node keeps of its membership.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Membership {
+pub(crate) struct StoredMembership {
     /// The cluster's name; empty while it has none, or while that is not known here.
     pub(crate) name: String,
     /// Its root key: everything the cluster signs goes back to it.
@@ -32,7 +32,7 @@ pub(crate) struct Membership {
 /// The files could not be used, or do not hold what they should.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot use {path}")]
-pub(crate) struct Error {
+pub(crate) struct MembershipFileError {
     path: PathBuf,
     #[source]
     source: io::Error,
@@ -64,7 +64,9 @@ impl Files {
     /// # Errors
     /// When a file is there but cannot be read. A node must not go on then as if it were in
     /// another cluster.
-    pub(crate) fn current(&self) -> Result<Option<(Folder, Membership)>, Error> {
+    pub(crate) fn current(
+        &self,
+    ) -> Result<Option<(Folder, StoredMembership)>, MembershipFileError> {
         for folder in [self.joined(), self.own()] {
             if let Some(membership) = folder.read()? {
                 return Ok(Some((folder, membership)));
@@ -77,7 +79,7 @@ impl Files {
     ///
     /// # Errors
     /// When the file cannot be read or written, or holds no key.
-    pub(crate) fn node_key(&self) -> Result<Ed25519Signer, Error> {
+    pub(crate) fn node_key(&self) -> Result<Ed25519Signer, MembershipFileError> {
         key(self.0.join("node.key"))
     }
 }
@@ -97,8 +99,8 @@ impl Folder {
     }
 
     /// What the cluster told its members last.
-    pub(crate) fn briefing(&self) -> PathBuf {
-        self.0.join("briefing")
+    pub(crate) fn cluster_map(&self) -> PathBuf {
+        self.0.join("cluster_map")
     }
 
     /// Bodies of documents, at nodes with a copy of the cluster's log.
@@ -110,16 +112,16 @@ impl Folder {
     ///
     /// # Errors
     /// When the file is there but cannot be read.
-    fn read(&self) -> Result<Option<Membership>, Error> {
+    fn read(&self) -> Result<Option<StoredMembership>, MembershipFileError> {
         let path = self.membership();
         let text = match std::fs::read(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(source) => return Err(Error { path, source }),
+            Err(source) => return Err(MembershipFileError { path, source }),
         };
         match serde_json::from_slice(&text) {
             Ok(membership) => Ok(Some(membership)),
-            Err(error) => Err(Error {
+            Err(error) => Err(MembershipFileError {
                 path,
                 source: error.into(),
             }),
@@ -130,8 +132,8 @@ impl Folder {
     ///
     /// # Errors
     /// When the disk refuses.
-    pub(crate) fn make(&self) -> Result<(), Error> {
-        std::fs::create_dir_all(&self.0).map_err(|source| Error {
+    pub(crate) fn make(&self) -> Result<(), MembershipFileError> {
+        std::fs::create_dir_all(&self.0).map_err(|source| MembershipFileError {
             path: self.0.clone(),
             source,
         })
@@ -141,12 +143,12 @@ impl Folder {
     ///
     /// # Errors
     /// When the disk refuses.
-    pub(crate) fn write(&self, membership: &Membership) -> Result<(), Error> {
+    pub(crate) fn write(&self, membership: &StoredMembership) -> Result<(), MembershipFileError> {
         self.make()?;
         let path = self.membership();
         let text = serde_json::to_vec_pretty(membership).map_err(io::Error::from);
         let written = text.and_then(|text| key_file::write_private(&path, &text));
-        written.map_err(|source| Error { path, source })
+        written.map_err(|source| MembershipFileError { path, source })
     }
 
     /// Ends the membership on disk. What the cluster kept here is put aside as `*.left`; what was
@@ -154,9 +156,9 @@ impl Folder {
     ///
     /// # Errors
     /// When the disk refuses; then it is a member still.
-    pub(crate) fn put_aside(&self) -> Result<(), Error> {
+    pub(crate) fn put_aside(&self) -> Result<(), MembershipFileError> {
         let path = self.membership();
-        let fail = |source| Error {
+        let fail = |source| MembershipFileError {
             path: path.clone(),
             source,
         };
@@ -175,7 +177,7 @@ impl Folder {
     ///
     /// # Errors
     /// As [`Files::node_key`].
-    pub(crate) fn root_key(&self) -> Result<Ed25519Signer, Error> {
+    pub(crate) fn root_key(&self) -> Result<Ed25519Signer, MembershipFileError> {
         key(self.0.join("root.key"))
     }
 
@@ -183,12 +185,12 @@ impl Folder {
     ///
     /// # Errors
     /// As [`Files::node_key`].
-    pub(crate) fn signing_key(&self) -> Result<Ed25519Signer, Error> {
+    pub(crate) fn signing_key(&self) -> Result<Ed25519Signer, MembershipFileError> {
         key(self.0.join("signing.key"))
     }
 }
 
-fn key(path: PathBuf) -> Result<Ed25519Signer, Error> {
+fn key(path: PathBuf) -> Result<Ed25519Signer, MembershipFileError> {
     let read = || {
         let directory = path.parent().unwrap_or_else(|| Path::new("."));
         std::fs::create_dir_all(directory)?;
@@ -196,7 +198,7 @@ fn key(path: PathBuf) -> Result<Ed25519Signer, Error> {
         let bytes = key_file::read_or_make(&path, make)?;
         Ed25519Signer::from_bytes(&bytes).map_err(io::Error::other)
     };
-    read().map_err(|source| Error {
+    read().map_err(|source| MembershipFileError {
         path: path.clone(),
         source,
     })
@@ -208,8 +210,8 @@ mod tests {
 
     use super::*;
 
-    fn membership(folder: &Folder, member: u32) -> Membership {
-        Membership {
+    fn membership(folder: &Folder, member: u32) -> StoredMembership {
+        StoredMembership {
             name: "lab".to_owned(),
             root: folder.root_key().unwrap().key(),
             member: MemberId(member),

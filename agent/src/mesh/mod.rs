@@ -1,17 +1,17 @@
 //! This node among others: what it keeps of its membership, and what runs while it is a member.
 //!
-//! [`Service`] is the door: on its own, founder or member, it takes what users want of the
-//! cluster. While the node is a member a [`member::Member`] runs the core over the network
+//! [`Service`] is the entrance: on its own, founder or member, it takes what users want of the
+//! cluster. While the node is a member a [`member::ActiveMembership`] runs the core over the network
 //! (`muster_gossip::net`), hears strangers and other members' questions, and puts documents in
 //! force.
 
-mod briefed;
-pub(crate) mod briefing;
-mod briefing_loop;
-pub(crate) mod door;
+pub(crate) mod cluster_map;
+mod cluster_map_loop;
 mod echo;
 pub(crate) mod entrance;
 mod error;
+mod follow_map;
+pub(crate) mod inbound;
 mod marks_loop;
 pub(crate) mod member;
 pub(crate) mod membership;
@@ -23,5 +23,5 @@ pub(crate) mod told;
 pub(crate) mod unsigned;
 pub(crate) mod view;
 
-pub(crate) use error::Error;
+pub(crate) use error::MeshError;
 pub(crate) use service::{AFTER_EXPULSION, EXPELLED, Service};

@@ -6,11 +6,11 @@ use std::time::Instant;
 use async_trait::async_trait;
 use muster_gossip::net::join::To;
 
-use super::echo::{ANSWER_LIMIT, Peer, echo};
-use super::member::Member;
+use super::echo::{ANSWER_LIMIT, EchoPeer, echo};
+use super::member::ActiveMembership;
 use super::service::Service;
 use crate::clock;
-use crate::doctor::{Contact, Peers, Report};
+use crate::doctor::{Contact, ContactReport, Peers};
 
 /// Members asked at the same time.
 const AT_ONCE: usize = 32;
@@ -39,7 +39,7 @@ impl Peers for MeshPeers {
         self.0.is_expelled().await
     }
 
-    async fn examine(&self) -> Vec<Report> {
+    async fn examine(&self) -> Vec<ContactReport> {
         let member = self.0.member();
         let peers = peers(&member).await;
         let mut reports = Vec::new();
@@ -51,7 +51,7 @@ impl Peers for MeshPeers {
     }
 }
 
-async fn peers(member: &Member) -> Vec<Peer> {
+async fn peers(member: &ActiveMembership) -> Vec<EchoPeer> {
     let me = member.me;
     let look = member.mesh.look(move |mesh| {
         let others = mesh.members().filter(|id| *id != me);
@@ -59,7 +59,7 @@ async fn peers(member: &Member) -> Vec<Peer> {
             let member = mesh.member(id)?;
             let key = Some(member.body.key);
             let addresses = member.node.map(|node| node.addresses).unwrap_or_default();
-            Some(Peer {
+            Some(EchoPeer {
                 id,
                 name: member.body.name.clone(),
                 to: addresses
@@ -73,16 +73,16 @@ async fn peers(member: &Member) -> Vec<Peer> {
     look.await.unwrap_or_default()
 }
 
-async fn examine(member: &Member, peer: &Peer) -> Report {
+async fn examine(member: &ActiveMembership, peer: &EchoPeer) -> ContactReport {
     let contact = tokio::time::timeout(ANSWER_LIMIT, contact(member, peer)).await;
-    Report {
+    ContactReport {
         member: peer.name.clone(),
         contact: contact
             .unwrap_or_else(|_| Err(format!("no answer within {} s", ANSWER_LIMIT.as_secs()))),
     }
 }
 
-async fn contact(member: &Member, peer: &Peer) -> Result<Contact, String> {
+async fn contact(member: &ActiveMembership, peer: &EchoPeer) -> Result<Contact, String> {
     // The first question makes the connection and has the other side call back; the second one
     // measures the way.
     let first = echo(member.questions(), peer, true).await?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use muster_control::cluster::Lineage;
 use muster_control::member::MembersSeen;
 use muster_gossip::key::ClusterId;
-use muster_gossip::mesh::Event;
+use muster_gossip::mesh::MeshEvent;
 use muster_gossip::net::driver::MeshHandle;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
@@ -52,10 +52,10 @@ pub(super) async fn run(
 
 /// Waits until there is news: at once if it is that a member can be reached or not, else not before `soonest`.
 /// None once the mesh has ended.
-async fn news(events: &mut Receiver<Event>, soonest: Instant) -> Option<()> {
+async fn news(events: &mut Receiver<MeshEvent>, soonest: Instant) -> Option<()> {
     loop {
         match events.recv().await {
-            Ok(Event::Node(_)) => break,
+            Ok(MeshEvent::Node(_)) => break,
             event if is_urgent(&event) => return Some(()),
             Err(RecvError::Closed) => return None,
             _ => {}
@@ -73,10 +73,13 @@ async fn news(events: &mut Receiver<Event>, soonest: Instant) -> Option<()> {
     timeout_at(soonest, urgent).await.unwrap_or(Some(()))
 }
 
-const fn is_urgent(event: &Result<Event, RecvError>) -> bool {
+const fn is_urgent(event: &Result<MeshEvent, RecvError>) -> bool {
     matches!(
         event,
-        Ok(Event::Reach { .. } | Event::Members | Event::Succession | Event::Cloned)
+        Ok(MeshEvent::Reach { .. }
+            | MeshEvent::Members
+            | MeshEvent::Replacement
+            | MeshEvent::Cloned)
             | Err(RecvError::Lagged(_))
     )
 }

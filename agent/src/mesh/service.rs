@@ -6,25 +6,25 @@ mod leaving;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use muster_control::answers::affairs::root_hash;
+use muster_control::answers::cluster::root_hash;
 use muster_control::ledger;
 use muster_control::request::Answers;
 use muster_control::request::cluster::{DescribeCluster, NameCluster, OfCluster};
-use muster_gossip::join::{Joiner, Newcomer, Nonce, Step, Text, Token};
+use muster_gossip::join::{JoinToken, Joiner, JoinerStep, Newcomer, Nonce, Text};
 use muster_gossip::key::{ClusterId, Sign as _};
 use muster_gossip::net::NetCounters;
-use muster_gossip::net::join::{AskError, Config as JoinConfig, Protocol, To};
+use muster_gossip::net::join::{AskError, JoinNetConfig as JoinConfig, QuestionProtocol, To};
 use muster_gossip::net::keys::{Ed25519Signer, Ed25519Verifier};
-use muster_gossip::record::MemberState;
+use muster_gossip::record::AdmissionState;
 use muster_model::mesh::{ClusterView, Joined};
 use tokio::sync::{Mutex, watch};
 use tokio::time::Instant;
 
-use super::error::Error;
-use super::member::{Member, Surroundings};
-use super::membership::{Files, Folder, Membership};
-use super::{briefed, entrance};
-use crate::affairs::Affairs;
+use super::error::MeshError;
+use super::member::{ActiveMembership, MembershipDependencies};
+use super::membership::{Files, Folder, StoredMembership};
+use super::{entrance, follow_map};
+use crate::cluster_service::NodeClusterService;
 use crate::mesh_file::MeshFile;
 use crate::port::Port;
 use crate::vc::{Seat, VcHandle};
@@ -37,7 +37,7 @@ const NAME_TRIES: u32 = 10;
 const SERVED_LIMIT: std::time::Duration = std::time::Duration::from_secs(5);
 const NAME_PAUSE: std::time::Duration = std::time::Duration::from_millis(200);
 /// How long a join waits for the cluster's users and keys.
-const BRIEFING_LIMIT: std::time::Duration = std::time::Duration::from_secs(10);
+const CLUSTER_MAP_LIMIT: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// Why an expelled node refuses what needs its cluster.
 pub(crate) const EXPELLED: &str = "this node was expelled from the cluster";
@@ -45,15 +45,15 @@ pub(crate) const EXPELLED: &str = "this node was expelled from the cluster";
 pub(crate) const AFTER_EXPULSION: &str = "run `muster cluster leave` here, then join with a token that is \
                                           made after that";
 
-/// The door to the cluster.
+/// The way into the cluster.
 #[derive(Debug)]
 pub(crate) struct Service {
     files: Files,
-    surroundings: Surroundings,
+    dependencies: MembershipDependencies,
     port: Port,
     /// Held by who changes the membership.
     changing: Mutex<()>,
-    member: watch::Sender<Arc<Member>>,
+    member: watch::Sender<Arc<ActiveMembership>>,
 }
 
 impl Service {
@@ -64,14 +64,14 @@ impl Service {
     /// When the files cannot be used.
     pub(crate) async fn open(
         files: Files,
-        surroundings: Surroundings,
+        dependencies: MembershipDependencies,
         port: Port,
     ) -> anyhow::Result<Self> {
         let current = files.current()?;
-        let member = start(&files, current, &surroundings).await?;
+        let member = start(&files, current, &dependencies).await?;
         Ok(Self {
             files,
-            surroundings,
+            dependencies,
             port,
             changing: Mutex::default(),
             member: watch::Sender::new(member),
@@ -84,14 +84,14 @@ impl Service {
         if !self.member().is_open() {
             return;
         }
-        let node = &self.surroundings.node.node;
+        let node = &self.dependencies.node.node;
         let Err(error) = self.member().open_ports().await else {
             return;
         };
         self.port.tell(&format!("{error:#}"), node).await;
         let service = Arc::clone(self);
         tokio::spawn(async move {
-            let node = &service.surroundings.node.node;
+            let node = &service.dependencies.node.node;
             let open = || async {
                 // Who leaves meanwhile closes them.
                 let _changing = service.changing.lock().await;
@@ -106,17 +106,17 @@ impl Service {
     }
 
     /// The membership that runs now.
-    pub(crate) fn member(&self) -> Arc<Member> {
+    pub(crate) fn member(&self) -> Arc<ActiveMembership> {
         Arc::clone(&self.member.borrow())
     }
 
     /// Asks the leader of the cluster.
     ///
     /// # Errors
-    /// [`Error::NotNow`] when this node was expelled, else why it is not done.
-    pub(crate) async fn ask<R: OfCluster>(&self, request: R) -> Result<R::Answer, Error>
+    /// [`MeshError::NotNow`] when this node was expelled, else why it is not done.
+    pub(crate) async fn ask<R: OfCluster>(&self, request: R) -> Result<R::Answer, MeshError>
     where
-        Affairs: Answers<R>,
+        NodeClusterService: Answers<R>,
     {
         self.check_membership().await?;
         Ok(self.member().requests().cluster(request).await?)
@@ -129,16 +129,16 @@ impl Service {
         let state = member
             .mesh
             .look(move |mesh| mesh.member(me).map(|found| found.body.state));
-        matches!(state.await, Ok(Some(MemberState::Expelled)))
+        matches!(state.await, Ok(Some(AdmissionState::Expelled)))
     }
 
     /// Whether this node has a cluster that could answer.
     ///
     /// # Errors
     /// When it was expelled, with what to do.
-    pub(crate) async fn check_membership(&self) -> Result<(), Error> {
+    pub(crate) async fn check_membership(&self) -> Result<(), MeshError> {
         match self.is_expelled().await {
-            true => Err(Error::NotNow(format!("{EXPELLED}: {AFTER_EXPULSION}"))),
+            true => Err(MeshError::NotNow(format!("{EXPELLED}: {AFTER_EXPULSION}"))),
             false => Ok(()),
         }
     }
@@ -148,14 +148,14 @@ impl Service {
     ///
     /// # Errors
     /// When the cluster has a name already, or the files or ports cannot be used.
-    pub(crate) async fn init(&self, name: &str) -> Result<ClusterView, Error> {
+    pub(crate) async fn init(&self, name: &str) -> Result<ClusterView, MeshError> {
         let _changing = self.changing.lock().await;
         let member = self.member();
         if member.is_open() {
             return Err(already(&member.membership()));
         }
         let name = match name {
-            "" => self.surroundings.node.identity.node.as_str(),
+            "" => self.dependencies.node.identity.node.as_str(),
             name => name,
         };
         self.listen(&member).await?;
@@ -169,25 +169,25 @@ impl Service {
     }
 
     /// Opens the ports of a member that was not to be reached till now.
-    async fn listen(&self, member: &Member) -> Result<(), Error> {
-        let node = &self.surroundings.node.node;
+    async fn listen(&self, member: &ActiveMembership) -> Result<(), MeshError> {
+        let node = &self.dependencies.node.node;
         match member.open_ports().await {
             Ok(()) => Ok(()),
             Err(error) => {
                 let text = self.port.explain(&format!("{error:#}"), node).await;
-                Err(Error::NotNow(text))
+                Err(MeshError::NotNow(text))
             }
         }
     }
 
     /// Gives the cluster a name, and notes that the ports are to be open.
-    async fn name(&self, member: &Member, name: &str) -> Result<ClusterView, Error> {
+    async fn name(&self, member: &ActiveMembership, name: &str) -> Result<ClusterView, MeshError> {
         let request = NameCluster {
             name: name.to_owned(),
         };
         let view = member.requests().cluster(request).await?;
         let kept = member.keep(name, !name.is_empty());
-        kept.map_err(|error| Error::Failed(error.into()))?;
+        kept.map_err(|error| MeshError::Failed(error.into()))?;
         Ok(view)
     }
 
@@ -200,32 +200,32 @@ impl Service {
         self: &Arc<Self>,
         address: &str,
         token: &str,
-    ) -> Result<Joined, Error> {
+    ) -> Result<Joined, MeshError> {
         let _changing = self.changing.lock().await;
         let own = self.member();
         self.check_membership().await?;
         if own.is_open() {
             return Err(already(&own.membership()));
         }
-        let token: Token = token
+        let token: JoinToken = token
             .trim()
             .parse()
-            .map_err(|error| Error::Invalid(format!("token: {error}")))?;
+            .map_err(|error| MeshError::Invalid(format!("token: {error}")))?;
         // Before the cluster has let it in: it could not take part.
         self.listen(&own).await?;
         own.close_ports().await;
         let served = self.close().await?;
-        let joined = match self.knock(address, token).await {
+        let joined = match self.ask_admission(address, token).await {
             Ok(joined) => joined,
             Err(error) => {
-                self.surroundings.seat.send_replace(served);
+                self.dependencies.seat.send_replace(served);
                 return Err(error);
             }
         };
         let member = self.enter(&own, &joined).await?;
         brief(&member).await;
         let cluster = self.learn_name(&member).await;
-        wait_until_served(&self.surroundings.seat).await;
+        wait_until_served(&self.dependencies.seat).await;
         tracing::info!(id = %cluster.id, member = joined.member.0, "joined a cluster");
         Ok(Joined {
             cluster,
@@ -237,11 +237,11 @@ impl Service {
     /// Takes up the membership of a cluster that let this node in.
     async fn enter(
         self: &Arc<Self>,
-        own: &Arc<Member>,
-        joined: &muster_gossip::join::Joined,
-    ) -> Result<Arc<Member>, Error> {
+        own: &Arc<ActiveMembership>,
+        joined: &muster_gossip::join::JoinedMember,
+    ) -> Result<Arc<ActiveMembership>, MeshError> {
         let folder = self.files.joined();
-        let membership = Membership {
+        let membership = StoredMembership {
             name: String::new(),
             root: joined.cluster.root,
             member: joined.member,
@@ -257,29 +257,29 @@ impl Service {
         tokio::task::block_in_place(keep)?;
         own.stop().await;
         // First: what this node remembers of its own terms would shut out the cluster's leaders.
-        self.surroundings.node.node.moved().await;
+        self.dependencies.node.node.moved().await;
         self.take_up().await
     }
 
     /// Takes up the membership that the files hold by now, in place of the one before, which has been
     /// stopped.
-    async fn take_up(self: &Arc<Self>) -> Result<Arc<Member>, Error> {
+    async fn take_up(self: &Arc<Self>) -> Result<Arc<ActiveMembership>, MeshError> {
         let current = self.files.current();
-        let current = current.map_err(|error| Error::Failed(error.into()))?;
-        let member = start(&self.files, current, &self.surroundings).await?;
+        let current = current.map_err(|error| MeshError::Failed(error.into()))?;
+        let member = start(&self.files, current, &self.dependencies).await?;
         self.member.send_replace(Arc::clone(&member));
-        member.briefings().ring();
+        member.cluster_maps().ring();
         self.open_ports().await;
         Ok(member)
     }
 
     /// Takes no more jobs, for this node is about to join a cluster: nothing may wait or run. Gives
     /// what was served till now; its jobs stay on disk, and are seen again when the node has left.
-    async fn close(&self) -> Result<Seat, Error> {
-        let seat = &self.surroundings.seat;
+    async fn close(&self) -> Result<Seat, MeshError> {
+        let seat = &self.dependencies.seat;
         let served = seat.borrow().clone();
         let vcs = VcHandle::new(
-            self.surroundings.groups.clone(),
+            self.dependencies.groups.clone(),
             watch::channel(served.clone()).1,
         );
         seat.send_replace(Seat::Unknown);
@@ -291,22 +291,22 @@ impl Service {
         Ok(served)
     }
 
-    async fn hold_nothing_open(&self, vcs: &VcHandle) -> Result<(), Error> {
+    async fn hold_nothing_open(&self, vcs: &VcHandle) -> Result<(), MeshError> {
         let jobs = vcs.all_jobs().await;
-        let jobs = jobs.map_err(|error| Error::NotNow(error.to_string()))?;
+        let jobs = jobs.map_err(|error| MeshError::NotNow(error.to_string()))?;
         let open = jobs.iter().filter(|job| !job.state().is_final()).count();
         let tasks = match open {
             0 => self.tasks_left().await,
             _ => 0,
         };
         if open + tasks > 0 {
-            return Err(Error::NotNow(held_up(open, tasks)));
+            return Err(MeshError::NotNow(held_up(open, tasks)));
         }
         Ok(())
     }
 
     /// The cluster's name is nothing that joining depends on: asked for once, and kept.
-    async fn learn_name(&self, member: &Member) -> ClusterView {
+    async fn learn_name(&self, member: &ActiveMembership) -> ClusterView {
         let root_hash = root_hash(&member.membership().root);
         let mut asked = self.ask(DescribeCluster).await;
         // No member that leads may have been heard yet.
@@ -336,15 +336,15 @@ impl Service {
 
     /// Talks with a member, at one of its addresses after the other, until it is let in or
     /// refused. Whoever finds it busy comes again by itself.
-    async fn knock(
+    async fn ask_admission(
         &self,
         address: &str,
-        token: Token,
-    ) -> Result<muster_gossip::join::Joined, Error> {
-        let failed = |error: anyhow::Error| Error::Failed(error);
+        token: JoinToken,
+    ) -> Result<muster_gossip::join::JoinedMember, MeshError> {
+        let failed = |error: anyhow::Error| MeshError::Failed(error);
         let nearby = address == entrance::NEARBY;
-        if nearby && !self.surroundings.config.mdns {
-            return Err(Error::Invalid(
+        if nearby && !self.dependencies.config.mdns {
+            return Err(MeshError::Invalid(
                 "address: mdns is off here: set it to true under [mesh] in agent.toml, or name a \
                  member's address"
                     .to_owned(),
@@ -375,30 +375,30 @@ impl Service {
         &self,
         questions: &muster_gossip::net::join::Questions,
         address: SocketAddr,
-        token: Token,
+        token: JoinToken,
         signer: &Ed25519Signer,
-    ) -> Result<muster_gossip::join::Joined, Error> {
+    ) -> Result<muster_gossip::join::JoinedMember, MeshError> {
         let newcomer = Newcomer {
             key: signer.key(),
-            name: self.surroundings.node.identity.node.clone(),
-            rack: rack(&self.surroundings.config.rack)?,
+            name: self.dependencies.node.identity.node.clone(),
+            rack: rack(&self.dependencies.config.rack)?,
             agent_version: Text::try_from(env!("CARGO_PKG_VERSION").to_owned())
-                .map_err(|error| Error::Invalid(error.to_string()))?,
+                .map_err(|error| MeshError::Invalid(error.to_string()))?,
             feature_level: FEATURE_LEVEL,
         };
         let mut joiner = Joiner::new(token, newcomer, Nonce(rand::random()));
         let mut bytes = joiner.hello().map_err(refused)?;
         let mut to = To { address, key: None };
         loop {
-            let asked = questions.ask(to, Protocol::Join, bytes).await;
+            let asked = questions.ask(to, QuestionProtocol::Join, bytes).await;
             let (peer, reply) = asked.map_err(unanswered)?;
             to.key = Some(peer);
             match joiner
                 .reply(&peer, &reply, &Ed25519Verifier)
                 .map_err(refused)?
             {
-                Step::Send(next) => bytes = next,
-                Step::Joined(joined) => return Ok(*joined),
+                JoinerStep::Send(next) => bytes = next,
+                JoinerStep::Joined(joined) => return Ok(*joined),
             }
         }
     }
@@ -407,24 +407,24 @@ impl Service {
 /// Starts the member of this membership. Without one, a cluster of this node alone is founded.
 async fn start(
     files: &Files,
-    current: Option<(Folder, Membership)>,
-    surroundings: &Surroundings,
-) -> anyhow::Result<Arc<Member>> {
+    current: Option<(Folder, StoredMembership)>,
+    dependencies: &MembershipDependencies,
+) -> anyhow::Result<Arc<ActiveMembership>> {
     let current = match current {
         Some(current) => current,
-        None => (files.own(), founding::found(files, surroundings).await?),
+        None => (files.own(), founding::found(files, dependencies).await?),
     };
     let cluster = ClusterId::of_root(&current.1.root);
     let member = current.1.member;
     let service = ledger::Membership { cluster, member };
-    surroundings.node.node.serves(service).await;
-    let briefing = current.0.briefing();
-    surroundings.accounts.enter(cluster, briefing);
-    let member = Arc::new(Member::start(files, current, surroundings).await?);
-    briefed::follow(&member, surroundings);
-    if surroundings.accounts.version() > 0 {
+    dependencies.node.node.serves(service).await;
+    let cluster_map = current.0.cluster_map();
+    dependencies.accounts.enter(cluster, cluster_map);
+    let member = Arc::new(ActiveMembership::start(files, current, dependencies).await?);
+    follow_map::follow(&member, dependencies);
+    if dependencies.accounts.version() > 0 {
         // It was told before which virtual clusters there are: jobs can be submitted at once.
-        wait_until_served(&surroundings.seat).await;
+        wait_until_served(&dependencies.seat).await;
     }
     Ok(member)
 }
@@ -439,10 +439,10 @@ async fn wait_until_served(seat: &watch::Sender<Seat>) {
 
 /// Waits for the users and keys of a cluster that was joined just now. If they do not come, the
 /// member's loop goes on asking.
-async fn brief(member: &Member) {
-    let until = Instant::now() + BRIEFING_LIMIT;
-    while member.briefings().version() == 0 {
-        let asked = member.briefings().refresh(Instant::now()).await;
+async fn brief(member: &ActiveMembership) {
+    let until = Instant::now() + CLUSTER_MAP_LIMIT;
+    while member.cluster_maps().version() == 0 {
+        let asked = member.cluster_maps().refresh(Instant::now()).await;
         match asked {
             Ok(()) => {}
             Err(error) if Instant::now() >= until => {
@@ -454,29 +454,29 @@ async fn brief(member: &Member) {
     }
 }
 
-fn refused(error: muster_gossip::join::Error) -> Error {
+fn refused(error: muster_gossip::join::JoinerError) -> MeshError {
     let text = error.to_string();
-    use muster_gossip::join::Error as Join;
+    use muster_gossip::join::JoinerError as Join;
     match error {
         Join::Refused { retry_ms, .. } if retry_ms > 0 => {
-            Error::Busy(format!("{text} (in {} s)", retry_ms.div_ceil(1000)))
+            MeshError::Busy(format!("{text} (in {} s)", retry_ms.div_ceil(1000)))
         }
-        Join::Refused { .. } | Join::OtherName(_) => Error::Refused(text),
-        Join::Trust(_) | Join::Message(_) | Join::Unexpected => Error::Elsewhere(text),
+        Join::Refused { .. } | Join::OtherName(_) => MeshError::Refused(text),
+        Join::Trust(_) | Join::Message(_) | Join::Unexpected => MeshError::Elsewhere(text),
     }
 }
 
-fn unanswered(error: AskError) -> Error {
+fn unanswered(error: AskError) -> MeshError {
     if error.passes() {
-        Error::Busy(error.to_string())
+        MeshError::Busy(error.to_string())
     } else {
-        Error::NotNow(error.to_string())
+        MeshError::NotNow(error.to_string())
     }
 }
 
-fn rack(text: &str) -> Result<Text<64>, Error> {
+fn rack(text: &str) -> Result<Text<64>, MeshError> {
     Text::try_from(text.to_owned())
-        .map_err(|error| Error::Invalid(format!("mesh.rack in agent.toml: {error}")))
+        .map_err(|error| MeshError::Invalid(format!("mesh.rack in agent.toml: {error}")))
 }
 
 /// Why this node does not join yet. Tasks without a job here are those of a cluster that it was in.
@@ -505,8 +505,8 @@ pub(super) fn counted(number: usize, thing: &str) -> String {
     }
 }
 
-fn already(membership: &Membership) -> Error {
-    Error::NotNow(format!(
+fn already(membership: &StoredMembership) -> MeshError {
+    MeshError::NotNow(format!(
         "this node is in cluster {:?} already, as member {}; leave it first with `muster cluster \
          leave`",
         membership.name, membership.member.0

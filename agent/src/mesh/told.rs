@@ -4,14 +4,14 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use muster_control::member::routing::RoutingRecord;
-use muster_gossip::mesh::{Event, Input};
+use muster_gossip::mesh::{MeshEvent, MeshInput};
 use muster_gossip::net::driver::MeshHandle;
 use muster_gossip::record::{self, NodeBody};
 use muster_model::node::NodeView;
 use tokio::sync::watch;
 
 use crate::node_status::{NodeStatus, summary};
-use crate::waits::Waits;
+use crate::waits::AgentWaits;
 
 /// How often this node is looked at. What did not change is not told again.
 const PAUSE: Duration = Duration::from_secs(2);
@@ -24,7 +24,7 @@ const PROBLEM_MAX: usize = 240;
 
 /// What does not change while the agent lives.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Said {
+pub(crate) struct ProcessFacts {
     /// Names this life.
     pub(crate) run: u64,
     /// The port of the mesh.
@@ -36,7 +36,7 @@ pub(crate) async fn run(
     mesh: MeshHandle,
     node: NodeStatus,
     mut routing: watch::Receiver<RoutingRecord>,
-    said: Said,
+    said: ProcessFacts,
 ) {
     let mut events = mesh.events();
     // A record without a log store would tell others that all copies here are lost.
@@ -50,7 +50,7 @@ pub(crate) async fn run(
         let address = SocketAddr::new(node.identity.address_now(), said.port);
         let copies = routing.borrow_and_update().clone();
         let body = body(&view, copies, said.run, address);
-        if mesh.input(Input::Node(body)).await.is_err() {
+        if mesh.input(MeshInput::Node(body)).await.is_err() {
             return;
         }
         let pause = tokio::time::sleep(PAUSE);
@@ -71,7 +71,7 @@ pub(crate) async fn run(
 }
 
 /// Tells how the agent feels, apart from the above: that waits for loops which may be stuck.
-pub(crate) async fn feel(mesh: MeshHandle, feels: Waits) {
+pub(crate) async fn feel(mesh: MeshHandle, feels: AgentWaits) {
     let mut told = record::SelfHealth::default();
     loop {
         tokio::time::sleep(FEEL_PAUSE).await;
@@ -80,7 +80,7 @@ pub(crate) async fn feel(mesh: MeshHandle, feels: Waits) {
             continue;
         }
         told = ages;
-        if mesh.input(Input::Health(ages)).await.is_err() {
+        if mesh.input(MeshInput::Health(ages)).await.is_err() {
             return;
         }
     }
@@ -105,14 +105,14 @@ fn body(view: &NodeView, routing: RoutingRecord, run: u64, address: SocketAddr) 
 }
 
 /// Tells what happens in the mesh to the log.
-fn log(event: &Event) {
+fn log(event: &MeshEvent) {
     match event {
-        Event::Reach { member, reach } => {
+        MeshEvent::Reach { member, reach } => {
             tracing::info!(member = member.0, ?reach, "a member is seen otherwise");
         }
         // The core of this member tells of them as alarms.
-        Event::Cloned | Event::Expelled | Event::MassFailure => {}
-        Event::Members | Event::Node(_) | Event::Succession => {}
+        MeshEvent::Cloned | MeshEvent::Expelled | MeshEvent::MassFailure => {}
+        MeshEvent::Members | MeshEvent::Node(_) | MeshEvent::Replacement => {}
     }
 }
 

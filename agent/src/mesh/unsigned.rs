@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use muster_gossip::key::{ClusterId, NodeKey, Sign, Signature};
-use muster_gossip::record::{Record, RecordKey, Version};
+use muster_gossip::record::{Record, RecordKey, RecordVersion};
 use serde::Serialize;
 
 #[derive(Debug)]
-struct Unsigned;
+struct NoSigner;
 
-impl Sign for Unsigned {
+impl Sign for NoSigner {
     fn key(&self) -> NodeKey {
         NodeKey([0; 32])
     }
@@ -21,9 +21,9 @@ impl Sign for Unsigned {
 
 /// A record with this number in its version.
 pub(crate) fn record(key: RecordKey, number: u64, body: &impl Serialize) -> Arc<Record> {
-    let version = Version {
+    let version = RecordVersion {
         incarnation: 1,
         number,
     };
-    Arc::new(Record::sign(ClusterId::default(), key, version, body, &Unsigned).unwrap())
+    Arc::new(Record::sign(ClusterId::default(), key, version, body, &NoSigner).unwrap())
 }

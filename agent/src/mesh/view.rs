@@ -3,26 +3,26 @@
 use std::collections::BTreeMap;
 
 use muster_consensus::GroupId;
-use muster_control::answers::affairs::hash::hex;
-use muster_control::member::routing::{self, Copy, RoutingRecord};
+use muster_control::answers::cluster::hash::hex;
+use muster_control::member::routing::{self, AdvertisedCopy, RoutingRecord};
 use muster_gossip::Mesh;
-use muster_gossip::documents::Verdict;
+use muster_gossip::documents::BodyVerdict;
 use muster_gossip::member::MemberId;
-use muster_gossip::mesh::{MemberView, Reach};
+use muster_gossip::mesh::{KnownMember, Reach};
 use muster_gossip::record::{self, DocumentId, Vote};
 use muster_model::id::VcName;
 use muster_model::mesh as shown;
 
 use crate::documents;
 use crate::vc::Vcs;
-use crate::visibility::{self, Link, Seen, Works};
+use crate::visibility::{self, SeenMember, WatchLink, Works};
 
 /// What is shown of a mesh: everything but what only the agent knows.
 #[derive(Debug)]
-pub(crate) struct Shown {
+pub(crate) struct ShownMesh {
     /// Everybody who was ever admitted.
     pub(crate) members: Vec<shown::MemberView>,
-    /// Who settles the cluster's affairs, as those say who have a copy of its log.
+    /// Who holds the cluster state, as those say who have a copy of its log.
     pub(crate) leadership: shown::Leadership,
     /// Who leads each virtual cluster, the same way.
     pub(crate) vcs: BTreeMap<VcName, shown::Leadership>,
@@ -49,7 +49,7 @@ fn leadership(mesh: &Mesh, group: GroupId) -> shown::Leadership {
 
 /// Who decides, by what those say who have copies: who leads first, and last those that are away.
 fn led(
-    copies: &[(MemberId, Copy)],
+    copies: &[(MemberId, AdvertisedCopy)],
     name: impl Fn(MemberId) -> Option<String>,
     is_away: impl Fn(MemberId) -> bool,
 ) -> shown::Leadership {
@@ -76,8 +76,8 @@ fn led(
     }
 }
 
-/// The view of `mesh`, whose affairs and jobs these groups decide.
-pub(crate) fn shown(mesh: &Mesh, affairs: GroupId, vcs: Vcs) -> Shown {
+/// The view of `mesh`, whose cluster state and jobs these groups decide.
+pub(crate) fn shown(mesh: &Mesh, cluster_service: GroupId, vcs: Vcs) -> ShownMesh {
     let members: Vec<_> = mesh.ever().filter_map(|id| mesh.member(id)).collect();
     let views: Vec<_> = members
         .iter()
@@ -85,20 +85,20 @@ pub(crate) fn shown(mesh: &Mesh, affairs: GroupId, vcs: Vcs) -> Shown {
         .collect();
     let admitted: Vec<_> = members
         .iter()
-        .filter(|member| member.body.state == record::MemberState::Admitted)
+        .filter(|member| member.body.state == record::AdmissionState::Admitted)
         .collect();
     let seen: Vec<_> = admitted
         .iter()
-        .map(|member| Seen {
+        .map(|member| SeenMember {
             name: &member.body.name,
             reach: reach(member.reach),
         })
         .collect();
     let links = links(mesh, &admitted);
-    Shown {
+    ShownMesh {
         islands: visibility::islands(&seen, &links),
         one_way: visibility::one_way(&seen, &links),
-        leadership: leadership(mesh, affairs),
+        leadership: leadership(mesh, cluster_service),
         vcs: vcs
             .into_iter()
             .map(|(vc, group)| (vc, leadership(mesh, group)))
@@ -123,16 +123,16 @@ fn counters(mesh: &Mesh) -> BTreeMap<String, u64> {
     own.chain(documents).collect()
 }
 
-const fn reach(reach: Reach) -> shown::Reach {
+const fn reach(reach: Reach) -> shown::MemberReach {
     match reach {
-        Reach::Alive => shown::Reach::Alive,
-        Reach::Suspect => shown::Reach::Suspect,
-        Reach::Unreachable => shown::Reach::Unreachable,
+        Reach::Alive => shown::MemberReach::Alive,
+        Reach::Suspect => shown::MemberReach::Suspect,
+        Reach::Unreachable => shown::MemberReach::Unreachable,
     }
 }
 
 /// Every watcher and whom it watches.
-fn links(mesh: &Mesh, members: &[&MemberView<'_>]) -> Vec<Link> {
+fn links(mesh: &Mesh, members: &[&KnownMember<'_>]) -> Vec<WatchLink> {
     let place = |id: MemberId| members.iter().position(|member| member.id == id);
     let mut links = Vec::new();
     for (subject, member) in members.iter().enumerate() {
@@ -141,12 +141,14 @@ fn links(mesh: &Mesh, members: &[&MemberView<'_>]) -> Vec<Link> {
                 continue;
             };
             let vote = member.votes.iter().find(|(by, _)| *by == watcher);
-            links.push(Link {
+            links.push(WatchLink {
                 watcher: watcher_place,
                 subject,
                 works: match vote {
                     None => Works::BothWays,
-                    Some((_, vote)) if vote.level == record::Level::Sick => Works::BothWays,
+                    Some((_, vote)) if vote.level == record::SuspicionLevel::Sick => {
+                        Works::BothWays
+                    }
                     Some((_, vote)) if vote.heard => Works::OnlyBack,
                     Some(_) => Works::Not,
                 },
@@ -156,7 +158,7 @@ fn links(mesh: &Mesh, members: &[&MemberView<'_>]) -> Vec<Link> {
     links
 }
 
-fn member_view(mesh: &Mesh, member: &MemberView<'_>) -> shown::MemberView {
+fn member_view(mesh: &Mesh, member: &KnownMember<'_>) -> shown::MemberView {
     let node = member.node.as_ref();
     let routing = node.and_then(|node| RoutingRecord::decode(&node.payload));
     shown::MemberView {
@@ -166,9 +168,9 @@ fn member_view(mesh: &Mesh, member: &MemberView<'_>) -> shown::MemberView {
         key: member.body.key.to_string(),
         votes: member.body.votes,
         state: match member.body.state {
-            record::MemberState::Admitted => shown::MemberState::Admitted,
-            record::MemberState::Left => shown::MemberState::Left,
-            record::MemberState::Expelled => shown::MemberState::Expelled,
+            record::AdmissionState::Admitted => shown::MemberState::Admitted,
+            record::AdmissionState::Left => shown::MemberState::Left,
+            record::AdmissionState::Expelled => shown::MemberState::Expelled,
         },
         reach: reach(member.reach),
         scheduling: None,
@@ -195,10 +197,12 @@ fn why(mesh: &Mesh, by: MemberId, vote: &Vote) -> String {
         .member(by)
         .map_or_else(|| by.0.to_string(), |by| by.body.name.clone());
     match (vote.level, vote.heard) {
-        (record::Level::Sick, _) => format!("it told {name} that its agent is stuck"),
+        (record::SuspicionLevel::Sick, _) => format!("it told {name} that its agent is stuck"),
         (_, true) => format!("it does not answer {name}, which hears it: one way is cut"),
-        (record::Level::Doubt, false) => format!("{name} has not heard it for over a second"),
-        (record::Level::Gone, false) => format!("{name} does not hear it any more"),
+        (record::SuspicionLevel::Doubt, false) => {
+            format!("{name} has not heard it for over a second")
+        }
+        (record::SuspicionLevel::Gone, false) => format!("{name} does not hear it any more"),
     }
 }
 
@@ -224,7 +228,7 @@ pub(crate) fn document_name(id: DocumentId) -> String {
 fn document_view(
     mesh: &Mesh,
     id: DocumentId,
-    view: &muster_gossip::documents::DocumentView,
+    view: &muster_gossip::documents::KnownDocument,
 ) -> shown::DocumentView {
     let header = &view.header;
     let named = |member: &MemberId| {
@@ -232,12 +236,12 @@ fn document_view(
         member.map_or_else(String::new, |member| member.body.name.clone())
     };
     let stage = match &header.stage {
-        record::Stage::Distribute => shown::Stage::Distribute,
-        record::Stage::Canary(canaries) => shown::Stage::Canary {
+        record::HeaderStage::Distribute => shown::ActivationStage::Distribute,
+        record::HeaderStage::Canary(canaries) => shown::ActivationStage::Canary {
             nodes: canaries.iter().map(named).collect(),
         },
-        record::Stage::Active => shown::Stage::Active,
-        record::Stage::Withdrawn => shown::Stage::Withdrawn {
+        record::HeaderStage::Active => shown::ActivationStage::Active,
+        record::HeaderStage::Withdrawn => shown::ActivationStage::Withdrawn {
             reason: String::new(),
         },
     };
@@ -258,20 +262,20 @@ fn document_view(
             has_newest: view.have,
             active: view.active.unwrap_or(0),
             problem: match &view.verdict {
-                Some(Verdict::Rejected(reason)) => reason.clone(),
-                Some(Verdict::Valid) | None => String::new(),
+                Some(BodyVerdict::Rejected(reason)) => reason.clone(),
+                Some(BodyVerdict::Valid) | None => String::new(),
             },
         },
     }
 }
 
-fn coverage(mesh: &Mesh, view: &muster_gossip::documents::DocumentView) -> shown::Coverage {
+fn coverage(mesh: &Mesh, view: &muster_gossip::documents::KnownDocument) -> shown::CoverageView {
     let has = |bits: &[u8], member: MemberId| {
         let byte = bits.get(member.index() / 8).copied().unwrap_or(0);
         byte >> (member.index() % 8) & 1 == 1
     };
     let bits = &view.coverage;
-    let mut coverage = shown::Coverage::default();
+    let mut coverage = shown::CoverageView::default();
     for member in mesh.members() {
         let name = mesh
             .member(member)
@@ -280,7 +284,7 @@ fn coverage(mesh: &Mesh, view: &muster_gossip::documents::DocumentView) -> shown
         let active = has(&bits.active, member);
         let rejected = has(&bits.rejected, member);
         let reached = match view.header.stage {
-            record::Stage::Active => active,
+            record::HeaderStage::Active => active,
             _ => valid,
         };
         coverage.members += 1;
@@ -288,7 +292,7 @@ fn coverage(mesh: &Mesh, view: &muster_gossip::documents::DocumentView) -> shown
         coverage.active += u32::from(active);
         if rejected {
             let reason = match &view.verdict {
-                Some(Verdict::Rejected(reason)) if member == mesh.me() => reason.clone(),
+                Some(BodyVerdict::Rejected(reason)) if member == mesh.me() => reason.clone(),
                 _ => String::new(),
             };
             coverage.rejected.push(shown::Rejection {
@@ -316,7 +320,7 @@ mod tests {
                 1 => (leads, voters.iter().copied().map(MemberId).collect()),
                 _ => (0, Vec::new()),
             };
-            let copy = Copy {
+            let copy = AdvertisedCopy {
                 group: 7,
                 votes: member != 5,
                 leads,

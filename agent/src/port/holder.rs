@@ -3,11 +3,11 @@
 use std::fs;
 use std::path::Path;
 
-use crate::sockets::Socket;
+use crate::sockets::BoundSocket;
 
 /// A process with a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Holder {
+pub(crate) struct PortHolder {
     /// Its number.
     pub(crate) pid: u32,
     /// Its name, as the kernel has it.
@@ -18,7 +18,7 @@ pub(crate) struct Holder {
 
 /// The process that holds one of these sockets. `tasks` are the uids of this node's tasks; a
 /// process of a task has its uid in the path of its cgroup. `None` if it cannot be seen.
-pub(crate) fn find(root: &Path, sockets: &[Socket], tasks: &[String]) -> Option<Holder> {
+pub(crate) fn find(root: &Path, sockets: &[BoundSocket], tasks: &[String]) -> Option<PortHolder> {
     let names: Vec<String> = sockets
         .iter()
         .map(|socket| format!("socket:[{}]", socket.inode))
@@ -36,7 +36,7 @@ pub(crate) fn find(root: &Path, sockets: &[Socket], tasks: &[String]) -> Option<
     };
     let cgroup = read("cgroup");
     let mut parts = cgroup.split(['/', '\n', ':']);
-    Some(Holder {
+    Some(PortHolder {
         pid,
         command: read("comm").trim().to_owned(),
         task: parts

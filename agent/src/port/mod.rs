@@ -12,7 +12,7 @@ use muster_model::node::NodeTask;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
-use self::holder::Holder;
+use self::holder::PortHolder;
 use crate::loops::node::NodeHandle;
 
 /// From one try to the next. The holder may take the port again as soon as it let go of it.
@@ -23,7 +23,7 @@ const MESH_PAUSE: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// Why a port is not served, if so; for people.
-pub(crate) type Problem = watch::Receiver<Option<String>>;
+pub(crate) type PortProblem = watch::Receiver<Option<String>>;
 
 /// A port that the agent wants.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ impl Port {
     }
 
     /// Why it is not served, if so.
-    pub(crate) fn problem(&self) -> Problem {
+    pub(crate) fn problem(&self) -> PortProblem {
         self.problem.subscribe()
     }
 
@@ -125,7 +125,7 @@ impl Port {
         self.text(error, found.ok().flatten(), &tasks)
     }
 
-    fn text(&self, error: &str, holder: Option<Holder>, tasks: &[NodeTask]) -> String {
+    fn text(&self, error: &str, holder: Option<PortHolder>, tasks: &[NodeTask]) -> String {
         let Self {
             purpose,
             field,
@@ -133,7 +133,7 @@ impl Port {
             ..
         } = self;
         let not_served = format!("{purpose} is not served, for {address} is taken");
-        let Some(Holder { pid, command, task }) = holder else {
+        let Some(PortHolder { pid, command, task }) = holder else {
             return format!("{not_served} ({error}); see `ss -lntup`, or change {field}");
         };
         let task = task.and_then(|uid| tasks.iter().find(|task| task.uid == uid));
@@ -150,7 +150,7 @@ impl Port {
     }
 }
 
-fn find(root: &Path, port: u16, tasks: &[String]) -> Option<Holder> {
+fn find(root: &Path, port: u16, tasks: &[String]) -> Option<PortHolder> {
     let sockets = crate::sockets::sockets_at(root, port);
     holder::find(root, &sockets, tasks)
 }
@@ -186,7 +186,7 @@ mod tests {
             memory_mb: 1,
         };
         let told = |task_uid: Option<&str>| {
-            let holder = Holder {
+            let holder = PortHolder {
                 pid: 12,
                 command: "nc".to_owned(),
                 task: task_uid.map(str::to_owned),

@@ -10,12 +10,12 @@ use super::*;
 async fn alone(home: &Path) -> (Paths, Ports) {
     let paths = Paths::new(Some(home));
     make_private_directory(&paths.tasks()).unwrap();
-    let mut config = Config::default();
+    let mut config = AgentConfig::default();
     config.node.name = Some("n1".to_owned());
     config.node.advertise = Some([127, 0, 0, 1].into());
     config.containerd.socket = home.join("no-containerd.sock");
-    let found = Found {
-        identity: Identity::find(&config.node).unwrap(),
+    let found = StartupInputs {
+        identity: NodeIdentity::find(&config.node).unwrap(),
         init: home.join("no-init"),
     };
     let threads = Threads {

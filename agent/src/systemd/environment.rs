@@ -5,7 +5,7 @@ use std::os::fd::{FromRawFd as _, OwnedFd, RawFd};
 
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 
-use super::kept::Kept;
+use super::kept::KeptSockets;
 use super::messages::Channel;
 
 /// The first socket that is handed over; the others follow.
@@ -26,12 +26,12 @@ const NAMES: [&str; 7] = [
 
 /// What stood in the environment.
 #[derive(Debug, Default)]
-pub(super) struct Environment {
+pub(super) struct ServiceEnvironment {
     notify: Option<OsString>,
     sockets: Vec<(OwnedFd, String)>,
 }
 
-impl Environment {
+impl ServiceEnvironment {
     /// Reads the variables and removes them.
     pub(super) fn take() -> Self {
         let read = |name| std::env::var(name).ok();
@@ -62,8 +62,8 @@ impl Environment {
     }
 
     /// The sockets that were handed over.
-    pub(super) fn kept(self) -> Kept {
-        Kept::new(self.sockets)
+    pub(super) fn kept(self) -> KeptSockets {
+        KeptSockets::new(self.sockets)
     }
 }
 

@@ -8,9 +8,9 @@ use socket2::{SockRef, Type};
 
 /// Open sockets by name, each there until it is taken over or its name is removed.
 #[derive(Debug, Default)]
-pub(super) struct Kept(Vec<(OwnedFd, String)>);
+pub(super) struct KeptSockets(Vec<(OwnedFd, String)>);
 
-impl Kept {
+impl KeptSockets {
     pub(super) fn new(sockets: Vec<(OwnedFd, String)>) -> Self {
         Self(sockets)
     }
@@ -68,7 +68,7 @@ mod tests {
         let udp = UdpSocket::bind(ANY).unwrap();
         let (at, mesh) = (tcp.local_addr().unwrap(), udp.local_addr().unwrap());
         let elsewhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, at.port()));
-        let mut kept = Kept::new(vec![
+        let mut kept = KeptSockets::new(vec![
             (tcp.into(), "http".into()),
             (udp.into(), "mesh".into()),
         ]);
@@ -86,7 +86,7 @@ mod tests {
     fn what_is_removed_is_closed() {
         let tcp = TcpListener::bind(ANY).unwrap();
         let at = tcp.local_addr().unwrap();
-        let mut kept = Kept::new(vec![(tcp.into(), "http".into())]);
+        let mut kept = KeptSockets::new(vec![(tcp.into(), "http".into())]);
         assert_eq!(kept.remove("mesh"), []);
         assert_eq!(kept.remove("http"), [Some(at)]);
         TcpListener::bind(at).unwrap();

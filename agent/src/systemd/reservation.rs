@@ -63,9 +63,9 @@ impl AsFd for Reservation {
 
 /// While there is one, others may bind to the addresses.
 #[derive(Debug)]
-pub(crate) struct Opening(Vec<Reservation>);
+pub(crate) struct PortOpening(Vec<Reservation>);
 
-impl Opening {
+impl PortOpening {
     pub(super) fn new(reservations: Vec<Reservation>) -> Self {
         for reservation in &reservations {
             reservation.share(true);
@@ -74,7 +74,7 @@ impl Opening {
     }
 }
 
-impl Drop for Opening {
+impl Drop for PortOpening {
     fn drop(&mut self) {
         for reservation in &self.0 {
             reservation.share(false);
@@ -106,7 +106,7 @@ mod tests {
         let address = free();
         let reservation = Reservation::new(address).unwrap();
         refused(address);
-        let opening = Opening::new(vec![reservation.clone()]);
+        let opening = PortOpening::new(vec![reservation.clone()]);
         let library = TcpListener::bind(address).unwrap();
         drop(opening);
         refused(address);
@@ -118,7 +118,7 @@ mod tests {
         drop((server, client));
         refused(address);
 
-        let again = Opening::new(vec![reservation]);
+        let again = PortOpening::new(vec![reservation]);
         TcpListener::bind(address).unwrap();
         drop(again);
     }

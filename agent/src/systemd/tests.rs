@@ -25,7 +25,7 @@ impl Stub {
             .unwrap();
         let manager = Manager {
             channel: Some(Arc::new(Channel::open(path.as_os_str()).unwrap())),
-            kept: Arc::new(Mutex::new(Kept::new(sockets))),
+            kept: Arc::new(Mutex::new(KeptSockets::new(sockets))),
             mesh: Arc::default(),
             mesh_tcp: Arc::default(),
         };

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::future::join_all;
 use muster_control::request::Answers;
 use muster_control::request::vc::{
-    DescriptionVersion, Explain, FindJob, GetTerm, GiveUp, Jobs, ListFound, ListJobs, ListNodes,
-    ListTasksOn, ListWantedImages, OfVc, SayOff, TryDescription,
+    DescriptionVersion, Explain, FindJob, GetTerm, GiveUp, JobList, ListFoundTasks, ListJobs,
+    ListNodes, ListTasksOn, ListWantedImages, OfVc, SayOff, TryDescription,
 };
 use muster_control::vc::NotFound;
 use muster_gossip::member::MemberId;
@@ -17,18 +17,18 @@ use muster_model::job_query::JobQuery;
 use muster_model::known_node::KnownNode;
 use muster_model::vc::{Amount, VcView, WhatIf};
 use muster_model::view::{Age, JobSummary};
-use muster_portal_gateway::port::Listed;
+use muster_portal_gateway::port::FoundJobs;
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout};
 
 use super::AtLeader;
-use super::handle::{Error, VcHandle};
+use super::handle::{VcError, VcHandle};
 
 /// Why it is not known what jobs of a virtual cluster would lose, if its leader says nothing.
 const AWAY: &str = "nobody leads there who can be reached";
 
 /// Why nodes cannot be listed, and what to do.
-fn no_nodes(why: Option<&Error>) -> String {
+fn no_nodes(why: Option<&VcError>) -> String {
     let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
     format!(
         "which nodes there are is known to the leaders of virtual clusters, and none of them answers{why}; see \
@@ -37,20 +37,20 @@ fn no_nodes(why: Option<&Error>) -> String {
 }
 
 /// What each answered.
-pub(crate) type Told<T> = Vec<(VcName, T)>;
+pub(crate) type VcAnswers<T> = Vec<(VcName, T)>;
 
 /// What those answered that could be asked.
-struct Heard<T> {
-    told: Told<T>,
-    away: Vec<(VcName, Error)>,
+struct GatheredAnswers<T> {
+    told: VcAnswers<T>,
+    away: Vec<(VcName, VcError)>,
 }
 
-impl<T> Heard<T> {
+impl<T> GatheredAnswers<T> {
     /// All answers.
     ///
     /// # Errors
     /// When one is missing.
-    fn all(self) -> Result<Told<T>, Error> {
+    fn all(self) -> Result<VcAnswers<T>, VcError> {
         match self.away.into_iter().next() {
             Some((_, why)) => Err(why),
             None => Ok(self.told),
@@ -61,7 +61,7 @@ impl<T> Heard<T> {
     ///
     /// # Errors
     /// When nobody answered who was asked.
-    fn some(self) -> Result<(Told<T>, Vec<VcName>), Error> {
+    fn some(self) -> Result<(VcAnswers<T>, Vec<VcName>), VcError> {
         if self.told.is_empty() && !self.away.is_empty() {
             self.all().map(|told| (told, Vec::new()))
         } else {
@@ -82,7 +82,7 @@ pub(crate) struct TasksOn {
 
 impl VcHandle {
     /// Asks these virtual clusters.
-    async fn of<R: OfVc>(&self, vcs: Vec<VcName>, request: &R) -> Heard<R::Answer>
+    async fn of<R: OfVc>(&self, vcs: Vec<VcName>, request: &R) -> GatheredAnswers<R::Answer>
     where
         for<'a> AtLeader<'a>: Answers<R>,
     {
@@ -91,7 +91,7 @@ impl VcHandle {
             let answer = self.ask_one(&vc, is_only, request.clone()).await;
             (vc, answer)
         };
-        let mut heard = Heard {
+        let mut heard = GatheredAnswers {
             told: Vec::new(),
             away: Vec::new(),
         };
@@ -110,7 +110,7 @@ impl VcHandle {
         vc: &VcName,
         is_only: bool,
         request: R,
-    ) -> Result<R::Answer, Error>
+    ) -> Result<R::Answer, VcError>
     where
         for<'a> AtLeader<'a>: Answers<R>,
     {
@@ -125,11 +125,11 @@ impl VcHandle {
     pub(super) async fn in_time<T>(
         &self,
         vc: &VcName,
-        asked: impl Future<Output = Result<T, Error>>,
-    ) -> Result<T, Error> {
+        asked: impl Future<Output = Result<T, VcError>>,
+    ) -> Result<T, VcError> {
         let soon = timeout(self.silent.patience(vc, Instant::now()), asked).await;
         self.judge(vc, soon).unwrap_or_else(|| {
-            Err(Error::Away(format!(
+            Err(VcError::Away(format!(
                 "the leader of virtual cluster {vc} does not answer; try again when enough of its \
                  voters can be reached"
             )))
@@ -140,8 +140,8 @@ impl VcHandle {
     pub(super) fn judge<T>(
         &self,
         vc: &VcName,
-        soon: Result<Result<T, Error>, Elapsed>,
-    ) -> Option<Result<T, Error>> {
+        soon: Result<Result<T, VcError>, Elapsed>,
+    ) -> Option<Result<T, VcError>> {
         match soon {
             Ok(answer) => {
                 self.silent.answers(vc);
@@ -155,7 +155,7 @@ impl VcHandle {
     }
 
     /// Asks every virtual cluster.
-    async fn everywhere<R: OfVc>(&self, request: &R) -> Result<Heard<R::Answer>, Error>
+    async fn everywhere<R: OfVc>(&self, request: &R) -> Result<GatheredAnswers<R::Answer>, VcError>
     where
         for<'a> AtLeader<'a>: Answers<R>,
     {
@@ -163,7 +163,7 @@ impl VcHandle {
     }
 
     /// The virtual clusters that a query takes.
-    pub(super) fn wanted(&self, query: &JobQuery) -> Result<Vec<VcName>, Error> {
+    pub(super) fn wanted(&self, query: &JobQuery) -> Result<Vec<VcName>, VcError> {
         let mut vcs = self.names()?;
         let filter = &query.filter;
         vcs.retain(|vc| filter.vcs.is_empty() || filter.vcs.iter().any(|name| name == vc.as_str()));
@@ -174,14 +174,14 @@ impl VcHandle {
     ///
     /// # Errors
     /// When no virtual cluster can be asked that the filter takes.
-    pub(crate) async fn jobs(&self, query: JobQuery) -> Result<Listed, Error> {
+    pub(crate) async fn jobs(&self, query: JobQuery) -> Result<FoundJobs, VcError> {
         let vcs = self.wanted(&query)?;
         let (told, away) = self.of(vcs, &ListJobs(query)).await.some()?;
-        let mut listed = Listed {
+        let mut listed = FoundJobs {
             away,
-            ..Listed::default()
+            ..FoundJobs::default()
         };
-        for (_, Jobs { jobs, total }) in told {
+        for (_, JobList { jobs, total }) in told {
             listed.jobs.extend(jobs.0);
             listed.total += total;
         }
@@ -192,10 +192,10 @@ impl VcHandle {
     ///
     /// # Errors
     /// When one of them cannot be asked.
-    pub(crate) async fn all_jobs(&self) -> Result<Vec<JobSummary>, Error> {
+    pub(crate) async fn all_jobs(&self) -> Result<Vec<JobSummary>, VcError> {
         let listed = self.jobs(JobQuery::default()).await?;
         match listed.away.first() {
-            Some(vc) => Err(Error::Away(format!(
+            Some(vc) => Err(VcError::Away(format!(
                 "the leader of virtual cluster {vc} does not answer; try again"
             ))),
             None => Ok(listed.jobs),
@@ -206,7 +206,7 @@ impl VcHandle {
     ///
     /// # Errors
     /// When it is not known whether there is one.
-    pub(crate) async fn job(&self, key: JobKey) -> Result<Option<JobSummary>, Error> {
+    pub(crate) async fn job(&self, key: JobKey) -> Result<Option<JobSummary>, VcError> {
         let (newest, all) = self.newest(key).await?;
         match newest {
             Some(job) => Ok(Some(job)),
@@ -215,7 +215,10 @@ impl VcHandle {
     }
 
     /// The newest job of this name, of those who answer; and whether all do.
-    async fn newest(&self, key: JobKey) -> Result<(Option<JobSummary>, Result<(), Error>), Error> {
+    async fn newest(
+        &self,
+        key: JobKey,
+    ) -> Result<(Option<JobSummary>, Result<(), VcError>), VcError> {
         let heard = self.everywhere(&FindJob(key)).await?;
         let found = heard.told.iter().filter_map(|(_, job)| job.0.as_ref());
         let newest = found.max_by_key(|job| job.submitted).cloned();
@@ -227,7 +230,7 @@ impl VcHandle {
     /// # Errors
     /// When it is not known which: of one that has ended there may be another since, where nobody answers. One
     /// that has not is taken to be meant.
-    pub(crate) async fn vc_of(&self, key: &JobKey) -> Result<Result<VcName, NotFound>, Error> {
+    pub(crate) async fn vc_of(&self, key: &JobKey) -> Result<Result<VcName, NotFound>, VcError> {
         let mut names = self.names()?;
         if names.len() == 1
             && let Some(only) = names.pop()
@@ -245,11 +248,11 @@ impl VcHandle {
     /// Why a job waits, in full.
     ///
     /// # Errors
-    /// [`Error::Away`].
+    /// [`VcError::Away`].
     pub(crate) async fn explanation(
         &self,
         key: JobKey,
-    ) -> Result<Result<Explanation, NotFound>, Error> {
+    ) -> Result<Result<Explanation, NotFound>, VcError> {
         match self.job(key.clone()).await? {
             Some(job) => {
                 let why = self.ask(&job.vc, Explain(key)).await?;
@@ -265,7 +268,7 @@ impl VcHandle {
     /// When nobody answers.
     pub(crate) async fn images_wanted(
         &self,
-    ) -> Result<(Told<BTreeSet<String>>, Vec<VcName>), Error> {
+    ) -> Result<(VcAnswers<BTreeSet<String>>, Vec<VcName>), VcError> {
         self.everywhere(&ListWantedImages).await?.some()
     }
 
@@ -273,7 +276,7 @@ impl VcHandle {
     ///
     /// # Errors
     /// When one of them cannot be asked.
-    pub(crate) async fn description(&self, of: Vec<VcName>) -> Result<Option<u64>, Error> {
+    pub(crate) async fn description(&self, of: Vec<VcName>) -> Result<Option<u64>, VcError> {
         let told = self.of(of, &DescriptionVersion).await.all()?;
         Ok(told.into_iter().map(|(_, version)| version).min().flatten())
     }
@@ -282,8 +285,8 @@ impl VcHandle {
     ///
     /// # Errors
     /// When nobody answers.
-    pub(crate) async fn found(&self) -> Result<String, Error> {
-        let (told, _) = self.everywhere(&ListFound).await?.some()?;
+    pub(crate) async fn found(&self) -> Result<String, VcError> {
+        let (told, _) = self.everywhere(&ListFoundTasks).await?.some()?;
         // A new leader has not heard of every machine yet: whoever tells most knows most.
         let texts = told.into_iter().map(|(_, text)| text);
         Ok(texts.max_by_key(String::len).unwrap_or_default())
@@ -293,7 +296,7 @@ impl VcHandle {
     ///
     /// # Errors
     /// When none of them can be asked.
-    pub(crate) async fn nodes(&self) -> Result<Vec<KnownNode>, Error> {
+    pub(crate) async fn nodes(&self) -> Result<Vec<KnownNode>, VcError> {
         let mut vcs = self.names()?;
         vcs.sort_by_key(|vc| !self.leads(vc));
         let is_only = vcs.len() == 1;
@@ -304,7 +307,7 @@ impl VcHandle {
                 Err(why) => first.get_or_insert(why),
             };
         }
-        Err(Error::Away(no_nodes(first.as_ref())))
+        Err(VcError::Away(no_nodes(first.as_ref())))
     }
 
     /// What would become of jobs and promises by a description; or what is wrong with it, line by
@@ -312,7 +315,10 @@ impl VcHandle {
     ///
     /// # Errors
     /// When nobody answers.
-    pub(crate) async fn what_if(&self, text: String) -> Result<Result<WhatIf, Vec<String>>, Error> {
+    pub(crate) async fn what_if(
+        &self,
+        text: String,
+    ) -> Result<Result<WhatIf, Vec<String>>, VcError> {
         let heard = self.everywhere(&TryDescription(text)).await?;
         let (told, away) = heard.some()?;
         let all = told.into_iter().map(|(_, what)| what.map(|what| what.0));
@@ -323,8 +329,8 @@ impl VcHandle {
     /// Whether all can be asked.
     ///
     /// # Errors
-    /// [`Error::Away`] of the first that cannot.
-    pub(crate) async fn answer(&self) -> Result<(), Error> {
+    /// [`VcError::Away`] of the first that cannot.
+    pub(crate) async fn answer(&self) -> Result<(), VcError> {
         let told = self.everywhere(&GetTerm).await?;
         told.all().map(drop)
     }
@@ -334,7 +340,7 @@ impl VcHandle {
     ///
     /// # Errors
     /// When nobody answers.
-    pub(crate) async fn tasks_on(&self, node: id::NodeId) -> Result<TasksOn, Error> {
+    pub(crate) async fn tasks_on(&self, node: id::NodeId) -> Result<TasksOn, VcError> {
         let heard = self.everywhere(&ListTasksOn(node)).await?;
         let (told, away) = heard.some()?;
         let tasks = told.into_iter().flat_map(|(_, tasks)| tasks).collect();
@@ -346,7 +352,7 @@ impl VcHandle {
     ///
     /// # Errors
     /// When nobody does it, also because the node can be reached.
-    pub(crate) async fn off(&self, node: id::NodeId) -> Result<Vec<VcName>, Error> {
+    pub(crate) async fn off(&self, node: id::NodeId) -> Result<Vec<VcName>, VcError> {
         let heard = self.everywhere(&SayOff(node)).await?;
         heard.some().map(|(_, away)| away)
     }
@@ -355,7 +361,10 @@ impl VcHandle {
     ///
     /// # Errors
     /// When no virtual cluster is known.
-    pub(crate) async fn give_up(&self, member: MemberId) -> Result<Vec<(VcName, Error)>, Error> {
+    pub(crate) async fn give_up(
+        &self,
+        member: MemberId,
+    ) -> Result<Vec<(VcName, VcError)>, VcError> {
         let give_up = |vc: VcName| async move {
             let given = self.ask(&vc, GiveUp(member)).await;
             given.err().map(|why| (vc, why))
@@ -369,7 +378,7 @@ impl VcHandle {
 /// Each virtual cluster once. `used`: what those use whose copies answered; `away`: whose leaders did
 /// not, and how old the copies' word is.
 pub(super) fn views(
-    told: Told<Vec<VcView>>,
+    told: VcAnswers<Vec<VcView>>,
     used: &BTreeMap<VcName, Amount>,
     away: &[(VcName, Option<Age>)],
 ) -> Vec<VcView> {

@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use muster_consensus::{GroupId, NodeId};
-use muster_control::answers::vc::View;
-use muster_control::coordinator::Refused;
+use muster_control::answers::vc::VcLeaderView;
+use muster_control::coordinator::UnplaceableJob;
 use muster_control::fence::Term;
 use muster_control::groups::{Local, name};
 use muster_control::request::cluster::RenewLeases;
 use muster_control::request::member::RenewLed;
-use muster_control::request::vc::{Change, GetTerm, NotTaken, OfVc, RenewLease, Submit};
-use muster_control::request::{Answers, Failure};
-use muster_control::vc::{AcceptedJob, Applied, Entry, Rejected};
+use muster_control::request::vc::{ChangeJob, GetTerm, NotTaken, OfVc, RenewLease, Submit};
+use muster_control::request::{Answers, RequestFailure};
+use muster_control::vc::{AcceptedJob, VcApplied, VcEntry, VcRejection};
 #[cfg(test)]
 use muster_gossip::member::MemberId;
 use muster_model::id::{self, VcName};
@@ -22,9 +22,9 @@ use muster_portal_gateway::port;
 use tokio::sync::watch;
 
 use super::AtLeader;
-use super::silent::Silent;
+use super::silent::SilentVcs;
 use crate::groups::Groups;
-use crate::requests::Requests;
+use crate::requests::RequestRouter;
 
 /// Said where no virtual cluster is known yet.
 const NONE_KNOWN: &str =
@@ -35,33 +35,33 @@ pub(crate) type Vcs = BTreeMap<VcName, GroupId>;
 
 /// Why a virtual cluster did not do what it was asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Error {
+pub(crate) enum VcError {
     /// It cannot be asked, or cannot keep anything now. It says whether it may have come about.
     #[error("{0}")]
     Away(String),
     /// The state refused; nothing was changed.
     #[error(transparent)]
-    Rejected(#[from] Rejected),
+    Rejected(#[from] VcRejection),
     /// The cluster could never run the job.
     #[error("{}", .0.why)]
-    Impossible(Refused),
+    Impossible(UnplaceableJob),
 }
 
-impl From<Error> for port::Error {
-    fn from(error: Error) -> Self {
+impl From<VcError> for port::PortError {
+    fn from(error: VcError) -> Self {
         match error {
-            Error::Rejected(rejected) => match rejected {
-                Rejected::JobExists(key) => Self::JobExists(key.to_string()),
-                Rejected::NoJob(key) => Self::NoJob(key.to_string()),
-                Rejected::NoTag(tag) => Self::NoTag(tag),
-                Rejected::QueueFull { .. } => Self::Unavailable(rejected.to_string()),
+            VcError::Rejected(rejected) => match rejected {
+                VcRejection::JobExists(key) => Self::JobExists(key.to_string()),
+                VcRejection::NoJob(key) => Self::NoJob(key.to_string()),
+                VcRejection::NoTag(tag) => Self::NoTag(tag),
+                VcRejection::QueueFull { .. } => Self::Unavailable(rejected.to_string()),
                 other => Self::Invalid(other.to_string()),
             },
-            Error::Impossible(Refused { path, why }) => {
-                let problem = protocol::Problem::whole(why);
-                Self::InvalidJob(vec![protocol::Problem { path, ..problem }])
+            VcError::Impossible(UnplaceableJob { path, why }) => {
+                let problem = protocol::JobProblem::whole(why);
+                Self::InvalidJob(vec![protocol::JobProblem { path, ..problem }])
             }
-            Error::Away(why) => Self::Unavailable(why),
+            VcError::Away(why) => Self::Unavailable(why),
         }
     }
 }
@@ -70,12 +70,12 @@ impl From<Error> for port::Error {
 #[derive(Clone, Debug)]
 pub(crate) enum Seat {
     /// The cluster's. They may be led by other members.
-    Shared(Vcs, Box<Requests>),
+    Shared(Vcs, Box<RequestRouter>),
     /// They are not known yet.
     Unknown,
     /// A test's: there is no mesh, and all are led here.
     #[cfg(test)]
-    Here(Vcs, Box<super::Desk>),
+    Here(Vcs, Box<super::LedVcs>),
 }
 
 impl Seat {
@@ -96,7 +96,7 @@ pub(crate) struct VcHandle {
     groups: Groups,
     seat: watch::Receiver<Seat>,
     /// Those that did not answer when all were asked.
-    pub(super) silent: Arc<Silent>,
+    pub(super) silent: Arc<SilentVcs>,
 }
 
 impl VcHandle {
@@ -122,11 +122,11 @@ impl VcHandle {
     /// The same, by name.
     ///
     /// # Errors
-    /// [`Error::Away`] when none is known yet.
-    pub(crate) fn names(&self) -> Result<Vec<VcName>, Error> {
+    /// [`VcError::Away`] when none is known yet.
+    pub(crate) fn names(&self) -> Result<Vec<VcName>, VcError> {
         let names: Vec<_> = self.groups().into_keys().collect();
         match names.is_empty() {
-            true => Err(Error::Away(NONE_KNOWN.to_owned())),
+            true => Err(VcError::Away(NONE_KNOWN.to_owned())),
             false => Ok(names),
         }
     }
@@ -134,13 +134,13 @@ impl VcHandle {
     /// Asks the leader of a virtual cluster.
     ///
     /// # Errors
-    /// [`Error::Away`].
-    pub(crate) async fn ask<R: OfVc>(&self, vc: &VcName, request: R) -> Result<R::Answer, Error>
+    /// [`VcError::Away`].
+    pub(crate) async fn ask<R: OfVc>(&self, vc: &VcName, request: R) -> Result<R::Answer, VcError>
     where
         for<'a> AtLeader<'a>: Answers<R>,
     {
         let seat = self.seat.borrow().clone();
-        let unknown = || Error::Away(format!("virtual cluster {vc} is not known here yet"));
+        let unknown = || VcError::Away(format!("virtual cluster {vc} is not known here yet"));
         let answer = match seat {
             Seat::Shared(vcs, requests) => {
                 let mut group = *vcs.get(vc).ok_or_else(unknown)?;
@@ -149,49 +149,51 @@ impl VcHandle {
                     let now = self.groups().get(vc).copied();
                     match (asked, now) {
                         // It was recovered meanwhile, and nobody can have taken this.
-                        (Err(Failure::NotLed { .. }), Some(now)) if now != group => group = now,
+                        (Err(RequestFailure::NotLed { .. }), Some(now)) if now != group => {
+                            group = now
+                        }
                         (asked, _) => break asked,
                     }
                 }
             }
-            Seat::Unknown => return Err(Error::Away(NONE_KNOWN.to_owned())),
+            Seat::Unknown => return Err(VcError::Away(NONE_KNOWN.to_owned())),
             #[cfg(test)]
-            Seat::Here(vcs, desk) => {
+            Seat::Here(vcs, led) => {
                 let group = *vcs.get(vc).ok_or_else(unknown)?;
-                desk.at(group).answer(MemberId(0), request).await
+                led.at(group).answer(MemberId(0), request).await
             }
         };
-        answer.map_err(|failure| Error::Away(format!("virtual cluster {vc}: {failure}")))
+        answer.map_err(|failure| VcError::Away(format!("virtual cluster {vc}: {failure}")))
     }
 
     /// Has its virtual cluster take a job. When this returns `Ok`, it is on the disks of a majority of
     /// the voters.
     ///
     /// # Errors
-    /// [`Error`].
-    pub(crate) async fn submit(&self, job: AcceptedJob) -> Result<Applied, Error> {
+    /// [`VcError`].
+    pub(crate) async fn submit(&self, job: AcceptedJob) -> Result<VcApplied, VcError> {
         let vc = job.spec.vc.clone();
         match self.ask(&vc, Submit(job)).await? {
             Ok(applied) => Ok(applied),
-            Err(NotTaken::Rejected(rejected)) => Err(Error::Rejected(rejected)),
-            Err(NotTaken::Impossible(why)) => Err(Error::Impossible(why)),
+            Err(NotTaken::Rejected(rejected)) => Err(VcError::Rejected(rejected)),
+            Err(NotTaken::Impossible(why)) => Err(VcError::Impossible(why)),
         }
     }
 
     /// Commits a user's change of a job of this virtual cluster.
     ///
     /// # Errors
-    /// [`Error`].
-    pub(crate) async fn change(&self, vc: &VcName, entry: Entry) -> Result<Applied, Error> {
-        Ok(self.ask(vc, Change(entry)).await??)
+    /// [`VcError`].
+    pub(crate) async fn change(&self, vc: &VcName, entry: VcEntry) -> Result<VcApplied, VcError> {
+        Ok(self.ask(vc, ChangeJob(entry)).await??)
     }
 
     /// The generation and the term, by the word of a majority given after this was asked, and the
     /// number of the node that leads.
     ///
     /// # Errors
-    /// [`Error::Away`].
-    pub(crate) async fn term(&self, vc: &VcName) -> Result<(u32, Term, NodeId), Error> {
+    /// [`VcError::Away`].
+    pub(crate) async fn term(&self, vc: &VcName) -> Result<(u32, Term, NodeId), VcError> {
         let led = self.ask(vc, GetTerm).await?;
         Ok((led.generation, led.term, NodeId(led.leader)))
     }
@@ -200,8 +202,8 @@ impl VcHandle {
     /// cluster after this was asked.
     ///
     /// # Errors
-    /// [`Error::Away`].
-    pub(crate) async fn renew(&self, vc: &VcName, node: id::NodeId) -> Result<(), Error> {
+    /// [`VcError::Away`].
+    pub(crate) async fn renew(&self, vc: &VcName, node: id::NodeId) -> Result<(), VcError> {
         self.ask(vc, RenewLease { node }).await
     }
 
@@ -231,14 +233,14 @@ impl VcHandle {
     /// Renews its run leases by the leader of the `cluster` group.
     ///
     /// # Errors
-    /// [`Error::Away`].
-    pub(crate) async fn renew_at_cluster(&self, node: id::NodeId) -> Result<(), Error> {
+    /// [`VcError::Away`].
+    pub(crate) async fn renew_at_cluster(&self, node: id::NodeId) -> Result<(), VcError> {
         let seat = self.seat.borrow().clone();
         let Seat::Shared(_, requests) = seat else {
-            return Err(Error::Away(NONE_KNOWN.to_owned()));
+            return Err(VcError::Away(NONE_KNOWN.to_owned()));
         };
         let renewed = requests.cluster(RenewLeases { node }).await;
-        renewed.map_err(|why| Error::Away(why.to_string()))
+        renewed.map_err(|why| VcError::Away(why.to_string()))
     }
 
     /// The images that are on their way to these nodes, of those that answer soon.
@@ -268,7 +270,7 @@ impl VcHandle {
         let mut found = BTreeSet::new();
         for group in groups.filter(|group| led.contains_key(group)) {
             // What is shown every two seconds needs no word of a majority.
-            let look = |local: Local<'_>| View::of(local.seen).map(|view| view.problems());
+            let look = |local: Local<'_>| VcLeaderView::of(local.seen).map(|view| view.problems());
             let problems = self.groups.look(group, look).await;
             found.extend(problems.ok().flatten().flatten().into_iter().flatten());
         }

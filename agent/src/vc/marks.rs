@@ -8,7 +8,7 @@ use muster_model::time::Time;
 
 /// What a leader said of its group: all that was committed when it was asked lies up to this entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Mark {
+pub(crate) struct CommitMark {
     /// When it was asked.
     pub(crate) asked: Time,
     /// The entry.
@@ -17,15 +17,15 @@ pub(crate) struct Mark {
 
 /// The marks of a group.
 #[derive(Clone, Copy, Debug, Default)]
-struct Own {
+struct GroupMarks {
     /// The newest that the copy here has reached.
-    reached: Option<Mark>,
+    reached: Option<CommitMark>,
     /// The first that it had not when that was last looked at. Later ones are let go until it has, or one
     /// that lags would never reach any.
-    awaited: Option<Mark>,
+    awaited: Option<CommitMark>,
 }
 
-impl Own {
+impl GroupMarks {
     /// `applied`: the last entry that the copy has by now. A copy that was begun anew has less than before.
     fn known_at(&mut self, applied: u64) -> Option<Time> {
         if let Some(mark) = self.awaited.take_if(|mark| mark.index <= applied) {
@@ -38,11 +38,11 @@ impl Own {
 
 /// The marks of all groups. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Marks(Arc<Mutex<BTreeMap<GroupId, Own>>>);
+pub(crate) struct CommitMarks(Arc<Mutex<BTreeMap<GroupId, GroupMarks>>>);
 
-impl Marks {
+impl CommitMarks {
     /// The leader of a group has set a mark, at which the copy here had taken the entries up to `applied`.
-    pub(crate) fn set(&self, group: GroupId, applied: u64, mark: Mark) {
+    pub(crate) fn set(&self, group: GroupId, applied: u64, mark: CommitMark) {
         let mut all = self.lock();
         let own = all.entry(group).or_default();
         // Else one that was reached long ago, and that nobody looked at, would be in the way for ever.
@@ -61,7 +61,7 @@ impl Marks {
         self.lock().retain(|group, _| groups.contains(group));
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<GroupId, Own>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<GroupId, GroupMarks>> {
         // Each change leaves it whole, so a panic elsewhere left no half of one.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -73,18 +73,18 @@ mod tests {
 
     const GROUP: GroupId = GroupId(7);
 
-    fn set(marks: &Marks, applied: u64, asked: u64, index: u64) {
+    fn set(marks: &CommitMarks, applied: u64, asked: u64, index: u64) {
         let asked = Time::from_millis(asked);
-        marks.set(GROUP, applied, Mark { asked, index });
+        marks.set(GROUP, applied, CommitMark { asked, index });
     }
 
-    fn known_at(marks: &Marks, applied: u64) -> Option<u64> {
+    fn known_at(marks: &CommitMarks, applied: u64) -> Option<u64> {
         marks.known_at(GROUP, applied).map(Time::as_millis)
     }
 
     #[test]
     fn a_copy_is_as_new_as_the_newest_mark_that_it_has_reached() {
-        let marks = Marks::default();
+        let marks = CommitMarks::default();
         assert_eq!(known_at(&marks, 9), None);
         set(&marks, 4, 100, 5);
         assert_eq!(known_at(&marks, 4), None);
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn a_copy_that_nobody_asked_for_days_is_as_new_as_the_last_mark() {
-        let marks = Marks::default();
+        let marks = CommitMarks::default();
         for at in 1..1_000 {
             set(&marks, at, at * 10_000, at);
         }
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn a_copy_that_was_begun_anew_is_not_as_new_as_the_one_before() {
-        let marks = Marks::default();
+        let marks = CommitMarks::default();
         set(&marks, 4, 100, 5);
         assert_eq!(known_at(&marks, 5), Some(100));
         assert_eq!(known_at(&marks, 2), None);

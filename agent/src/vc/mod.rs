@@ -1,16 +1,16 @@
 //! The virtual clusters that this node serves: those of its cluster. Each has a log and a leader of
 //! its own.
 //!
-//! Others hold a [`VcHandle`], which asks the leader of each: this node ([`Desk`]), or another member.
+//! Others hold a [`VcHandle`], which asks the leader of each: this node ([`LedVcs`]), or another member.
 //! What concerns them all is asked of each at the same time (`everywhere`). What is only to be shown is
-//! had from a copy of the log where the leader cannot be asked (`reading`): of this node ([`CopyDesk`])
-//! or another member; [`Marks`](marks::Marks) tell how old that is. What each answers is in
+//! had from a copy of the log where the leader cannot be asked (`reading`): of this node ([`LocalCopies`])
+//! or another member; [`Marks`](marks::CommitMarks) tell how old that is. What each answers is in
 //! [`muster_control::answers::vc`].
 
-mod copy_desk;
-mod desk;
 mod everywhere;
 mod handle;
+mod led;
+mod local_copies;
 mod marks;
 mod reading;
 mod silent;
@@ -19,10 +19,10 @@ use muster_control::answers;
 
 use crate::groups::Groups;
 
-pub(crate) use copy_desk::CopyDesk;
-pub(crate) use desk::Desk;
-pub(crate) use handle::{Error, Seat, VcHandle, Vcs};
-pub(crate) use marks::Mark;
+pub(crate) use handle::{Seat, VcError, VcHandle, Vcs};
+pub(crate) use led::LedVcs;
+pub(crate) use local_copies::LocalCopies;
+pub(crate) use marks::CommitMark;
 
 /// A virtual cluster, where it is led here.
 pub(crate) type AtLeader<'a> = answers::vc::AtLeader<'a, Groups>;

@@ -12,12 +12,12 @@ use muster_control::vc::NotFound;
 use muster_model::id::{JobKey, TaskId, VcName};
 use muster_model::job_query::JobQuery;
 use muster_model::vc::VcView;
-use muster_model::view::{Age, Dated, Event, JobDetail, TaskView};
-use muster_portal_gateway::port::Listed;
+use muster_model::view::{Age, Dated, JobDetail, JobEvent, TaskView};
+use muster_portal_gateway::port::FoundJobs;
 use tokio::time::{Instant, timeout};
 
 use super::everywhere::views;
-use super::handle::{Error, Seat, VcHandle};
+use super::handle::{Seat, VcError, VcHandle};
 use super::{AtCopy, AtLeader};
 
 impl VcHandle {
@@ -25,9 +25,9 @@ impl VcHandle {
     ///
     /// # Errors
     /// When nothing is to be heard of any virtual cluster that the filter takes.
-    pub(crate) async fn listed(&self, query: JobQuery) -> Result<Listed, Error> {
+    pub(crate) async fn listed(&self, query: JobQuery) -> Result<FoundJobs, VcError> {
         let vcs = self.wanted(&query)?;
-        let mut listed = Listed::default();
+        let mut listed = FoundJobs::default();
         let mut unheard = None;
         let all = self.look_at_all(vcs, &ListJobs(query)).await;
         let heard = all.iter().any(|(_, seen)| seen.is_ok());
@@ -53,12 +53,12 @@ impl VcHandle {
     /// A job at an attempt, the latest if none is named.
     ///
     /// # Errors
-    /// [`Error::Away`].
+    /// [`VcError::Away`].
     pub(crate) async fn detail(
         &self,
         job: JobKey,
         attempt: Option<u32>,
-    ) -> Result<Result<Dated<JobDetail>, NotFound>, Error> {
+    ) -> Result<Result<Dated<JobDetail>, NotFound>, VcError> {
         let request = ShowJob {
             job: job.clone(),
             attempt,
@@ -70,11 +70,11 @@ impl VcHandle {
     /// A job as it was submitted, as JSON.
     ///
     /// # Errors
-    /// [`Error::Away`].
+    /// [`VcError::Away`].
     pub(crate) async fn config(
         &self,
         key: JobKey,
-    ) -> Result<Result<Dated<String>, NotFound>, Error> {
+    ) -> Result<Result<Dated<String>, NotFound>, VcError> {
         let request = ShowConfig(key.clone());
         self.look_up(&key, &request, |config| config).await
     }
@@ -82,11 +82,11 @@ impl VcHandle {
     /// What happened to a job.
     ///
     /// # Errors
-    /// [`Error::Away`].
+    /// [`VcError::Away`].
     pub(crate) async fn events(
         &self,
         key: JobKey,
-    ) -> Result<Result<Dated<Vec<Event>>, NotFound>, Error> {
+    ) -> Result<Result<Dated<Vec<JobEvent>>, NotFound>, VcError> {
         let request = ListEvents(key.clone());
         self.look_up(&key, &request, |events| events.map(|it| it.0))
             .await
@@ -95,13 +95,13 @@ impl VcHandle {
     /// A task of an attempt.
     ///
     /// # Errors
-    /// [`Error::Away`].
+    /// [`VcError::Away`].
     pub(crate) async fn task(
         &self,
         job: JobKey,
         attempt: u32,
         task: TaskId,
-    ) -> Result<Result<Dated<TaskView>, NotFound>, Error> {
+    ) -> Result<Result<Dated<TaskView>, NotFound>, VcError> {
         let key = job.clone();
         let request = ShowTask { job, attempt, task };
         self.look_up(&key, &request, |task| task.map(|it| it.0))
@@ -112,7 +112,7 @@ impl VcHandle {
     ///
     /// # Errors
     /// When nobody answers.
-    pub(crate) async fn virtual_clusters(&self) -> Result<Vec<VcView>, Error> {
+    pub(crate) async fn virtual_clusters(&self) -> Result<Vec<VcView>, VcError> {
         let names = self.names()?;
         let is_only = names.len() == 1;
         let asked = names.into_iter().map(|vc| async move {
@@ -152,7 +152,7 @@ impl VcHandle {
         key: &JobKey,
         request: &R,
         open: impl Fn(R::Answer) -> Result<T, NotFound>,
-    ) -> Result<Result<Dated<T>, NotFound>, Error>
+    ) -> Result<Result<Dated<T>, NotFound>, VcError>
     where
         for<'a> AtLeader<'a>: Answers<R>,
         for<'a> AtCopy<'a>: Answers<R>,
@@ -166,7 +166,7 @@ impl VcHandle {
     }
 
     /// The virtual cluster that has a job; of two, the one with the newest.
-    async fn place_of(&self, key: &JobKey) -> Result<Result<VcName, NotFound>, Error> {
+    async fn place_of(&self, key: &JobKey) -> Result<Result<VcName, NotFound>, VcError> {
         let mut names = self.names()?;
         if names.len() == 1
             && let Some(only) = names.pop()
@@ -195,7 +195,7 @@ impl VcHandle {
         &self,
         vcs: Vec<VcName>,
         request: &R,
-    ) -> Vec<(VcName, Result<Dated<R::Answer>, Error>)>
+    ) -> Vec<(VcName, Result<Dated<R::Answer>, VcError>)>
     where
         for<'a> AtLeader<'a>: Answers<R>,
         for<'a> AtCopy<'a>: Answers<R>,
@@ -212,7 +212,11 @@ impl VcHandle {
     }
 
     /// Looks at a virtual cluster. Where no copy says more, its leader is waited for.
-    async fn look_at<R: OfCopy>(&self, vc: &VcName, request: &R) -> Result<Dated<R::Answer>, Error>
+    async fn look_at<R: OfCopy>(
+        &self,
+        vc: &VcName,
+        request: &R,
+    ) -> Result<Dated<R::Answer>, VcError>
     where
         for<'a> AtLeader<'a>: Answers<R>,
         for<'a> AtCopy<'a>: Answers<R>,
@@ -222,9 +226,9 @@ impl VcHandle {
         let patience = self.silent.patience(vc, Instant::now());
         let soon = timeout(patience, &mut asked).await;
         match self.judge(vc, soon) {
-            Some(Err(Error::Away(why))) => {
+            Some(Err(VcError::Away(why))) => {
                 let copy = self.ask_copies(vc, request).await;
-                copy.ok_or(Error::Away(why))
+                copy.ok_or(VcError::Away(why))
             }
             Some(answer) => answer.map(Dated::now),
             None => match self.ask_copies(vc, request).await {
@@ -239,15 +243,15 @@ impl VcHandle {
         &self,
         vc: &VcName,
         request: &R,
-    ) -> Result<Dated<R::Answer>, Error>
+    ) -> Result<Dated<R::Answer>, VcError>
     where
         for<'a> AtLeader<'a>: Answers<R>,
         for<'a> AtCopy<'a>: Answers<R>,
     {
         match self.in_time(vc, self.ask(vc, request.clone())).await {
-            Err(Error::Away(why)) => {
+            Err(VcError::Away(why)) => {
                 let copy = self.ask_copies(vc, request).await;
-                copy.ok_or(Error::Away(why))
+                copy.ok_or(VcError::Away(why))
             }
             answer => answer.map(Dated::now),
         }

@@ -16,9 +16,9 @@ const SILENT: Duration = Duration::from_secs(10);
 
 /// Virtual clusters that did not answer, and since when that counts.
 #[derive(Debug, Default)]
-pub(super) struct Silent(Mutex<BTreeMap<VcName, Instant>>);
+pub(super) struct SilentVcs(Mutex<BTreeMap<VcName, Instant>>);
 
-impl Silent {
+impl SilentVcs {
     /// How long one is waited for.
     pub(super) fn patience(&self, vc: &VcName, now: Instant) -> Duration {
         let since = self.lock().get(vc).copied();
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn one_that_was_silent_is_waited_for_less_until_it_answers() {
-        let (silent, now) = (Silent::default(), Instant::now());
+        let (silent, now) = (SilentVcs::default(), Instant::now());
         assert_eq!(silent.patience(&vc("a"), now), PATIENCE);
         silent.is_late(&vc("a"), now);
         assert_eq!(silent.patience(&vc("a"), now), SILENT_PATIENCE);
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn now_and_then_it_is_asked_with_patience_again() {
-        let (silent, first) = (Silent::default(), Instant::now());
+        let (silent, first) = (SilentVcs::default(), Instant::now());
         silent.is_late(&vc("a"), first);
         silent.is_late(&vc("a"), first + SILENT / 2);
         let again = first + SILENT;

@@ -7,7 +7,7 @@ use bench::{Bench, GROUP, home, homes, host};
 
 use super::*;
 use crate::machine::journal::Journal;
-use crate::membership::Change;
+use crate::membership::ReplicaChange;
 use crate::wire::frames;
 
 #[test]
@@ -27,9 +27,9 @@ fn a_single_node_commits_what_is_durable_and_nothing_else() {
         panic!("the second waits for the first: {:?}", bench.writes);
     };
     let number = write.number;
-    bench.give(1, Input::Written(number));
+    bench.give(1, HostInput::Written(number));
     assert!(bench.accepted(1) && !bench.accepted(2));
-    bench.give(1, Input::Written(number + 1));
+    bench.give(1, HostInput::Written(number + 1));
     assert!(bench.accepted(2));
     assert_eq!(bench.journal(1), ["a", "b"]);
 }
@@ -46,7 +46,7 @@ fn entries_that_come_while_one_is_under_way_go_together() {
     assert_eq!(bench.frames, [], "nobody is told yet");
     bench.fast = true;
     for (node, write) in std::mem::take(&mut bench.writes) {
-        bench.give(node.0, Input::Written(write.number));
+        bench.give(node.0, HostInput::Written(write.number));
     }
     assert!((1..=30).all(|ticket| bench.accepted(ticket)));
     let all: Vec<String> = (1..=30).map(|number| number.to_string()).collect();
@@ -69,7 +69,7 @@ fn what_others_have_committed_holds_nothing_up_on_a_slow_disk() {
     bench.propose(leader, 2, "b");
     for (node, write) in std::mem::take(&mut bench.writes) {
         if node != leader {
-            bench.give(node.0, Input::Written(write.number));
+            bench.give(node.0, HostInput::Written(write.number));
         }
     }
     let after: Vec<u64> = before.iter().map(|last| last + 2).collect();
@@ -89,7 +89,7 @@ fn who_leads_no_more_says_that_it_proposed_nothing_of_what_it_held() {
     bench.down.clear();
     bench.pass(2_000);
     assert_ne!(bench.leader(GROUP), Some(leader));
-    assert!(matches!(bench.refused(2), Some(Refused::NotLeader(_))));
+    assert!(matches!(bench.refused(2), Some(HostRefusal::NotLeader(_))));
 }
 
 #[test]
@@ -103,13 +103,13 @@ fn of_what_was_held_as_much_is_taken_as_there_is_room_for() {
     }
     // Eight of them are 8 MiB; more is not even held.
     assert_eq!(bench.refused(9), None);
-    assert_eq!(bench.refused(10), Some(Refused::Busy));
+    assert_eq!(bench.refused(10), Some(HostRefusal::Busy));
     bench.fast = true;
     for (node, write) in std::mem::take(&mut bench.writes) {
-        bench.give(node.0, Input::Written(write.number));
+        bench.give(node.0, HostInput::Written(write.number));
     }
     let accepted = (1..=11).filter(|ticket| bench.accepted(*ticket)).count();
-    let busy = |ticket: &u64| bench.refused(*ticket) == Some(Refused::Busy);
+    let busy = |ticket: &u64| bench.refused(*ticket) == Some(HostRefusal::Busy);
     assert_eq!((accepted, (1..=11).filter(busy).count()), (8, 3));
 }
 
@@ -128,7 +128,7 @@ fn a_follower_says_nothing_before_it_has_written() {
         .find(|(node, _)| *node != leader)
         .cloned()
         .unwrap();
-    bench.give(follower.0.0, Input::Written(follower.1.number));
+    bench.give(follower.0.0, HostInput::Written(follower.1.number));
     assert!(!bench.accepted(1), "the leader itself has not written");
     let own = bench
         .writes
@@ -136,7 +136,7 @@ fn a_follower_says_nothing_before_it_has_written() {
         .find(|(node, _)| *node == leader)
         .cloned()
         .unwrap();
-    bench.give(leader.0, Input::Written(own.1.number));
+    bench.give(leader.0, HostInput::Written(own.1.number));
     assert!(bench.accepted(1), "two of three have");
 }
 
@@ -152,7 +152,7 @@ fn groups_share_their_frames() {
         let from = bench.leader(GroupId(group)).unwrap();
         let to = ReplicaId(to.0);
         let group = GroupId(group);
-        bench.give(from.0, Input::Transfer { group, to });
+        bench.give(from.0, HostInput::Transfer { group, to });
     }
     bench.pass(1_000);
     let leaders: BTreeSet<_> = (1..=20)
@@ -174,13 +174,13 @@ fn who_does_not_lead_says_who_does() {
     let (mut bench, leader) = Bench::led(3);
     let follower = NodeId(leader.0 % 3 + 1);
     bench.propose(follower, 1, "a");
-    assert_eq!(bench.refused(1), Some(Refused::NotLeader(Some(leader))));
+    assert_eq!(bench.refused(1), Some(HostRefusal::NotLeader(Some(leader))));
     let (group, ticket) = (GROUP, Ticket(2));
-    bench.give(follower.0, Input::Read { group, ticket });
-    assert_eq!(bench.refused(2), Some(Refused::NotLeader(Some(leader))));
+    bench.give(follower.0, HostInput::Read { group, ticket });
+    assert_eq!(bench.refused(2), Some(HostRefusal::NotLeader(Some(leader))));
     let (group, ticket) = (GroupId(9), Ticket(3));
-    bench.give(follower.0, Input::Read { group, ticket });
-    assert_eq!(bench.refused(3), Some(Refused::NoReplica));
+    bench.give(follower.0, HostInput::Read { group, ticket });
+    assert_eq!(bench.refused(3), Some(HostRefusal::NoReplica));
 }
 
 #[test]
@@ -195,9 +195,9 @@ fn a_dead_leader_is_replaced_within_a_second_and_keeps_nothing_open() {
     bench.down.clear();
     // It believes that it leads, and asks the others in vain.
     let (group, ticket) = (GROUP, Ticket(3));
-    bench.give(leader.0, Input::Read { group, ticket });
+    bench.give(leader.0, HostInput::Read { group, ticket });
     bench.pass(500);
-    assert!(matches!(bench.refused(3), Some(Refused::NotLeader(_))));
+    assert!(matches!(bench.refused(3), Some(HostRefusal::NotLeader(_))));
     assert_eq!(bench.journal(leader.0), ["a", "b"]);
 }
 
@@ -218,7 +218,7 @@ fn an_entry_that_lost_its_place_is_superseded() {
     bench.propose(next, 2, "kept");
     bench.down.clear();
     bench.pass(500);
-    assert_eq!(bench.refused(1), Some(Refused::Superseded));
+    assert_eq!(bench.refused(1), Some(HostRefusal::Superseded));
     assert_eq!(bench.journal(leader.0), ["kept"]);
 }
 
@@ -232,7 +232,7 @@ fn a_node_that_stood_still_does_not_call_an_election() {
     bench.down.clear();
     // It wakes: no time has passed for it, as what the leader said is still to be read.
     bench.frames.clear();
-    bench.give(sleeper, Input::Tick);
+    bench.give(sleeper, HostInput::Tick);
     assert_eq!(bench.frames, [], "it asks nobody for a vote");
     bench.pass(1_000);
     assert_eq!(bench.leader(GROUP), Some(leader));
@@ -247,15 +247,15 @@ fn a_newcomer_is_sent_the_state_and_then_votes() {
     for ticket in 1..=20 {
         bench.propose(leader, ticket, &ticket.to_string());
     }
-    bench.change(leader, 100, vec![Change::Add(ReplicaId(4), home(4))]);
+    bench.change(leader, 100, vec![ReplicaChange::Add(ReplicaId(4), home(4))]);
     assert!(bench.accepted(100));
     bench.pass(500);
     assert_eq!(bench.journal(4), bench.journal(leader.0));
-    let restored = |(node, output): &(NodeId, Output<usize>)| {
-        *node == NodeId(4) && matches!(output, Output::Restored { .. })
+    let restored = |(node, output): &(NodeId, HostOutput<usize>)| {
+        *node == NodeId(4) && matches!(output, HostOutput::Restored { .. })
     };
     assert!(bench.said.iter().any(restored), "the log was cut before");
-    bench.change(leader, 101, vec![Change::Promote(ReplicaId(4))]);
+    bench.change(leader, 101, vec![ReplicaChange::Promote(ReplicaId(4))]);
     bench.pass(500);
     let view = bench.hosts[&NodeId(4)].view(GROUP).unwrap();
     assert_eq!(view.voters, [1, 2, 3, 4].map(ReplicaId).into());
@@ -265,7 +265,7 @@ fn a_newcomer_is_sent_the_state_and_then_votes() {
 #[test]
 fn what_never_comes_whole_is_let_go() {
     let (mut bench, leader) = Bench::led(3);
-    let piece = Packet::Piece {
+    let piece = GroupPacket::Piece {
         number: 1,
         part: 0,
         of: 2,
@@ -273,7 +273,7 @@ fn what_never_comes_whole_is_let_go() {
     };
     let from = NodeId(leader.0 % 3 + 1);
     let bytes = frames(vec![piece], &mut 0).next().unwrap();
-    bench.give(leader.0, Input::Frame { from, bytes });
+    bench.give(leader.0, HostInput::Frame { from, bytes });
     bench.pass(4_000);
     assert_eq!(bench.hosts[&leader].pieces.len(), 1);
     bench.pass(2_000);
@@ -288,17 +288,17 @@ fn too_many_questions_are_refused_as_busy() {
         bench.propose(leader, ticket, "a");
     }
     assert_eq!(bench.refused(30), None);
-    assert_eq!(bench.refused(31), Some(Refused::Busy));
+    assert_eq!(bench.refused(31), Some(HostRefusal::Busy));
     let (group, ticket) = (GROUP, Ticket(32));
-    bench.give(leader.0, Input::Read { group, ticket });
-    assert_eq!(bench.refused(32), Some(Refused::Busy));
+    bench.give(leader.0, HostInput::Read { group, ticket });
+    assert_eq!(bench.refused(32), Some(HostRefusal::Busy));
 }
 
 #[test]
 fn an_empty_disk_answers_for_nothing() {
     let (mut bench, leader) = Bench::led(3);
     let victim = leader.0 % 3 + 1;
-    let options = Options::new(NodeId(victim), StoreId(999), 1);
+    let options = HostOptions::new(NodeId(victim), StoreId(999), 1);
     let mut out = Vec::new();
     let empty = Host::open(
         bench.now,
@@ -310,7 +310,7 @@ fn an_empty_disk_answers_for_nothing() {
     bench.hosts.insert(NodeId(victim), empty);
     let homes = homes(1..=3);
     let group = GROUP;
-    bench.give(victim, Input::Birth { group, homes });
+    bench.give(victim, HostInput::Creation { group, homes });
     bench.pass(500);
     assert_eq!(
         bench.hosts[&NodeId(victim)].view(GROUP),
@@ -318,13 +318,16 @@ fn an_empty_disk_answers_for_nothing() {
         "it was another disk's"
     );
     let (group, replica) = (GROUP, ReplicaId(victim));
-    let lost = (leader, Output::Lost { group, replica });
+    let lost = (leader, HostOutput::Lost { group, replica });
     assert!(bench.said.contains(&lost));
-    let fresh = Home {
+    let fresh = ReplicaHome {
         node: NodeId(victim),
         store: StoreId(999),
     };
-    let changes = vec![Change::Remove(replica), Change::Add(ReplicaId(4), fresh)];
+    let changes = vec![
+        ReplicaChange::Remove(replica),
+        ReplicaChange::Add(ReplicaId(4), fresh),
+    ];
     bench.change(leader, 1, changes);
     bench.pass(500);
     let view = bench.hosts[&NodeId(victim)].view(GROUP).unwrap();
@@ -343,7 +346,7 @@ fn who_has_no_state_has_no_vote() {
             ..Message::default()
         };
         message.set_msg_type(kind);
-        let packet = Packet::Raft {
+        let packet = GroupPacket::Raft {
             group: GROUP,
             from: ReplicaId(1),
             to: ReplicaId(2),
@@ -353,7 +356,7 @@ fn who_has_no_state_has_no_vote() {
         };
         let from = NodeId(1);
         let bytes = frames(vec![packet], &mut 0).next().unwrap();
-        Input::Frame { from, bytes }
+        HostInput::Frame { from, bytes }
     };
     bench.give(2, message(MessageType::MsgRequestVote, 7));
     assert_eq!(bench.hosts[&NodeId(2)].view(GROUP), None);
@@ -368,12 +371,12 @@ fn who_has_no_state_has_no_vote() {
 fn a_removed_copy_ends_and_never_comes_back() {
     let (mut bench, leader) = Bench::led(3);
     let victim = leader.0 % 3 + 1;
-    bench.change(leader, 1, vec![Change::Remove(ReplicaId(victim))]);
+    bench.change(leader, 1, vec![ReplicaChange::Remove(ReplicaId(victim))]);
     bench.pass(2_000);
     let host = &bench.hosts[&NodeId(victim)];
     assert_eq!(host.view(GROUP), None);
     let (group, homes) = (GROUP, homes(1..=3));
-    bench.give(victim, Input::Birth { group, homes });
+    bench.give(victim, HostInput::Creation { group, homes });
     assert_eq!(bench.hosts[&NodeId(victim)].view(GROUP), None);
     let view = bench.hosts[&leader].view(GROUP).unwrap();
     assert_eq!(view.voters.len(), 2);
@@ -392,11 +395,11 @@ fn a_group_goes_on_from_what_one_copy_has() {
     assert!(!bench.accepted(2));
     let before = bench.hosts[&leader].view(GROUP).unwrap();
     let (group, after, from) = (GroupId(2), 1_000, GROUP);
-    let elsewhere = Home {
+    let elsewhere = ReplicaHome {
         store: StoreId(999),
         ..home(leader.0)
     };
-    let inherit = |home| Input::Inherit {
+    let inherit = |home| HostInput::Inherit {
         group,
         after,
         from,
@@ -414,7 +417,7 @@ fn a_group_goes_on_from_what_one_copy_has() {
     assert_eq!(texts, [b"a", b"b"]);
     let (_, last) = before.last;
     assert_eq!(entries[1].0, last);
-    assert_eq!(bench.refused(2), Some(Refused::Unknown));
+    assert_eq!(bench.refused(2), Some(HostRefusal::Unknown));
     // It begins once.
     bench.give(leader.0, inherit(home(leader.0)));
     // Those that were away could elect a leader of the old one: they are told first.
@@ -426,23 +429,23 @@ fn a_group_goes_on_from_what_one_copy_has() {
     bench.bear(GROUP, 3);
     assert!(!bench.hosts.values().any(is_old));
     let other = leader.0 % 3 + 1;
-    let give = |group, ticket, changes| Input::Change {
+    let give = |group, ticket, changes| HostInput::Change {
         group,
         ticket: Ticket(ticket),
         changes,
     };
-    let add = vec![Change::Add(ReplicaId(2), home(other))];
+    let add = vec![ReplicaChange::Add(ReplicaId(2), home(other))];
     bench.give(leader.0, give(group, 3, add));
     bench.pass(500);
     bench.give(
         leader.0,
-        give(group, 4, vec![Change::Promote(ReplicaId(2))]),
+        give(group, 4, vec![ReplicaChange::Promote(ReplicaId(2))]),
     );
     bench.pass(500);
     let (ticket, entry) = (Ticket(5), b"c".to_vec());
     bench.give(
         leader.0,
-        Input::Propose {
+        HostInput::Propose {
             group,
             ticket,
             entry,
@@ -461,12 +464,12 @@ fn only_who_had_a_copy_says_that_a_group_has_a_successor() {
     let (mut bench, _) = Bench::led(3);
     let gone = |replica| {
         let group = GROUP;
-        let packets = vec![Packet::Gone { group, replica }];
+        let packets = vec![GroupPacket::Gone { group, replica }];
         frames(packets, &mut 0).next().unwrap()
     };
     let hear = |bench: &mut Bench, from: u64, replica| {
         let (from, bytes) = (NodeId(from), gone(replica));
-        bench.give(1, Input::Frame { from, bytes });
+        bench.give(1, HostInput::Frame { from, bytes });
         bench.hosts[&NodeId(1)].view(GROUP).is_some()
     };
     assert!(hear(&mut bench, 7, ReplicaId::EVERY), "a stranger");
@@ -475,7 +478,7 @@ fn only_who_had_a_copy_says_that_a_group_has_a_successor() {
     assert!(!hear(&mut bench, 2, ReplicaId::EVERY));
     assert!(bench.said.iter().any(|(_, output)| matches!(
         output,
-        Output::Removed {
+        HostOutput::Removed {
             why: Removal::Succeeded,
             ..
         }
@@ -486,17 +489,17 @@ fn only_who_had_a_copy_says_that_a_group_has_a_successor() {
 fn a_leader_that_is_removed_answers_all_that_is_open() {
     let (mut bench, leader) = Bench::led(3);
     bench.fast = false;
-    bench.change(leader, 1, vec![Change::Remove(ReplicaId(leader.0))]);
+    bench.change(leader, 1, vec![ReplicaChange::Remove(ReplicaId(leader.0))]);
     bench.propose(leader, 2, "a");
     let (group, ticket) = (GROUP, Ticket(3));
-    bench.give(leader.0, Input::Read { group, ticket });
+    bench.give(leader.0, HostInput::Read { group, ticket });
     // The change is written everywhere, the entry after it is not.
     for (node, write) in std::mem::take(&mut bench.writes) {
-        bench.give(node.0, Input::Written(write.number));
+        bench.give(node.0, HostInput::Written(write.number));
     }
     assert!(bench.accepted(1));
     assert_eq!(bench.hosts[&leader].view(GROUP), None);
-    assert_eq!(bench.refused(2), Some(Refused::Unknown));
+    assert_eq!(bench.refused(2), Some(HostRefusal::Unknown));
     assert!(bench.is_read(3) || bench.refused(3).is_some());
 }
 
@@ -505,7 +508,7 @@ fn a_copy_that_was_away_when_it_was_removed_hears_of_it() {
     let (mut bench, leader) = Bench::led(3);
     let victim = leader.0 % 3 + 1;
     bench.down.push(NodeId(victim));
-    bench.change(leader, 1, vec![Change::Remove(ReplicaId(victim))]);
+    bench.change(leader, 1, vec![ReplicaChange::Remove(ReplicaId(victim))]);
     bench.pass(2_000);
     bench.down.clear();
     bench.pass(3_000);
@@ -516,14 +519,14 @@ fn a_copy_that_was_away_when_it_was_removed_hears_of_it() {
 #[test]
 fn what_makes_no_sense_is_refused_at_once() {
     let (mut bench, leader) = Bench::led(3);
-    bench.change(leader, 1, vec![Change::Promote(ReplicaId(7))]);
+    bench.change(leader, 1, vec![ReplicaChange::Promote(ReplicaId(7))]);
     let unfit = crate::membership::Unfit::Unknown(ReplicaId(7));
-    assert_eq!(bench.refused(1), Some(Refused::Unfit(unfit)));
+    assert_eq!(bench.refused(1), Some(HostRefusal::Unfit(unfit)));
     bench.propose(leader, 2, "");
-    assert_eq!(bench.refused(2), Some(Refused::Empty));
+    assert_eq!(bench.refused(2), Some(HostRefusal::Empty));
     let from = NodeId(3);
     let bytes = vec![0xff; 40];
-    bench.give(leader.0, Input::Frame { from, bytes });
+    bench.give(leader.0, HostInput::Frame { from, bytes });
     assert_eq!(bench.leader(GROUP), Some(leader));
 }
 
@@ -531,11 +534,11 @@ fn what_makes_no_sense_is_refused_at_once() {
 fn a_copy_that_its_node_ends_is_lost_to_the_others() {
     let (mut bench, leader) = Bench::led(3);
     let leaver = if leader == NodeId(1) { 2 } else { 1 };
-    bench.give(leaver, Input::Leave { group: GROUP });
+    bench.give(leaver, HostInput::Leave { group: GROUP });
     let ended = bench.said.iter().any(|(node, output)| {
         let by_node = matches!(
             output,
-            Output::Removed {
+            HostOutput::Removed {
                 why: Removal::ByNode,
                 ..
             }
@@ -545,8 +548,8 @@ fn a_copy_that_its_node_ends_is_lost_to_the_others() {
     assert!(ended);
     assert_eq!(bench.hosts[&NodeId(leaver)].view(GROUP), None);
     bench.pass(1_000);
-    let lost = |(node, output): &(NodeId, Output<usize>)| {
-        *node == leader && matches!(output, Output::Lost { replica, .. } if replica.0 == leaver)
+    let lost = |(node, output): &(NodeId, HostOutput<usize>)| {
+        *node == leader && matches!(output, HostOutput::Lost { replica, .. } if replica.0 == leaver)
     };
     assert!(bench.said.iter().any(lost));
 }
@@ -564,7 +567,7 @@ fn a_leader_says_who_keeps_up() {
     );
     bench.down.push(other);
     for ticket in 1..=100 {
-        let propose = Input::Propose {
+        let propose = HostInput::Propose {
             group: GROUP,
             ticket: Ticket(ticket),
             entry: vec![7],
@@ -588,17 +591,17 @@ fn a_copy_that_lost_what_it_acknowledged_ends_itself() {
     bench.propose(leader, 1, "kept");
     bench.pass(500);
     let follower = if leader == NodeId(1) { 2 } else { 1 };
-    // The disk as it was at the birth, put back under the same name.
+    // The disk as it was at the creation, put back under the same name.
     let now = bench.now;
     bench.hosts.insert(NodeId(follower), host(now, follower));
     let (group, homes) = (GROUP, homes(1..=3));
-    bench.give(follower, Input::Birth { group, homes });
+    bench.give(follower, HostInput::Creation { group, homes });
     bench.said.clear();
     bench.pass(500);
-    let ended = |(node, output): &(NodeId, Output<usize>)| {
+    let ended = |(node, output): &(NodeId, HostOutput<usize>)| {
         let unreadable = matches!(
             output,
-            Output::Removed {
+            HostOutput::Removed {
                 why: Removal::Unreadable(_),
                 ..
             }
@@ -606,8 +609,9 @@ fn a_copy_that_lost_what_it_acknowledged_ends_itself() {
         node.0 == follower && unreadable
     };
     assert!(bench.said.iter().any(ended));
-    let lost = |(node, output): &(NodeId, Output<usize>)| {
-        *node == leader && matches!(output, Output::Lost { replica, .. } if replica.0 == follower)
+    let lost = |(node, output): &(NodeId, HostOutput<usize>)| {
+        *node == leader
+            && matches!(output, HostOutput::Lost { replica, .. } if replica.0 == follower)
     };
     assert!(bench.said.iter().any(lost));
     bench.propose(leader, 2, "goes on");
@@ -616,7 +620,7 @@ fn a_copy_that_lost_what_it_acknowledged_ends_itself() {
 
 /// A message between copies of the group, as it stands in a frame.
 fn message(message: &Message) -> Vec<u8> {
-    let packet = Packet::Raft {
+    let packet = GroupPacket::Raft {
         group: GROUP,
         from: ReplicaId(message.from),
         to: ReplicaId(message.to),
@@ -631,7 +635,7 @@ fn message(message: &Message) -> Vec<u8> {
 fn nobody_tells_the_only_copy_anything() {
     let (mut bench, only) = Bench::led(1);
     bench.propose(only, 1, "kept");
-    let gone = Packet::Gone {
+    let gone = GroupPacket::Gone {
         group: GROUP,
         replica: ReplicaId(1),
     };
@@ -641,7 +645,7 @@ fn nobody_tells_the_only_copy_anything() {
     (later.from, later.to, later.term) = (2, 1, 99);
     for bytes in [gone, message(&later)] {
         let from = NodeId(2);
-        bench.give(1, Input::Frame { from, bytes });
+        bench.give(1, HostInput::Frame { from, bytes });
     }
     let view = bench.hosts[&only].view(GROUP).unwrap();
     assert!(view.leads && view.term < 99);
@@ -657,7 +661,7 @@ fn what_raft_says_to_itself_is_not_heard_from_others() {
     nothing.set_msg_type(MessageType::MsgPropose);
     (nothing.from, nothing.to) = (leader.0 % 3 + 1, leader.0);
     let (from, bytes) = (NodeId(nothing.from), message(&nothing));
-    bench.give(leader.0, Input::Frame { from, bytes });
+    bench.give(leader.0, HostInput::Frame { from, bytes });
     bench.propose(leader, 1, "goes on");
     assert!(bench.accepted(1));
 }
@@ -668,8 +672,8 @@ fn only_groups_that_are_welcome_make_copies() {
         let mut bench = Bench::new(4);
         bench.bear(GROUP, 3);
         let leader = bench.elect(GROUP);
-        bench.give(4, Input::Welcome([welcome].into()));
-        bench.change(leader, 100, vec![Change::Add(ReplicaId(4), home(4))]);
+        bench.give(4, HostInput::Welcome([welcome].into()));
+        bench.change(leader, 100, vec![ReplicaChange::Add(ReplicaId(4), home(4))]);
         bench.pass(500);
         let there = bench.hosts[&NodeId(4)].view(GROUP).is_some();
         assert_eq!(there, expect);

@@ -1,27 +1,27 @@
 use super::*;
 use crate::id::StoreId;
 
-fn home(node: u64) -> Home {
-    Home {
+fn home(node: u64) -> ReplicaHome {
+    ReplicaHome {
         node: NodeId(node),
         store: StoreId(node * 100),
     }
 }
 
 /// Replicas 1 to 3 on nodes 1 to 3; 1 and 2 vote.
-fn three() -> (Membership, ConfState) {
+fn three() -> (GroupMembership, ConfState) {
     let homes = (1..=3).map(|number| (ReplicaId(number), home(number)));
     let conf = ConfState {
         voters: vec![1, 2],
         learners: vec![3],
         ..ConfState::default()
     };
-    (Membership::born(homes.collect()), conf)
+    (GroupMembership::born(homes.collect()), conf)
 }
 
 #[test]
 fn changes_are_checked_one_after_the_other() {
-    use Change::{Add, Demote, Promote, Remove};
+    use ReplicaChange::{Add, Demote, Promote, Remove};
     let (members, conf) = three();
     let id = ReplicaId;
     for (changes, expect) in [
@@ -75,10 +75,10 @@ fn who_still_votes_in_an_old_majority_is_not_gone() {
 #[test]
 fn changes_go_through_raft_unchanged() {
     let changes = vec![
-        Change::Add(ReplicaId(4), home(4)),
-        Change::Promote(ReplicaId(3)),
-        Change::Demote(ReplicaId(2)),
-        Change::Remove(ReplicaId(1)),
+        ReplicaChange::Add(ReplicaId(4), home(4)),
+        ReplicaChange::Promote(ReplicaId(3)),
+        ReplicaChange::Demote(ReplicaId(2)),
+        ReplicaChange::Remove(ReplicaId(1)),
     ];
     let raft = to_raft(&changes).unwrap();
     let kinds: Vec<_> = raft

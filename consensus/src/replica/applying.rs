@@ -6,11 +6,11 @@ use super::Replica;
 use crate::input::Ticket;
 use crate::machine::StateMachine;
 use crate::membership;
-use crate::output::{Output, Refused};
+use crate::output::{HostOutput, HostRefusal};
 
 impl<M: StateMachine> Replica<M> {
     /// Applies the next committed entry, if there is one.
-    pub(crate) fn apply_next(&mut self, out: &mut Vec<Output<M::Output>>) -> bool {
+    pub(crate) fn apply_next(&mut self, out: &mut Vec<HostOutput<M::Output>>) -> bool {
         let Some(entry) = self.committed.pop_front() else {
             return false;
         };
@@ -20,13 +20,13 @@ impl<M: StateMachine> Replica<M> {
         true
     }
 
-    fn apply(&mut self, entry: Entry, out: &mut Vec<Output<M::Output>>) {
+    fn apply(&mut self, entry: Entry, out: &mut Vec<HostOutput<M::Output>>) {
         self.applied = entry.index;
         let waiting = self.waiting.remove(&entry.index);
         let ticket = match waiting {
             Some((term, ticket)) if term == entry.term => Some(ticket),
             Some((_, ticket)) => {
-                self.refuse(ticket, Refused::Superseded, out);
+                self.refuse(ticket, HostRefusal::Superseded, out);
                 None
             }
             None => None,
@@ -35,7 +35,7 @@ impl<M: StateMachine> Replica<M> {
             EntryType::EntryNormal if entry.data.is_empty() => self.begin(&entry, ticket, out),
             EntryType::EntryNormal => {
                 let output = self.machine.apply(entry.index, &entry.data);
-                out.push(Output::Applied {
+                out.push(HostOutput::Applied {
                     group: self.group,
                     index: entry.index,
                     entry: entry.data.into(),
@@ -50,14 +50,19 @@ impl<M: StateMachine> Replica<M> {
     }
 
     /// A leader's first entry, or what is left of a change that came at a bad time.
-    fn begin(&mut self, entry: &Entry, ticket: Option<Ticket>, out: &mut Vec<Output<M::Output>>) {
+    fn begin(
+        &mut self,
+        entry: &Entry,
+        ticket: Option<Ticket>,
+        out: &mut Vec<HostOutput<M::Output>>,
+    ) {
         if let Some(ticket) = ticket {
-            self.refuse(ticket, Refused::Busy, out);
+            self.refuse(ticket, HostRefusal::Busy, out);
         }
         let term = self.term();
         if self.is_leader() && entry.term == term && self.led != term {
             self.led = term;
-            out.push(Output::Leads {
+            out.push(HostOutput::Leads {
                 group: self.group,
                 term,
             });
@@ -68,11 +73,11 @@ impl<M: StateMachine> Replica<M> {
         &mut self,
         bytes: &[u8],
         ticket: Option<Ticket>,
-        out: &mut Vec<Output<M::Output>>,
+        out: &mut Vec<HostOutput<M::Output>>,
     ) {
         // Every copy sees the same bytes in the same state, and so comes to the same end.
         match self.make_changes(bytes) {
-            Ok(()) => out.push(Output::Changed {
+            Ok(()) => out.push(HostOutput::Changed {
                 group: self.group,
                 ticket,
             }),
@@ -84,15 +89,15 @@ impl<M: StateMachine> Replica<M> {
         }
     }
 
-    fn make_changes(&mut self, bytes: &[u8]) -> Result<(), Refused> {
-        let (raft, changes) = membership::from_raft(bytes).ok_or(Refused::Busy)?;
+    fn make_changes(&mut self, bytes: &[u8]) -> Result<(), HostRefusal> {
+        let (raft, changes) = membership::from_raft(bytes).ok_or(HostRefusal::Busy)?;
         let leaves_joint = changes.is_empty();
         if !leaves_joint {
             let fits = self.membership.check(&changes, self.raw.store().conf());
-            fits.map_err(Refused::Unfit)?;
+            fits.map_err(HostRefusal::Unfit)?;
         }
         let conf = self.raw.apply_conf_change(&raft);
-        let conf = conf.map_err(|_| Refused::Busy)?;
+        let conf = conf.map_err(|_| HostRefusal::Busy)?;
         for change in changes {
             self.membership.make(change);
         }
@@ -125,11 +130,11 @@ impl<M: StateMachine> Replica<M> {
         }
     }
 
-    pub(super) fn answer_reads(&mut self, out: &mut Vec<Output<M::Output>>) {
+    pub(super) fn answer_reads(&mut self, out: &mut Vec<HostOutput<M::Output>>) {
         let (group, applied) = (self.group, self.applied);
         let answered = self
             .confirmed
             .extract_if(.., |(index, _)| *index <= applied);
-        out.extend(answered.map(|(_, ticket)| Output::Read { group, ticket }));
+        out.extend(answered.map(|(_, ticket)| HostOutput::Read { group, ticket }));
     }
 }

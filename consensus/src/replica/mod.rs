@@ -16,17 +16,17 @@ use protobuf::Message as _;
 use raft::eraftpb::{Entry, EntryType, Message, MessageType, Snapshot};
 use raft::{Config, RawNode, SnapshotStatus, StateRole};
 
-use crate::id::{GroupId, Home, NodeId, ReplicaId};
+use crate::id::{GroupId, NodeId, ReplicaHome, ReplicaId};
 use crate::input::Ticket;
 use crate::machine::StateMachine;
-use crate::membership::Membership;
-use crate::memory::Memory;
-use crate::options::Options;
-use crate::output::{Output, Refused, Removal};
+use crate::membership::GroupMembership;
+use crate::memory::RaftLog;
+use crate::options::HostOptions;
+use crate::output::{HostOutput, HostRefusal, Removal};
 use crate::store::Stored;
-use crate::write::Kept;
+use crate::write::StoredChange;
 
-pub(crate) use state::{Beginning, birth, members, read_snapshot};
+pub(crate) use state::{Beginning, creation, members, read_snapshot};
 use state::{hard, memory, thaw};
 
 /// Senders that are remembered although the group does not have them.
@@ -40,10 +40,10 @@ pub(crate) struct Sink<'a, T> {
     /// Messages that may go now.
     pub(crate) messages: Vec<Message>,
     /// What the next write makes durable.
-    pub(crate) kept: &'a mut Vec<Kept>,
+    pub(crate) kept: &'a mut Vec<StoredChange>,
     /// The number of that write.
     pub(crate) write: u64,
-    pub(crate) out: &'a mut Vec<Output<T>>,
+    pub(crate) out: &'a mut Vec<HostOutput<T>>,
 }
 
 /// Who asked before, and has to be told that nothing more is known here.
@@ -62,12 +62,12 @@ struct Unwritten {
 pub(crate) struct Replica<M> {
     pub(crate) group: GroupId,
     pub(crate) id: ReplicaId,
-    raw: RawNode<Memory>,
+    raw: RawNode<RaftLog>,
     pub(crate) machine: M,
-    membership: Membership,
-    options: Options,
+    membership: GroupMembership,
+    options: HostOptions,
     /// Who was heard that the group, as far as it is known here, does not have.
-    heard: BTreeMap<ReplicaId, Home>,
+    heard: BTreeMap<ReplicaId, ReplicaHome>,
     unwritten: VecDeque<Unwritten>,
     /// To be proposed together, once what was proposed before is out of the way.
     held: Vec<(Ticket, Vec<u8>)>,
@@ -113,7 +113,11 @@ impl<M> std::fmt::Debug for Replica<M> {
 
 impl<M: StateMachine> Replica<M> {
     /// Brings back what a disk holds. `Err`: it cannot be read.
-    pub(crate) fn open(stored: Stored, mut machine: M, options: Options) -> Result<Self, Removal> {
+    pub(crate) fn open(
+        stored: Stored,
+        mut machine: M,
+        options: HostOptions,
+    ) -> Result<Self, Removal> {
         let snapshot = read_snapshot(&stored.snapshot).map_err(Removal::Unreadable)?;
         let membership = thaw(&mut machine, &snapshot)?;
         let meta = snapshot.get_metadata();
@@ -137,12 +141,12 @@ impl<M: StateMachine> Replica<M> {
         (group, id): (GroupId, ReplicaId),
         snapshot: &Snapshot,
         machine: M,
-        (membership, beginning): (Membership, Beginning),
-        options: Options,
+        (membership, beginning): (GroupMembership, Beginning),
+        options: HostOptions,
     ) -> Result<Self, String> {
         let Beginning { index, term, .. } = beginning;
         let promise = hard(beginning.promise());
-        let memory = Memory::new(snapshot, (index, term), Vec::new(), promise);
+        let memory = RaftLog::new(snapshot, (index, term), Vec::new(), promise);
         Self::build((group, id), memory, machine, (membership, index), options)
     }
 
@@ -151,7 +155,7 @@ impl<M: StateMachine> Replica<M> {
     pub(crate) fn bequeath(
         &self,
         (group, heir): (GroupId, &mut M),
-        out: &mut Vec<Output<M::Output>>,
+        out: &mut Vec<HostOutput<M::Output>>,
     ) -> Result<Beginning, String> {
         let restored = heir.restore(&self.machine.snapshot());
         restored.map_err(|error| error.to_string())?;
@@ -159,7 +163,7 @@ impl<M: StateMachine> Replica<M> {
             let says = entry.get_entry_type() == EntryType::EntryNormal && !entry.data.is_empty();
             if says {
                 let output = heir.apply(entry.index, &entry.data);
-                out.push(Output::Applied {
+                out.push(HostOutput::Applied {
                     group,
                     index: entry.index,
                     entry: entry.data.to_vec(),
@@ -186,12 +190,12 @@ impl<M: StateMachine> Replica<M> {
     pub(crate) fn empty(
         (group, id): (GroupId, ReplicaId),
         machine: M,
-        options: Options,
+        options: HostOptions,
     ) -> Result<Self, String> {
-        let nobody = Membership::born(BTreeMap::new());
+        let nobody = GroupMembership::born(BTreeMap::new());
         Self::build(
             (group, id),
-            Memory::default(),
+            RaftLog::default(),
             machine,
             (nobody, 0),
             options,
@@ -200,10 +204,10 @@ impl<M: StateMachine> Replica<M> {
 
     fn build(
         (group, id): (GroupId, ReplicaId),
-        memory: Memory,
+        memory: RaftLog,
         machine: M,
-        (membership, applied): (Membership, u64),
-        options: Options,
+        (membership, applied): (GroupMembership, u64),
+        options: HostOptions,
     ) -> Result<Self, String> {
         let config = Config {
             id: id.0,
@@ -357,7 +361,7 @@ impl<M: StateMachine> Replica<M> {
     }
 
     /// Takes in a message of another copy.
-    pub(crate) fn step(&mut self, from: Home, message: Message) {
+    pub(crate) fn step(&mut self, from: ReplicaHome, message: Message) {
         self.hear(ReplicaId(message.from), from);
         let asks = matches!(
             message.get_msg_type(),
@@ -386,7 +390,7 @@ impl<M: StateMachine> Replica<M> {
     }
 
     /// Whom the group does not know yet is remembered, for the answer.
-    fn hear(&mut self, replica: ReplicaId, home: Home) {
+    fn hear(&mut self, replica: ReplicaId, home: ReplicaHome) {
         if self.membership.homes.contains_key(&replica) {
             return;
         }
@@ -396,7 +400,7 @@ impl<M: StateMachine> Replica<M> {
         }
     }
 
-    pub(crate) fn read(&mut self, ticket: Ticket) -> Result<Old, Refused> {
+    pub(crate) fn read(&mut self, ticket: Ticket) -> Result<Old, HostRefusal> {
         self.lead()?;
         self.asked.push(ticket);
         Ok(Old(None))
@@ -408,14 +412,14 @@ impl<M: StateMachine> Replica<M> {
     }
 
     /// Whether this one may be asked.
-    fn lead(&self) -> Result<(), Refused> {
+    fn lead(&self) -> Result<(), HostRefusal> {
         if !self.is_leader() {
-            return Err(Refused::NotLeader(self.leader()));
+            return Err(HostRefusal::NotLeader(self.leader()));
         }
         let reads = self.asked.len() + self.confirming.len() + self.confirmed.len();
         let entries = self.held.len() + self.waiting.len();
         if entries + reads >= self.options.questions_max {
-            return Err(Refused::Busy);
+            return Err(HostRefusal::Busy);
         }
         Ok(())
     }
@@ -428,12 +432,12 @@ impl<M: StateMachine> Replica<M> {
 
     /// Where a copy is: as the group says or, for one that it does not know yet, from where it was
     /// heard.
-    pub(crate) fn home_of(&self, replica: ReplicaId) -> Option<Home> {
+    pub(crate) fn home_of(&self, replica: ReplicaId) -> Option<ReplicaHome> {
         let home = self.membership.homes.get(&replica);
         home.or_else(|| self.heard.get(&replica)).copied()
     }
 
-    pub(crate) const fn membership(&self) -> &Membership {
+    pub(crate) const fn membership(&self) -> &GroupMembership {
         &self.membership
     }
 
@@ -474,23 +478,23 @@ impl<M: StateMachine> Replica<M> {
         self.applied
     }
 
-    fn say_who_leads(&mut self, out: &mut Vec<Output<M::Output>>) {
+    fn say_who_leads(&mut self, out: &mut Vec<HostOutput<M::Output>>) {
         if self.is_leader() {
             self.said = None;
             return;
         }
         let leader = self.leader();
         for ticket in self.asked.drain(..).chain(self.confirming.drain(..)) {
-            out.push(Output::Refused {
+            out.push(HostOutput::Refused {
                 group: self.group,
                 ticket,
-                why: Refused::NotLeader(leader),
+                why: HostRefusal::NotLeader(leader),
             });
         }
         let now = (self.term(), leader);
         if self.said != Some(now) {
             self.said = Some(now);
-            out.push(Output::Follows {
+            out.push(HostOutput::Follows {
                 group: self.group,
                 term: now.0,
                 leader,
@@ -499,9 +503,9 @@ impl<M: StateMachine> Replica<M> {
     }
 
     /// Answers all that was asked: nobody will hear of it here any more.
-    pub(crate) fn end(&mut self, out: &mut Vec<Output<M::Output>>) {
+    pub(crate) fn end(&mut self, out: &mut Vec<HostOutput<M::Output>>) {
         for (_, ticket) in std::mem::take(&mut self.waiting).into_values() {
-            self.refuse(ticket, Refused::Unknown, out);
+            self.refuse(ticket, HostRefusal::Unknown, out);
         }
         let held = self.take_held().into_iter().map(|(ticket, _)| ticket);
         let asked = self.asked.drain(..).chain(self.confirming.drain(..));
@@ -510,12 +514,12 @@ impl<M: StateMachine> Replica<M> {
             .chain(self.confirmed.drain(..).map(|(_, ticket)| ticket))
             .collect();
         for ticket in unasked {
-            self.refuse(ticket, Refused::NoReplica, out);
+            self.refuse(ticket, HostRefusal::NoReplica, out);
         }
     }
 
-    fn refuse(&self, ticket: Ticket, why: Refused, out: &mut Vec<Output<M::Output>>) {
-        out.push(Output::Refused {
+    fn refuse(&self, ticket: Ticket, why: HostRefusal, out: &mut Vec<HostOutput<M::Output>>) {
+        out.push(HostOutput::Refused {
             group: self.group,
             ticket,
             why,

@@ -9,14 +9,14 @@ use raft::eraftpb::{Entry, Message, MessageType};
 use super::{Old, Replica};
 use crate::input::Ticket;
 use crate::machine::StateMachine;
-use crate::membership::{self, Change};
-use crate::output::{Output, Refused};
+use crate::membership::{self, ReplicaChange};
+use crate::output::{HostOutput, HostRefusal};
 
 impl<M: StateMachine> Replica<M> {
-    pub(crate) fn propose(&mut self, ticket: Ticket, entry: Vec<u8>) -> Result<Old, Refused> {
+    pub(crate) fn propose(&mut self, ticket: Ticket, entry: Vec<u8>) -> Result<Old, HostRefusal> {
         self.lead()?;
         if entry.is_empty() {
-            return Err(Refused::Empty);
+            return Err(HostRefusal::Empty);
         }
         if self.is_under_way() {
             return self.hold_back(ticket, entry);
@@ -26,21 +26,25 @@ impl<M: StateMachine> Replica<M> {
             .map(|old| Old(old.first().copied()))
     }
 
-    pub(crate) fn change(&mut self, ticket: Ticket, changes: &[Change]) -> Result<Old, Refused> {
+    pub(crate) fn change(
+        &mut self,
+        ticket: Ticket,
+        changes: &[ReplicaChange],
+    ) -> Result<Old, HostRefusal> {
         self.lead()?;
         let fits = self.membership.check(changes, self.raw.store().conf());
-        fits.map_err(Refused::Unfit)?;
-        let raft = membership::to_raft(changes).ok_or(Refused::Busy)?;
+        fits.map_err(HostRefusal::Unfit)?;
+        let raft = membership::to_raft(changes).ok_or(HostRefusal::Busy)?;
         let proposed = self.raw.propose_conf_change(Vec::new(), raft);
         self.wait_for(&[ticket], proposed)
             .map(|old| Old(old.first().copied()))
     }
 
     /// As much is held as may be uncommitted: more would only be refused later.
-    fn hold_back(&mut self, ticket: Ticket, entry: Vec<u8>) -> Result<Old, Refused> {
+    fn hold_back(&mut self, ticket: Ticket, entry: Vec<u8>) -> Result<Old, HostRefusal> {
         let bytes = self.held_bytes.saturating_add(entry.len() as u64);
         if bytes > self.options.uncommitted_bytes {
-            return Err(Refused::Busy);
+            return Err(HostRefusal::Busy);
         }
         self.held_bytes = bytes;
         self.held.push((ticket, entry));
@@ -61,12 +65,12 @@ impl<M: StateMachine> Replica<M> {
     }
 
     /// Proposes what was held, if nothing is in its way any more.
-    pub(super) fn propose_held(&mut self, out: &mut Vec<Output<M::Output>>) {
+    pub(super) fn propose_held(&mut self, out: &mut Vec<HostOutput<M::Output>>) {
         if self.held.is_empty() {
             return;
         }
         if !self.is_leader() {
-            let why = Refused::NotLeader(self.leader());
+            let why = HostRefusal::NotLeader(self.leader());
             for (ticket, _) in self.take_held() {
                 self.refuse(ticket, why, out);
             }
@@ -85,7 +89,7 @@ impl<M: StateMachine> Replica<M> {
         &mut self,
         tickets: &[Ticket],
         entries: Vec<Entry>,
-        out: &mut Vec<Output<M::Output>>,
+        out: &mut Vec<HostOutput<M::Output>>,
     ) {
         let mut message = Message::default();
         message.set_msg_type(MessageType::MsgPropose);
@@ -95,7 +99,7 @@ impl<M: StateMachine> Replica<M> {
         match self.wait_for(tickets, proposed) {
             Ok(old) => {
                 for ticket in old {
-                    self.refuse(ticket, Refused::Unknown, out);
+                    self.refuse(ticket, HostRefusal::Unknown, out);
                 }
             }
             Err(why) if tickets.len() < 2 => {
@@ -118,8 +122,8 @@ impl<M: StateMachine> Replica<M> {
         &mut self,
         tickets: &[Ticket],
         proposed: raft::Result<()>,
-    ) -> Result<Vec<Ticket>, Refused> {
-        proposed.map_err(|_| Refused::Busy)?;
+    ) -> Result<Vec<Ticket>, HostRefusal> {
+        proposed.map_err(|_| HostRefusal::Busy)?;
         let (term, last) = (self.raw.raft.term, self.raw.raft.raft_log.last_index());
         let places = (0..=last).rev().zip(tickets.iter().rev());
         let old = places.filter_map(|(index, ticket)| self.waiting.insert(index, (term, *ticket)));

@@ -6,8 +6,8 @@ use raft::eraftpb::{Message, MessageType, Snapshot};
 use super::state::{promise, thaw};
 use super::{Replica, Sink, Unwritten};
 use crate::machine::StateMachine;
-use crate::output::{Output, Refused};
-use crate::write::Kept;
+use crate::output::{HostOutput, HostRefusal};
+use crate::write::StoredChange;
 
 impl<M: StateMachine> Replica<M> {
     /// A write is durable: what waited for it may be said.
@@ -47,8 +47,11 @@ impl<M: StateMachine> Replica<M> {
             let bytes = entries
                 .iter()
                 .map(|entry| entry.write_to_bytes().unwrap_or_default());
-            sink.kept
-                .push(Kept::Entries(self.group, first.index, bytes.collect()));
+            sink.kept.push(StoredChange::Entries(
+                self.group,
+                first.index,
+                bytes.collect(),
+            ));
             self.raw.mut_store().append(&entries);
             durable = true;
         }
@@ -58,7 +61,7 @@ impl<M: StateMachine> Replica<M> {
                 .cloned()
                 .unwrap_or_else(|| self.raw.raft.hard_state());
             sink.kept
-                .push(Kept::Promise(self.group, self.id, promise(&hard)));
+                .push(StoredChange::Promise(self.group, self.id, promise(&hard)));
         }
         let messages = ready.take_persisted_messages();
         let committed = ready.take_committed_entries();
@@ -130,17 +133,17 @@ impl<M: StateMachine> Replica<M> {
         self.raw.mut_store().restart(snapshot);
         (self.applied, self.snapshot) = (index, index);
         self.committed.clear();
-        sink.kept.push(Kept::Snapshot {
+        sink.kept.push(StoredChange::Snapshot {
             group: self.group,
             bytes: snapshot.write_to_bytes().unwrap_or_default(),
             keep: None,
         });
         let later = self.waiting.split_off(&(index + 1));
         for (_, ticket) in std::mem::replace(&mut self.waiting, later).into_values() {
-            self.refuse(ticket, Refused::Unknown, sink.out);
+            self.refuse(ticket, HostRefusal::Unknown, sink.out);
         }
         let group = self.group;
-        sink.out.push(Output::Restored { group, index });
+        sink.out.push(HostOutput::Restored { group, index });
     }
 
     /// Keeps the log short, and makes a snapshot for who needs one.
@@ -160,7 +163,7 @@ impl<M: StateMachine> Replica<M> {
                 self.options.log_bytes_max / 4,
             );
             let keep = self.raw.store().trail(self.applied, entries, bytes);
-            sink.kept.push(Kept::Snapshot {
+            sink.kept.push(StoredChange::Snapshot {
                 group: self.group,
                 bytes: snapshot.write_to_bytes().unwrap_or_default(),
                 keep: Some(keep),

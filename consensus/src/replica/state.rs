@@ -7,10 +7,10 @@ use raft::eraftpb::{Entry, HardState, Snapshot};
 use serde::{Deserialize, Serialize};
 
 use super::Replica;
-use crate::id::{Home, ReplicaId};
+use crate::id::{ReplicaHome, ReplicaId};
 use crate::machine::StateMachine;
-use crate::membership::Membership;
-use crate::memory::Memory;
+use crate::membership::GroupMembership;
+use crate::memory::RaftLog;
 use crate::output::Removal;
 use crate::write::Promise;
 
@@ -46,19 +46,19 @@ impl Beginning {
 /// What a snapshot holds besides Raft's own.
 #[derive(Serialize, Deserialize)]
 struct Frozen<'a> {
-    membership: Membership,
+    membership: GroupMembership,
     #[serde(borrow)]
     machine: &'a [u8],
 }
 
 /// What a new group begins with, as a snapshot.
-pub(crate) fn birth<M: StateMachine>(
+pub(crate) fn creation<M: StateMachine>(
     machine: &M,
-    homes: BTreeMap<ReplicaId, Home>,
+    homes: BTreeMap<ReplicaId, ReplicaHome>,
     beginning: Beginning,
 ) -> Snapshot {
     let voters = homes.keys().map(|id| id.0).collect();
-    let mut snapshot = freeze(machine, &Membership::born(homes));
+    let mut snapshot = freeze(machine, &GroupMembership::born(homes));
     let meta = snapshot.mut_metadata();
     meta.index = beginning.index;
     meta.term = beginning.term;
@@ -66,7 +66,7 @@ pub(crate) fn birth<M: StateMachine>(
     snapshot
 }
 
-fn freeze<M: StateMachine>(machine: &M, membership: &Membership) -> Snapshot {
+fn freeze<M: StateMachine>(machine: &M, membership: &GroupMembership) -> Snapshot {
     let frozen = Frozen {
         membership: membership.clone(),
         machine: &machine.snapshot(),
@@ -81,7 +81,7 @@ fn freeze<M: StateMachine>(machine: &M, membership: &Membership) -> Snapshot {
 pub(super) fn thaw<M: StateMachine>(
     machine: &mut M,
     snapshot: &Snapshot,
-) -> Result<Membership, Removal> {
+) -> Result<GroupMembership, Removal> {
     let frozen: Frozen<'_> = postcard::from_bytes(&snapshot.data)
         .map_err(|error| Removal::Unreadable(error.to_string()))?;
     let restored = machine.restore(frozen.machine);
@@ -90,7 +90,7 @@ pub(super) fn thaw<M: StateMachine>(
 }
 
 /// Who has copies, as a snapshot says, whether or not its machine can be read.
-pub(crate) fn members(snapshot: &Snapshot) -> Result<Membership, String> {
+pub(crate) fn members(snapshot: &Snapshot) -> Result<GroupMembership, String> {
     let frozen: Frozen<'_> =
         postcard::from_bytes(&snapshot.data).map_err(|error| error.to_string())?;
     Ok(frozen.membership)
@@ -120,7 +120,7 @@ pub(super) fn memory(
     snapshot: &Snapshot,
     entries: Vec<Entry>,
     hard: HardState,
-) -> Result<Memory, String> {
+) -> Result<RaftLog, String> {
     let meta = snapshot.get_metadata();
     let before = (meta.index, meta.term);
     let first = entries.first().map_or(before.0 + 1, |entry| entry.index);
@@ -142,9 +142,9 @@ pub(super) fn memory(
         return Err(format!("entry {} is missing", last + 1));
     }
     if first > before.0 {
-        return Ok(Memory::new(snapshot, before, entries, hard));
+        return Ok(RaftLog::new(snapshot, before, entries, hard));
     }
-    let mut memory = Memory::new(snapshot, (first - 1, 0), entries, hard);
+    let mut memory = RaftLog::new(snapshot, (first - 1, 0), entries, hard);
     // The term before the first one is not known, so that it is of use to nobody.
     memory.cut(first);
     Ok(memory)

@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use super::{Failure, builder, is_damage, sound};
+use super::{RedbFailure, builder, is_damage, sound};
 
 const FLAGS_AT: u64 = 9;
 const SECOND_IS_NEWEST: u8 = 1;
@@ -27,7 +27,7 @@ const HAS_SEEN_THEM: f64 = 0.5;
 
 /// What the checksums of a file say.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum ChecksumVerdict {
     /// One at least is wrong, for this reason.
     Wrong(String),
     /// All are right that redb would go by.
@@ -42,10 +42,10 @@ pub(super) enum Verdict {
 }
 
 /// Looks at the checksums in a file that nobody has open. It takes room for a copy of it for so long.
-pub(super) fn look(path: &Path) -> Verdict {
+pub(super) fn look(path: &Path) -> ChecksumVerdict {
     let verdict = match prepare(path) {
         Ok(copy) => verdict(&copy),
-        Err(error) => Verdict::NoRoom(error.to_string()),
+        Err(error) => ChecksumVerdict::NoRoom(error.to_string()),
     };
     forget(path);
     verdict
@@ -63,7 +63,7 @@ fn copy_of(path: &Path) -> PathBuf {
 
 /// What redb does to make a file whole again begins with the checksums. Whatever it stumbles over afterwards
 /// is not damage: it has written that itself.
-fn verdict(copy: &Path) -> Verdict {
+fn verdict(copy: &Path) -> ChecksumVerdict {
     let (went_back, has_seen) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(false)));
     let (goes_back, sees) = (Rc::clone(&went_back), Rc::clone(&has_seen));
     let opened = sound(move || {
@@ -82,11 +82,15 @@ fn verdict(copy: &Path) -> Verdict {
     });
     let of_last = !went_back.get();
     match opened {
-        _ if has_seen.get() => Verdict::Right { of_last },
-        Ok(()) => Verdict::Unknown("redb has not looked".to_owned()),
-        Err(Failure::Refused(error)) if is_damage(&error) => Verdict::Wrong(error.to_string()),
-        Err(Failure::Refused(error)) => Verdict::Unknown(error.to_string()),
-        Err(Failure::Panicked(problem)) => Verdict::Unknown(format!("redb panicked: {problem}")),
+        _ if has_seen.get() => ChecksumVerdict::Right { of_last },
+        Ok(()) => ChecksumVerdict::Unknown("redb has not looked".to_owned()),
+        Err(RedbFailure::Refused(error)) if is_damage(&error) => {
+            ChecksumVerdict::Wrong(error.to_string())
+        }
+        Err(RedbFailure::Refused(error)) => ChecksumVerdict::Unknown(error.to_string()),
+        Err(RedbFailure::Panicked(problem)) => {
+            ChecksumVerdict::Unknown(format!("redb panicked: {problem}"))
+        }
     }
 }
 

@@ -17,25 +17,25 @@ fn open(home: &TempDir) -> LogStore {
     LogStore::open(&home.path().join("log"), StoreId(77)).unwrap()
 }
 
-fn write(store: &mut LogStore, changes: Vec<Kept>) {
+fn write(store: &mut LogStore, changes: Vec<StoredChange>) {
     store.write(&Write { number: 1, changes }).unwrap();
 }
 
-fn entries(first: u64, words: &[&str]) -> Kept {
+fn entries(first: u64, words: &[&str]) -> StoredChange {
     let words = words.iter().map(|word| word.as_bytes().to_vec());
-    Kept::Entries(GROUP, first, words.collect())
+    StoredChange::Entries(GROUP, first, words.collect())
 }
 
-fn snapshot(bytes: &[u8], keep: Option<u64>) -> Kept {
-    Kept::Snapshot {
+fn snapshot(bytes: &[u8], keep: Option<u64>) -> StoredChange {
+    StoredChange::Snapshot {
         group: GROUP,
         bytes: bytes.to_vec(),
         keep,
     }
 }
 
-fn stored(snapshot: &[u8], words: &[&str]) -> Found {
-    Found::Replica(Stored {
+fn stored(snapshot: &[u8], words: &[&str]) -> StoredGroup {
+    StoredGroup::Replica(Stored {
         group: GROUP,
         replica: REPLICA,
         promise: PROMISE,
@@ -48,8 +48,8 @@ fn stored(snapshot: &[u8], words: &[&str]) -> Found {
 fn what_was_written_is_there_after_a_restart() {
     let home = TempDir::new().unwrap();
     let mut store = open(&home);
-    let other = Kept::Promise(OTHER, ReplicaId(1), Promise::default());
-    let promise = Kept::Promise(GROUP, REPLICA, PROMISE);
+    let other = StoredChange::Promise(OTHER, ReplicaId(1), Promise::default());
+    let promise = StoredChange::Promise(GROUP, REPLICA, PROMISE);
     write(
         &mut store,
         vec![promise, entries(2, &["a", "b", "c"]), other],
@@ -71,7 +71,7 @@ fn what_was_written_is_there_after_a_restart() {
 fn a_new_leader_entries_make_later_ones_void() {
     let home = TempDir::new().unwrap();
     let mut store = open(&home);
-    let promise = Kept::Promise(GROUP, REPLICA, PROMISE);
+    let promise = StoredChange::Promise(GROUP, REPLICA, PROMISE);
     write(&mut store, vec![promise, entries(2, &["a", "b", "c", "d"])]);
     write(&mut store, vec![entries(3, &["B"])]);
     assert_eq!(store.load().unwrap(), [stored(b"", &["a", "B"])]);
@@ -81,14 +81,14 @@ fn a_new_leader_entries_make_later_ones_void() {
 fn a_snapshot_takes_the_place_of_entries() {
     let home = TempDir::new().unwrap();
     let mut store = open(&home);
-    let promise = Kept::Promise(GROUP, REPLICA, PROMISE);
+    let promise = StoredChange::Promise(GROUP, REPLICA, PROMISE);
     write(&mut store, vec![promise, entries(2, &["a", "b", "c", "d"])]);
     write(&mut store, vec![snapshot(b"s", Some(4))]);
     assert_eq!(store.load().unwrap(), [stored(b"s", &["c", "d"])]);
     write(&mut store, vec![snapshot(b"t", None), entries(20, &["x"])]);
     assert_eq!(store.load().unwrap(), [stored(b"t", &["x"])]);
-    write(&mut store, vec![Kept::Gone(GROUP, REPLICA)]);
-    assert_eq!(store.load().unwrap(), [Found::Gone(GROUP, REPLICA)]);
+    write(&mut store, vec![StoredChange::Gone(GROUP, REPLICA)]);
+    assert_eq!(store.load().unwrap(), [StoredGroup::Gone(GROUP, REPLICA)]);
 }
 
 /// Changes bytes where they lie, as a bad disk does.
@@ -100,16 +100,16 @@ fn spoil(store: &mut LogStore, spoil: impl Fn(&WriteTransaction) -> Result<(), r
 fn a_damaged_group_is_told_from_the_others() {
     let home = TempDir::new().unwrap();
     let mut store = open(&home);
-    let promise = Kept::Promise(GROUP, REPLICA, PROMISE);
-    let other = Kept::Promise(OTHER, ReplicaId(1), Promise::default());
+    let promise = StoredChange::Promise(GROUP, REPLICA, PROMISE);
+    let other = StoredChange::Promise(OTHER, ReplicaId(1), Promise::default());
     let all = vec![
         promise,
         snapshot(b"s", None),
         entries(2, &["a", "b"]),
         other,
     ];
-    let problem = |found: &[Found]| match &found[0] {
-        Found::Damaged(damaged) => (damaged.replica, damaged.problem.clone()),
+    let problem = |found: &[StoredGroup]| match &found[0] {
+        StoredGroup::Damaged(damaged) => (damaged.replica, damaged.problem.clone()),
         found => panic!("{found:?}"),
     };
     // An entry in the place of another, whole in itself.
@@ -123,7 +123,7 @@ fn a_damaged_group_is_told_from_the_others() {
     let found = store.load().unwrap();
     let expect = (REPLICA, "entry 3: it is not what was written".to_owned());
     assert_eq!(problem(&found), expect);
-    assert!(matches!(found[1], Found::Replica(_)));
+    assert!(matches!(found[1], StoredGroup::Replica(_)));
     // A bit of the snapshot.
     write(&mut store, all.clone());
     spoil(&mut store, |tx| {
@@ -170,7 +170,7 @@ fn a_later_format_is_left_alone() {
 fn a_full_disk_keeps_nothing_of_a_write_and_takes_it_later() {
     let home = TempDir::new().unwrap();
     let mut store = open(&home);
-    let promise = Kept::Promise(GROUP, REPLICA, PROMISE);
+    let promise = StoredChange::Promise(GROUP, REPLICA, PROMISE);
     write(&mut store, vec![promise, entries(2, &["a"])]);
     let failed = store.write_with(|tx| {
         keep(tx, &entries(3, &["b"]))?;
@@ -182,10 +182,10 @@ fn a_full_disk_keeps_nothing_of_a_write_and_takes_it_later() {
 }
 
 /// A store with a group of three entries and another, as bytes on disk.
-fn bytes_of_two_groups(home: &TempDir) -> (Vec<u8>, Vec<Found>) {
+fn bytes_of_two_groups(home: &TempDir) -> (Vec<u8>, Vec<StoredGroup>) {
     let mut store = open(home);
-    let promise = Kept::Promise(GROUP, REPLICA, PROMISE);
-    let other = Kept::Promise(OTHER, ReplicaId(1), Promise::default());
+    let promise = StoredChange::Promise(GROUP, REPLICA, PROMISE);
+    let other = StoredChange::Promise(OTHER, ReplicaId(1), Promise::default());
     let words = entries(2, &["a", "b", "c"]);
     write(
         &mut store,
@@ -196,11 +196,11 @@ fn bytes_of_two_groups(home: &TempDir) -> (Vec<u8>, Vec<Found>) {
     (std::fs::read(home.path().join("log")).unwrap(), found)
 }
 
-const fn group(found: &Found) -> GroupId {
+const fn group(found: &StoredGroup) -> GroupId {
     match found {
-        Found::Replica(stored) => stored.group,
-        Found::Damaged(damaged) => damaged.group,
-        Found::Gone(group, _) => *group,
+        StoredGroup::Replica(stored) => stored.group,
+        StoredGroup::Damaged(damaged) => damaged.group,
+        StoredGroup::Gone(group, _) => *group,
     }
 }
 
@@ -221,17 +221,17 @@ struct Seen {
 }
 
 impl Seen {
-    fn refused(&mut self, error: &Error, place: usize) {
+    fn refused(&mut self, error: &StoreError, place: usize) {
         match error {
-            Error::Damaged { .. } => self.damaged += 1,
-            Error::Doubtful { .. } if COUNTS.contains(&place) => self.doubtful += 1,
+            StoreError::Damaged { .. } => self.damaged += 1,
+            StoreError::Doubtful { .. } if COUNTS.contains(&place) => self.doubtful += 1,
             _ => panic!("{place}: {error:?}"),
         }
     }
 }
 
 /// Changes every so-manyth byte that is not nothing, one at a time. What else comes of it is wrong.
-fn changed(whole: &[u8], found: &[Found], step: usize) -> Seen {
+fn changed(whole: &[u8], found: &[StoredGroup], step: usize) -> Seen {
     let home = TempDir::new().unwrap();
     let path = home.path().join("log");
     let places = (0..whole.len()).filter(|place| whole[*place] != 0);
@@ -262,9 +262,9 @@ fn changed(whole: &[u8], found: &[Found], step: usize) -> Seen {
             }
             Ok(now) => {
                 seen.in_part += 1;
-                let is_known = |before: &Found| {
+                let is_known = |before: &StoredGroup| {
                     let group = group(before);
-                    let is_it = |it: &Found| matches!(it, Found::Damaged(it) if it.group == group);
+                    let is_it = |it: &StoredGroup| matches!(it, StoredGroup::Damaged(it) if it.group == group);
                     now.contains(before) || now.iter().any(is_it)
                 };
                 assert!(found.iter().all(is_known), "{place}: {now:?}");
@@ -291,7 +291,7 @@ fn a_panic_over_a_sound_file_is_not_its_damage() {
     let error = store.attempt(|_| -> Result<(), _> { panic!("a fault") });
     let error = error.unwrap_err();
     let text = error.to_string();
-    assert!(matches!(error, Error::Doubtful { .. }), "{error:?}");
+    assert!(matches!(error, StoreError::Doubtful { .. }), "{error:?}");
     assert!(
         text.contains("redb panicked: a fault; all checksums in it are right: install the release"),
         "{text}"
@@ -307,7 +307,7 @@ fn nor_where_nobody_can_look_at_its_checksums() {
     std::fs::create_dir(home.path().join("log.check")).unwrap();
     let error = store.attempt(|_| -> Result<(), _> { panic!("a fault") });
     let error = error.unwrap_err();
-    assert!(matches!(error, Error::Doubtful { .. }), "{error:?}");
+    assert!(matches!(error, StoreError::Doubtful { .. }), "{error:?}");
     let text = error.to_string();
     assert!(
         text.contains("make room for a copy of it beside it"),
@@ -328,15 +328,15 @@ fn a_look_tells_the_last_write_from_what_was_before() {
         std::fs::write(&path, bytes).unwrap();
         checksums::look(&path)
     };
-    assert_eq!(look(&whole), Verdict::Right { of_last: true });
+    assert_eq!(look(&whole), ChecksumVerdict::Right { of_last: true });
     let mut torn = whole.clone();
     let word = b"the second entry";
     let places = (0..whole.len()).filter(|place| whole[*place..].starts_with(word));
     places.for_each(|place| torn[place] ^= 1);
-    assert_eq!(look(&torn), Verdict::Right { of_last: false });
+    assert_eq!(look(&torn), ChecksumVerdict::Right { of_last: false });
     let mut lost = whole;
     lost[4096..].iter_mut().for_each(|byte| *byte = !*byte);
-    assert!(matches!(look(&lost), Verdict::Wrong(_)));
+    assert!(matches!(look(&lost), ChecksumVerdict::Wrong(_)));
 }
 
 #[test]
@@ -345,7 +345,7 @@ fn an_empty_file_is_no_new_one() {
     let path = home.path().join("log");
     std::fs::write(&path, b"").unwrap();
     let error = LogStore::open(&path, StoreId(1)).unwrap_err();
-    assert!(matches!(error, Error::Damaged { .. }), "{error:?}");
+    assert!(matches!(error, StoreError::Damaged { .. }), "{error:?}");
     assert_eq!(std::fs::read(&path).unwrap(), b"", "it stays");
     // What a start left that did not get far is made anew.
     std::fs::rename(&path, home.path().join("log.new")).unwrap();

@@ -5,9 +5,12 @@ const COPY: (GroupId, ReplicaId) = (GroupId(7), ReplicaId(2));
 const PATIENCE: u64 = 84;
 
 /// What arrives is taken; gives how many parts are there, and the packet when it is whole.
-fn give(incoming: &mut Incoming, part: &Packet) -> (TransferId, u32, Option<Packet>) {
+fn give(
+    incoming: &mut IncomingTransfer,
+    part: &GroupPacket,
+) -> (TransferId, u32, Option<GroupPacket>) {
     match part {
-        Packet::Part {
+        GroupPacket::Part {
             transfer,
             part,
             of,
@@ -21,7 +24,7 @@ fn give(incoming: &mut Incoming, part: &Packet) -> (TransferId, u32, Option<Pack
 }
 
 /// A state of so many parts on its way.
-fn sending(parts: usize) -> (Outgoing, Packet) {
+fn sending(parts: usize) -> (Outgoing, GroupPacket) {
     let state = packet(parts * PART_BYTES - 100);
     let mut outgoing = Outgoing::default();
     outgoing.begin(COPY, &state, (1, 0));
@@ -31,10 +34,10 @@ fn sending(parts: usize) -> (Outgoing, Packet) {
 #[test]
 fn a_few_parts_go_at_a_time() {
     let (mut outgoing, state) = sending(10);
-    let mut incoming = Incoming::default();
+    let mut incoming = IncomingTransfer::default();
     let mut came = None;
     let mut most = 0;
-    let mut parts: VecDeque<Packet> = outgoing.next(0).into();
+    let mut parts: VecDeque<GroupPacket> = outgoing.next(0).into();
     while let Some(part) = parts.pop_front() {
         let (id, next, packet) = give(&mut incoming, &part);
         came = came.or(packet);
@@ -64,7 +67,7 @@ fn what_is_lost_is_sent_again_after_a_second() {
 fn a_gap_and_what_came_before_change_nothing() {
     let (mut outgoing, _) = sending(3);
     let parts = outgoing.next(0);
-    let mut incoming = Incoming::default();
+    let mut incoming = IncomingTransfer::default();
     let nexts: Vec<u32> = [1, 0, 0, 2, 1]
         .map(|part: usize| give(&mut incoming, &parts[part]).1)
         .into();
@@ -78,14 +81,14 @@ fn a_gap_and_what_came_before_change_nothing() {
 #[test]
 fn a_receiver_that_has_lost_its_parts_gets_them_again() {
     let (mut outgoing, state) = sending(6);
-    let mut incoming = Incoming::default();
+    let mut incoming = IncomingTransfer::default();
     for part in outgoing.next(0) {
         let (id, next, _) = give(&mut incoming, &part);
         outgoing.took(id, next, 0);
     }
-    incoming = Incoming::default();
+    incoming = IncomingTransfer::default();
     let mut came = None;
-    let mut parts: VecDeque<Packet> = outgoing.next(0).into();
+    let mut parts: VecDeque<GroupPacket> = outgoing.next(0).into();
     while let Some(part) = parts.pop_front() {
         let (id, next, packet) = give(&mut incoming, &part);
         came = came.or(packet);
@@ -101,7 +104,7 @@ fn a_newer_state_for_the_same_copy_goes_instead() {
     let old = outgoing.next(0);
     let newer = packet(PART_BYTES);
     outgoing.begin(COPY, &newer, (2, 0));
-    let mut incoming = Incoming::default();
+    let mut incoming = IncomingTransfer::default();
     let (id, next, _) = give(&mut incoming, &old[0]);
     assert_eq!(outgoing.took(id, next, 0), [], "of the old one");
     let parts = outgoing.next(0);
@@ -113,16 +116,16 @@ fn a_newer_state_for_the_same_copy_goes_instead() {
 fn what_was_changed_on_its_way_is_no_state() {
     let (mut outgoing, _) = sending(1);
     let mut part = outgoing.next(0).remove(0);
-    if let Packet::Part { bytes, .. } = &mut part {
+    if let GroupPacket::Part { bytes, .. } = &mut part {
         bytes[9] ^= 1;
     }
-    assert_eq!(give(&mut Incoming::default(), &part).2, None);
+    assert_eq!(give(&mut IncomingTransfer::default(), &part).2, None);
 }
 
 #[test]
 fn there_is_a_most() {
     let id = TransferId::default();
-    let mut incoming = Incoming::default();
+    let mut incoming = IncomingTransfer::default();
     assert_eq!(incoming.take(id, (0, PARTS_MAX + 1), &[7]), (0, None));
     assert_eq!(incoming.take(id, (0, 2), &[0; PART_BYTES + 1]), (0, None));
     assert_eq!(incoming.bytes.len(), 0);

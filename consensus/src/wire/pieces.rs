@@ -1,7 +1,7 @@
 //! A packet that is too long for a frame, in pieces: a large entry of a log. States, which are longer still,
 //! go part by part ([`crate::transfer`]).
 
-use super::{FRAME_BYTES, Packet};
+use super::{FRAME_BYTES, GroupPacket};
 
 /// Most pieces of a packet: 64 MiB.
 const PIECES_MAX: u32 = 274;
@@ -9,7 +9,7 @@ const PIECES_MAX: u32 = 274;
 const PIECE_BYTES: usize = FRAME_BYTES - 64;
 
 /// The pieces of a packet; none when it is longer than anybody would take.
-pub(super) fn split(packet: &Packet, number: u64) -> Vec<Packet> {
+pub(super) fn split(packet: &GroupPacket, number: u64) -> Vec<GroupPacket> {
     // Plain numbers and bytes: encoding them cannot fail.
     let bytes = postcard::to_stdvec(packet).unwrap_or_default();
     let chunks = bytes.chunks(PIECE_BYTES);
@@ -19,7 +19,7 @@ pub(super) fn split(packet: &Packet, number: u64) -> Vec<Packet> {
     else {
         return Vec::new();
     };
-    let pieces = (0..).zip(chunks).map(|(part, bytes)| Packet::Piece {
+    let pieces = (0..).zip(chunks).map(|(part, bytes)| GroupPacket::Piece {
         number,
         part,
         of,
@@ -31,15 +31,21 @@ pub(super) fn split(packet: &Packet, number: u64) -> Vec<Packet> {
 /// What has come of one packet. Pieces come in order, over a link that keeps it; where one is
 /// missing the packet is lost, as any other may be.
 #[derive(Debug, Default)]
-pub(crate) struct Pieces {
+pub(crate) struct PacketPieces {
     number: u64,
     next: u32,
     bytes: Vec<u8>,
 }
 
-impl Pieces {
+impl PacketPieces {
     /// Takes in a piece; gives the packet when it is whole.
-    pub(crate) fn take(&mut self, number: u64, part: u32, of: u32, bytes: &[u8]) -> Option<Packet> {
+    pub(crate) fn take(
+        &mut self,
+        number: u64,
+        part: u32,
+        of: u32,
+        bytes: &[u8],
+    ) -> Option<GroupPacket> {
         if part == 0 {
             *self = Self {
                 number,
@@ -65,9 +71,9 @@ mod tests {
     use super::*;
     use crate::wire::tests::packet;
 
-    fn give(pieces: &mut Pieces, packet: &Packet) -> Option<Packet> {
+    fn give(pieces: &mut PacketPieces, packet: &GroupPacket) -> Option<GroupPacket> {
         match packet {
-            Packet::Piece {
+            GroupPacket::Piece {
                 number,
                 part,
                 of,
@@ -83,7 +89,7 @@ mod tests {
         let parts = split(&long, 5);
         assert_eq!(parts.len(), 3);
         let whole = |order: &[usize]| {
-            let mut pieces = Pieces::default();
+            let mut pieces = PacketPieces::default();
             let given = order
                 .iter()
                 .filter_map(|place| give(&mut pieces, &parts[*place]));
@@ -102,7 +108,7 @@ mod tests {
             split(&packet(PIECE_BYTES + 9), 5),
             split(&packet(PIECE_BYTES + 9), 6),
         );
-        let mut pieces = Pieces::default();
+        let mut pieces = PacketPieces::default();
         assert_eq!(give(&mut pieces, &one[0]), None);
         assert_eq!(give(&mut pieces, &two[1]), None);
     }
@@ -110,7 +116,7 @@ mod tests {
     #[test]
     fn there_is_a_most() {
         assert_eq!(split(&packet(PIECES_MAX as usize * PIECE_BYTES), 1), []);
-        let mut pieces = Pieces::default();
+        let mut pieces = PacketPieces::default();
         for part in 0..2 * PIECES_MAX {
             assert_eq!(pieces.take(1, part, u32::MAX, &[0; 100]), None);
         }

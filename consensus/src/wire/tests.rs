@@ -2,8 +2,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-pub(crate) fn packet(len: usize) -> Packet {
-    Packet::Raft {
+pub(crate) fn packet(len: usize) -> GroupPacket {
+    GroupPacket::Raft {
         group: GroupId(7),
         from: ReplicaId(1),
         to: ReplicaId(2),
@@ -43,24 +43,24 @@ fn what_has_an_end_too_many_is_no_frame() {
 /// A frame is the same in every release: hosts of two releases talk to each other.
 #[test]
 fn golden_bytes() {
-    let gone = Packet::Gone {
+    let gone = GroupPacket::Gone {
         group: GroupId(300),
         replica: ReplicaId(2),
     };
-    let piece = Packet::Piece {
+    let piece = GroupPacket::Piece {
         number: 9,
         part: 1,
         of: 2,
         bytes: vec![8],
     };
     let transfer = TransferId::default();
-    let part = Packet::Part {
+    let part = GroupPacket::Part {
         transfer,
         part: 1,
         of: 2,
         bytes: vec![8],
     };
-    let took = Packet::Took { transfer, next: 5 };
+    let took = GroupPacket::Took { transfer, next: 5 };
     let packets = vec![packet(2), gone, piece, part, took];
     let frame = frames(packets, &mut 0).next().unwrap();
     assert_eq!(

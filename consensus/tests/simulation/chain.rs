@@ -5,14 +5,14 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// A hash over all entries so far, and the last index.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Chain {
+pub(crate) struct HashChain {
     pub(crate) index: u64,
     pub(crate) hash: u64,
     /// What was taken in, for who asks whether something was lost or doubled.
     pub(crate) entries: Vec<u64>,
 }
 
-impl StateMachine for Chain {
+impl StateMachine for HashChain {
     type Output = (u64, u64);
 
     fn apply(&mut self, index: u64, entry: &[u8]) -> (u64, u64) {

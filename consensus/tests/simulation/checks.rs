@@ -6,7 +6,7 @@ use muster_consensus::{GroupId, NodeId, Ticket};
 
 use muster_model::time::Time;
 
-use crate::chain::Chain;
+use crate::chain::HashChain;
 
 /// What is known of all groups, from outside.
 #[derive(Debug, Default)]
@@ -66,7 +66,7 @@ impl Checks {
     }
 
     /// A state that was restored is one that was.
-    pub(crate) fn state(&mut self, group: GroupId, chain: &Chain) -> Result<(), String> {
+    pub(crate) fn state(&mut self, group: GroupId, chain: &HashChain) -> Result<(), String> {
         if chain.index == 0 {
             return Ok(());
         }
@@ -129,7 +129,7 @@ impl Checks {
     }
 
     /// All that was accepted is there, and nothing that was refused for ever.
-    pub(crate) fn complete(&self, group: GroupId, chain: &Chain) -> Result<(), String> {
+    pub(crate) fn complete(&self, group: GroupId, chain: &HashChain) -> Result<(), String> {
         let there: BTreeSet<u64> = chain.entries.iter().copied().collect();
         let accepted = self.accepted.get(&group);
         if let Some(lost) = accepted.and_then(|all| all.difference(&there).next()) {

@@ -11,13 +11,13 @@ use redb::StorageBackend;
 const SECTOR: usize = 512;
 
 #[derive(Debug, Default)]
-struct State {
+struct FileState {
     /// What survives a crash.
     durable: Vec<u8>,
     /// What is read.
     current: Vec<u8>,
     /// What was done since the last sync.
-    since: Vec<Step>,
+    since: Vec<WriteStep>,
     /// Syncs until the power fails, in the middle of the next one.
     left: Option<u32>,
     /// The power has failed.
@@ -25,12 +25,12 @@ struct State {
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+enum WriteStep {
     Len(usize),
     Write(usize, Vec<u8>),
 }
 
-impl Step {
+impl WriteStep {
     fn perform(&self, bytes: &mut Vec<u8>) {
         match self {
             Self::Len(len) => bytes.resize(*len, 0),
@@ -47,10 +47,10 @@ impl Step {
 
 /// A file on it. Clones are the same file.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Disk(Arc<Mutex<State>>);
+pub(crate) struct Disk(Arc<Mutex<FileState>>);
 
 impl Disk {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, FileState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -67,18 +67,18 @@ impl Disk {
         let keeps = rng.random_range(0..=100);
         for step in &state.since {
             match step {
-                Step::Len(_) => step.perform(&mut bytes),
-                Step::Write(offset, data) => {
+                WriteStep::Len(_) => step.perform(&mut bytes),
+                WriteStep::Write(offset, data) => {
                     for (place, sector) in data.chunks(SECTOR).enumerate() {
                         if rng.random_range(0..100) < keeps {
                             let at = offset + place * SECTOR;
-                            Step::Write(at, sector.to_vec()).perform(&mut bytes);
+                            WriteStep::Write(at, sector.to_vec()).perform(&mut bytes);
                         }
                     }
                 }
             }
         }
-        Self(Arc::new(Mutex::new(State {
+        Self(Arc::new(Mutex::new(FileState {
             current: bytes.clone(),
             durable: bytes,
             since: Vec::new(),
@@ -103,7 +103,7 @@ impl StorageBackend for Disk {
 
     fn set_len(&self, len: u64) -> io::Result<()> {
         let len = usize::try_from(len).map_err(io::Error::other)?;
-        self.step(Step::Len(len));
+        self.step(WriteStep::Len(len));
         Ok(())
     }
 
@@ -125,13 +125,13 @@ impl StorageBackend for Disk {
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         let offset = usize::try_from(offset).map_err(io::Error::other)?;
-        self.step(Step::Write(offset, data.to_vec()));
+        self.step(WriteStep::Write(offset, data.to_vec()));
         Ok(())
     }
 }
 
 impl Disk {
-    fn step(&self, step: Step) {
+    fn step(&self, step: WriteStep) {
         let mut state = self.state();
         step.perform(&mut state.current);
         if !state.dead {

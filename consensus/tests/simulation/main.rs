@@ -10,7 +10,7 @@ mod network;
 mod node;
 mod world;
 
-use world::{Faults, World};
+use world::{SimFaults, World};
 
 /// Runs of each kind in every test run. More with `MUSTER_SEEDS=first..last`.
 fn seeds(usual: u64) -> std::ops::Range<u64> {
@@ -20,7 +20,7 @@ fn seeds(usual: u64) -> std::ops::Range<u64> {
     range.unwrap_or(0..usual)
 }
 
-fn run_all(usual: u64, faults: Faults) {
+fn run_all(usual: u64, faults: SimFaults) {
     for seed in seeds(usual) {
         let mut world = World::new(seed, faults);
         if let Err(violation) = world.run() {
@@ -31,17 +31,17 @@ fn run_all(usual: u64, faults: Faults) {
 
 #[test]
 fn groups_agree_on_a_good_network() {
-    run_all(5, Faults::default());
+    run_all(5, SimFaults::default());
 }
 
 #[test]
 fn groups_agree_over_a_bad_network() {
     run_all(
         12,
-        Faults {
+        SimFaults {
             loss: true,
             cuts: true,
-            ..Faults::default()
+            ..SimFaults::default()
         },
     );
 }
@@ -50,10 +50,10 @@ fn groups_agree_over_a_bad_network() {
 fn groups_survive_crashes_that_tear_writes() {
     run_all(
         12,
-        Faults {
+        SimFaults {
             loss: true,
             crashes: true,
-            ..Faults::default()
+            ..SimFaults::default()
         },
     );
 }
@@ -62,10 +62,10 @@ fn groups_survive_crashes_that_tear_writes() {
 fn groups_survive_lost_disks() {
     run_all(
         12,
-        Faults {
+        SimFaults {
             crashes: true,
             disks: true,
-            ..Faults::default()
+            ..SimFaults::default()
         },
     );
 }
@@ -74,7 +74,7 @@ fn groups_survive_lost_disks() {
 fn groups_survive_all_at_once() {
     run_all(
         20,
-        Faults {
+        SimFaults {
             loss: true,
             cuts: true,
             crashes: true,
@@ -86,7 +86,7 @@ fn groups_survive_all_at_once() {
 
 #[test]
 fn equal_seeds_are_equal_runs() {
-    let all = Faults {
+    let all = SimFaults {
         loss: true,
         cuts: true,
         crashes: true,

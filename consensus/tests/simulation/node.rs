@@ -1,21 +1,22 @@
 //! A node: a host, its store, its disk.
 
 use muster_consensus::{
-    Found, GroupId, Host, Input, LogStore, NodeId, Options, Output, StoreId, Write,
+    GroupId, Host, HostInput, HostOptions, HostOutput, LogStore, NodeId, StoreId, StoredGroup,
+    Write,
 };
 use muster_model::time::Time;
 use rand::Rng;
 use rand::rngs::StdRng;
 
-use crate::chain::Chain;
+use crate::chain::HashChain;
 use crate::disk::Disk;
 
-pub(crate) type Outputs = Vec<Output<(u64, u64)>>;
+pub(crate) type Outputs = Vec<HostOutput<(u64, u64)>>;
 
 /// What runs while a node is up.
 #[derive(Debug)]
 pub(crate) struct Running {
-    pub(crate) host: Host<Chain>,
+    pub(crate) host: Host<HashChain>,
     store: LogStore,
     /// A write on its way, and when it is durable.
     pub(crate) writing: Option<(Time, Write)>,
@@ -44,7 +45,7 @@ impl Node {
         }
     }
 
-    pub(crate) fn host(&self) -> Option<&Host<Chain>> {
+    pub(crate) fn host(&self) -> Option<&Host<HashChain>> {
         self.running.as_ref().map(|running| &running.host)
     }
 
@@ -54,17 +55,17 @@ impl Node {
         now: Time,
         seed: u64,
         rng: &mut StdRng,
-    ) -> Result<(Outputs, Vec<Found>), String> {
+    ) -> Result<(Outputs, Vec<StoredGroup>), String> {
         let fresh = StoreId(rng.random());
         let opened = LogStore::on(self.disk.clone(), fresh);
         let mut store = opened.map_err(|error| format!("{:?}: {error:?}", self.id))?;
         let found = store.load().map_err(|error| format!("{error:?}"))?;
-        let options = Options {
+        let options = HostOptions {
             log_entries_max: 60,
-            ..Options::new(self.id, store.id(), seed)
+            ..HostOptions::new(self.id, store.id(), seed)
         };
         let mut out = Vec::new();
-        let make = |_: GroupId| Chain::default();
+        let make = |_: GroupId| HashChain::default();
         let host = Host::open(now, options, found.clone(), make, &mut out);
         self.running = Some(Running {
             host,
@@ -127,10 +128,12 @@ impl Node {
         if let Some((_, write)) = running.writing.take_if(|(at, _)| *at <= now) {
             let written = running.store.write(&write);
             written.map_err(|error| format!("{error:?}"))?;
-            running.host.handle(now, Input::Written(write.number), out);
+            running
+                .host
+                .handle(now, HostInput::Written(write.number), out);
         }
         if running.host.deadline().is_some_and(|at| at <= now) {
-            running.host.handle(now, Input::Tick, out);
+            running.host.handle(now, HostInput::Tick, out);
         }
         Ok(())
     }
@@ -140,7 +143,7 @@ impl Node {
         running.is_some_and(|running| running.host.apply_next(out))
     }
 
-    pub(crate) fn handle(&mut self, now: Time, input: Input, out: &mut Outputs) {
+    pub(crate) fn handle(&mut self, now: Time, input: HostInput, out: &mut Outputs) {
         if let Some(running) = &mut self.running {
             running.host.handle(now, input, out);
         }

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use muster_consensus::{
-    Change, GroupId, GroupView, Home, Input, NodeId, Output, Refused, ReplicaId, Ticket,
+    GroupId, GroupView, HostInput, HostOutput, HostRefusal, NodeId, ReplicaChange, ReplicaHome,
+    ReplicaId, Ticket,
 };
 use muster_model::time::Time;
 use rand::rngs::StdRng;
@@ -27,7 +28,7 @@ const TROUBLE_EVERY_MS: u64 = 700;
 
 /// Which trouble there is.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Faults {
+pub(crate) struct SimFaults {
     pub(crate) loss: bool,
     pub(crate) cuts: bool,
     pub(crate) crashes: bool,
@@ -40,9 +41,9 @@ pub(crate) struct World {
     now: Time,
     seed: u64,
     rng: StdRng,
-    faults: Faults,
+    faults: SimFaults,
     nodes: BTreeMap<NodeId, Node>,
-    births: BTreeMap<GroupId, BTreeMap<ReplicaId, Home>>,
+    creations: BTreeMap<GroupId, BTreeMap<ReplicaId, ReplicaHome>>,
     network: Network,
     checks: Checks,
     tickets: u64,
@@ -59,7 +60,7 @@ pub(crate) struct World {
 type Checked = Result<(), String>;
 
 impl World {
-    pub(crate) fn new(seed: u64, faults: Faults) -> Self {
+    pub(crate) fn new(seed: u64, faults: SimFaults) -> Self {
         let ids = (1..=NODES).map(NodeId);
         Self {
             now: START,
@@ -67,7 +68,7 @@ impl World {
             rng: StdRng::seed_from_u64(seed),
             faults,
             nodes: ids.map(|id| (id, Node::new(id))).collect(),
-            births: BTreeMap::new(),
+            creations: BTreeMap::new(),
             network: Network::default(),
             checks: Checks::default(),
             tickets: 0,
@@ -108,9 +109,9 @@ impl World {
         let (out, _) = node.start(self.now, self.seed, &mut self.rng)?;
         self.perform(id, out)?;
         self.apply_all(id)?;
-        // Told at every start: who was there at the birth does not know whether it was heard.
-        for (group, homes) in self.births.clone() {
-            self.handle(id, Input::Birth { group, homes })?;
+        // Told at every start: who was there at the creation does not know whether it was heard.
+        for (group, homes) in self.creations.clone() {
+            self.handle(id, HostInput::Creation { group, homes })?;
         }
         Ok(())
     }
@@ -120,12 +121,12 @@ impl World {
             let first = (0..COPIES as u64).map(|place| NodeId((group + place) % NODES + 1));
             let homes = first.enumerate().filter_map(|(place, node)| {
                 let store = self.nodes.get(&node)?.store()?;
-                Some((ReplicaId(place as u64 + 1), Home { node, store }))
+                Some((ReplicaId(place as u64 + 1), ReplicaHome { node, store }))
             });
             let homes: BTreeMap<_, _> = homes.collect();
-            self.births.insert(GroupId(group), homes.clone());
+            self.creations.insert(GroupId(group), homes.clone());
             for home in homes.values() {
-                let input = Input::Birth {
+                let input = HostInput::Creation {
                     group: GroupId(group),
                     homes: homes.clone(),
                 };
@@ -193,7 +194,7 @@ impl World {
             self.network.put_off(paused, frame);
             return Ok(());
         }
-        let input = Input::Frame {
+        let input = HostInput::Frame {
             from: frame.from,
             bytes: frame.bytes,
         };
@@ -213,7 +214,7 @@ impl World {
         self.apply_all(id)
     }
 
-    fn handle(&mut self, id: NodeId, input: Input) -> Checked {
+    fn handle(&mut self, id: NodeId, input: HostInput) -> Checked {
         let mut out = Outputs::new();
         if let Some(node) = self.nodes.get_mut(&id) {
             node.handle(self.now, input, &mut out);
@@ -242,7 +243,7 @@ impl World {
         Ok(())
     }
 
-    fn note(&mut self, id: NodeId, output: &Output<(u64, u64)>) {
+    fn note(&mut self, id: NodeId, output: &HostOutput<(u64, u64)>) {
         let text = format!("{} {id:?} {} {output:?}", self.now.0, self.digest);
         self.digest = xxh3_64(text.as_bytes());
         if std::env::var_os("MUSTER_TRACE").is_some() {
@@ -251,15 +252,15 @@ impl World {
         }
     }
 
-    fn output(&mut self, id: NodeId, output: Output<(u64, u64)>) -> Checked {
+    fn output(&mut self, id: NodeId, output: HostOutput<(u64, u64)>) -> Checked {
         match output {
-            Output::Write(write) => {
+            HostOutput::Write(write) => {
                 if let Some(node) = self.nodes.get_mut(&id) {
                     node.begin_write(self.now, write, &mut self.rng);
                 }
                 Ok(())
             }
-            Output::Send { to, frame } => {
+            HostOutput::Send { to, frame } => {
                 let frame = Frame {
                     from: id,
                     to,
@@ -268,7 +269,7 @@ impl World {
                 self.network.send(self.now, frame, &mut self.rng);
                 Ok(())
             }
-            Output::Applied {
+            HostOutput::Applied {
                 group,
                 ticket,
                 output,
@@ -277,25 +278,27 @@ impl World {
                 self.checks.applied(group, output)?;
                 ticket.map_or(Ok(()), |ticket| self.checks.accept(ticket))
             }
-            Output::Restored { group, .. } => self.check_state(id, group),
-            Output::Leads { group, term } => self.checks.leads(group, term, id),
-            Output::Read { group, ticket } => {
+            HostOutput::Restored { group, .. } => self.check_state(id, group),
+            HostOutput::Leads { group, term } => self.checks.leads(group, term, id),
+            HostOutput::Read { group, ticket } => {
                 let machine = self.nodes.get(&id).and_then(Node::host);
                 let machine = machine.and_then(|host| host.machine(group));
                 let applied = machine.map_or(0, |chain| chain.index);
                 self.checks.read(ticket, applied)
             }
-            Output::Refused { ticket, why, .. } => {
+            HostOutput::Refused { ticket, why, .. } => {
                 // The administrator's own questions are not counted.
                 if ticket.0 == 0 {
                     return Ok(());
                 }
-                self.checks.refuse(ticket, why != Refused::Unknown)
+                self.checks.refuse(ticket, why != HostRefusal::Unknown)
             }
-            Output::Lost { group, replica } => {
-                self.change(id, group, vec![Change::Remove(replica)])
+            HostOutput::Lost { group, replica } => {
+                self.change(id, group, vec![ReplicaChange::Remove(replica)])
             }
-            Output::Changed { .. } | Output::Follows { .. } | Output::Removed { .. } => Ok(()),
+            HostOutput::Changed { .. }
+            | HostOutput::Follows { .. }
+            | HostOutput::Removed { .. } => Ok(()),
         }
     }
 
@@ -331,7 +334,7 @@ impl World {
             self.checks.asked(ticket, id, self.now);
             if self.rng.random_range(0..4) == 0 {
                 self.checks.ask(ticket, group);
-                self.handle(id, Input::Read { group, ticket })?;
+                self.handle(id, HostInput::Read { group, ticket })?;
                 continue;
             }
             self.checks.propose(ticket, group, self.tickets);
@@ -339,7 +342,7 @@ impl World {
             entry.resize(8 + self.rng.random_range(0..400), 7);
             self.handle(
                 id,
-                Input::Propose {
+                HostInput::Propose {
                     group,
                     ticket,
                     entry,
@@ -384,11 +387,11 @@ impl World {
 
     /// Gives a copy that has learnt a vote: one more, or that of another one, be it the leader's,
     /// so that there are never fewer.
-    fn promote(&mut self, replica: ReplicaId, view: &GroupView) -> Vec<Change> {
-        let mut changes = vec![Change::Promote(replica)];
+    fn promote(&mut self, replica: ReplicaId, view: &GroupView) -> Vec<ReplicaChange> {
+        let mut changes = vec![ReplicaChange::Promote(replica)];
         if view.voters.len() >= COPIES {
             let goes = view.voters.iter().nth(self.rng.random_range(0..COPIES));
-            changes.extend(goes.map(|goes| Change::Remove(*goes)));
+            changes.extend(goes.map(|goes| ReplicaChange::Remove(*goes)));
         }
         changes
     }
@@ -406,21 +409,25 @@ impl World {
             .filter(|node| !housed.contains(&node.id));
         let homes = free.filter_map(|node| {
             let store = node.store()?;
-            Some(Home {
+            Some(ReplicaHome {
                 node: node.id,
                 store,
             })
         });
-        let homes: Vec<Home> = homes.collect();
+        let homes: Vec<ReplicaHome> = homes.collect();
         if homes.is_empty() {
             return Ok(());
         }
         let home = homes[self.rng.random_range(0..homes.len())];
-        self.change(leader, group, vec![Change::Add(view.membership.next, home)])
+        self.change(
+            leader,
+            group,
+            vec![ReplicaChange::Add(view.membership.next, home)],
+        )
     }
 
-    fn change(&mut self, id: NodeId, group: GroupId, changes: Vec<Change>) -> Checked {
-        let input = Input::Change {
+    fn change(&mut self, id: NodeId, group: GroupId, changes: Vec<ReplicaChange>) -> Checked {
+        let input = HostInput::Change {
             group,
             ticket: Ticket(0),
             changes,

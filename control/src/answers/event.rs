@@ -1,4 +1,4 @@
-//! What people may want to know of the cluster's affairs.
+//! What people may want to know of the cluster state.
 
 use std::collections::BTreeSet;
 
@@ -7,16 +7,16 @@ use muster_gossip::record::{DocumentId, RecordKey};
 use muster_model::id::VcName;
 use muster_model::mesh::Scheduling;
 
-use crate::cluster::Applied;
-use crate::request::Failure;
+use crate::cluster::ClusterApplied;
+use crate::request::RequestFailure;
 
 /// Something that people may want to know.
 #[derive(Clone, Debug)]
 pub enum Event {
     /// A document took a step.
-    Stepped(Applied),
+    Stepped(ClusterApplied),
     /// It could not.
-    NotStepped(Failure),
+    NotStepped(RequestFailure),
     /// A member left.
     Left(MemberId),
     /// A member was expelled.
@@ -57,32 +57,32 @@ pub enum Event {
         /// The user who said so.
         by: String,
     },
-    /// The cluster's affairs are settled again.
+    /// The cluster state has a leader again.
     Settled {
         /// In which generation.
         generation: u32,
     },
     /// They are not yet.
-    Unsettled(Failure),
+    Unsettled(RequestFailure),
     /// Nobody says what cells these have: what is known of it holds.
     Unheard(BTreeSet<VcName>),
     /// They are waited for still.
-    StillUnheard(Failure),
+    StillUnheard(RequestFailure),
     /// A voter does not keep a body.
-    NotKept(Failure),
+    NotKept(RequestFailure),
     /// A body is missing here, by its hash.
     BodyMissing {
         /// Which, in hex.
         hash: String,
         /// Why it was not had from elsewhere.
-        why: Failure,
+        why: RequestFailure,
     },
     /// The newest body of a document is nowhere.
     BodyNowhere {
         /// Which document, if it is known.
         document: Option<DocumentId>,
         /// Why it was not had.
-        why: Option<Failure>,
+        why: Option<RequestFailure>,
     },
     /// An entry cannot be written, which means a bug.
     Unwritable(String),

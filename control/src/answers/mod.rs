@@ -1,7 +1,7 @@
 //! What members answer, and what the leader of the cluster does on its own: code that reads and proposes, asks
 //! others and waits, and so is async, over two ports.
 //!
-//! - [`affairs`]: of the cluster. What whoever leads it answers, and any member of its part in that.
+//! - [`cluster`]: of the cluster. What whoever leads it answers, and any member of its part in that.
 //! - [`vc`]: of a virtual cluster. What its leader answers, and what a copy of its log answers where none does.
 //! - [`port`]: what that needs of the node. The agent has it over its loops, its disk and its mesh, and the
 //!   simulator over machines of its own, so that both run the same answers.
@@ -10,7 +10,7 @@
 //! Nothing else of this crate knows of this folder. There is no runtime here: whoever polls a future decides
 //! what happens next, so that one list of events is one behaviour.
 
-pub mod affairs;
+pub mod cluster;
 pub mod event;
 pub mod port;
 pub mod together;

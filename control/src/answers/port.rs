@@ -9,13 +9,13 @@ use muster_gossip::key::Sign;
 use muster_gossip::member::MemberId;
 use muster_gossip::record::{DocumentId, Record};
 use muster_model::id::{NodeId, UserName};
-use muster_model::login::Trust;
+use muster_model::login::LoginTrust;
 
 use super::event::Event;
-use crate::cluster::{Briefing, Hidden, Keys, Lineage, Secret};
-use crate::groups::{Error, Local, Outcome, Seen};
+use crate::cluster::{ClusterMap, Hidden, Keys, Lineage, Secret};
+use crate::groups::{ApplyOutcome, GroupError, Local, LocalGroup};
 use crate::now::Now;
-use crate::request::Failure;
+use crate::request::RequestFailure;
 use crate::request::member::MemberRequest;
 
 /// A node's copies of groups, time, and threads beside.
@@ -36,68 +36,75 @@ pub trait CopiesPort: Send + Sync {
     /// applied.
     ///
     /// # Errors
-    /// [`Error`]; each says whether it may have come about.
+    /// [`GroupError`]; each says whether it may have come about.
     fn propose(
         &self,
         group: GroupId,
         entry: &[u8],
-    ) -> impl Future<Output = Result<Outcome, Error>> + Send;
+    ) -> impl Future<Output = Result<ApplyOutcome, GroupError>> + Send;
 
     /// Looks at a group that is led here, after everything that was committed anywhere so far.
     ///
     /// # Errors
-    /// [`Error`], and then nothing was looked at.
+    /// [`GroupError`], and then nothing was looked at.
     fn read<T: Send + 'static>(
         &self,
         group: GroupId,
-        read: impl FnOnce(Seen<'_>) -> T + Send + 'static,
-    ) -> impl Future<Output = Result<T, Error>> + Send;
+        read: impl FnOnce(LocalGroup<'_>) -> T + Send + 'static,
+    ) -> impl Future<Output = Result<T, GroupError>> + Send;
 
     /// A node asks for renewal of its leases by a group that is led here. `Ok`: a majority has confirmed, after
     /// this was asked, that it is.
     ///
     /// # Errors
-    /// [`Error`], and then nothing is renewed.
-    fn renew(&self, group: GroupId, node: NodeId)
-    -> impl Future<Output = Result<(), Error>> + Send;
+    /// [`GroupError`], and then nothing is renewed.
+    fn renew(
+        &self,
+        group: GroupId,
+        node: NodeId,
+    ) -> impl Future<Output = Result<(), GroupError>> + Send;
 
     /// Looks at a group's copy here, as far as it has come; none if there is no copy.
     ///
     /// # Errors
-    /// [`Error::Ended`].
+    /// [`GroupError::Ended`].
     fn look<T: Send + 'static>(
         &self,
         group: GroupId,
         look: impl FnOnce(Local<'_>) -> T + Send + 'static,
-    ) -> impl Future<Output = Result<Option<T>, Error>> + Send;
+    ) -> impl Future<Output = Result<Option<T>, GroupError>> + Send;
 
     /// A member is about to go: its copy of a group that is led here is to find another place.
     ///
     /// # Errors
-    /// [`Error::Ended`].
+    /// [`GroupError::Ended`].
     fn going(
         &self,
         group: GroupId,
         member: MemberId,
-    ) -> impl Future<Output = Result<(), Error>> + Send;
+    ) -> impl Future<Output = Result<(), GroupError>> + Send;
 
     /// An admin says that a node is off: the tasks of a virtual cluster there are given up soon.
     ///
     /// # Errors
     /// When this node does not lead the virtual cluster, or the node can be reached from here.
-    fn off(&self, group: GroupId, node: NodeId) -> impl Future<Output = Result<(), Error>> + Send;
+    fn off(
+        &self,
+        group: GroupId,
+        node: NodeId,
+    ) -> impl Future<Output = Result<(), GroupError>> + Send;
 
     /// Which log store has all this.
     ///
     /// # Errors
-    /// [`Error::Ended`].
-    fn store(&self) -> impl Future<Output = Result<StoreId, Error>> + Send;
+    /// [`GroupError::Ended`].
+    fn store(&self) -> impl Future<Output = Result<StoreId, GroupError>> + Send;
 
     /// Something that people may want to know.
     fn tell(&self, event: Event);
 }
 
-/// What the cluster's affairs need of a member.
+/// What the cluster state need of a member.
 pub trait MemberPort: Send + Sync {
     /// Its copies of groups.
     type Copies: CopiesPort;
@@ -137,12 +144,12 @@ pub trait MemberPort: Send + Sync {
         &self,
         member: MemberId,
         request: MemberRequest,
-    ) -> impl Future<Output = Result<Vec<u8>, Failure>> + Send;
+    ) -> impl Future<Output = Result<Vec<u8>, RequestFailure>> + Send;
 
     /// What this node was told last as a member.
-    fn briefing(&self) -> Option<Arc<Briefing>>;
+    fn cluster_map(&self) -> Option<Arc<ClusterMap>>;
 
-    /// There is a newer briefing.
+    /// There is a newer cluster map.
     fn brief(&self);
 
     /// Where this node can be joined.
@@ -181,19 +188,19 @@ pub trait MemberPort: Send + Sync {
         &self,
         hash: Option<Hidden<String>>,
         password: Hidden<String>,
-        trust: Trust,
+        trust: LoginTrust,
     ) -> impl Future<Output = Option<bool>> + Send;
 
     /// Makes a user's token.
     ///
     /// # Errors
     /// When the key cannot be used.
-    fn token(&self, keys: &Keys, wanted: &WantedToken<'_>) -> Result<IssuedToken, String>;
+    fn token(&self, keys: &Keys, wanted: &WantedToken<'_>) -> Result<SignedToken, String>;
 }
 
 /// The kind of a user's token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TokenKind {
+pub enum WantedTokenKind {
     /// For a person: it expires.
     Person,
     /// For a program.
@@ -206,7 +213,7 @@ pub struct WantedToken<'a> {
     /// Whose.
     pub user: &'a UserName,
     /// For whom.
-    pub kind: TokenKind,
+    pub kind: WantedTokenKind,
     /// When it is issued, in seconds since the epoch.
     pub at_s: u64,
     /// Tells it from others of the same second.
@@ -217,7 +224,7 @@ pub struct WantedToken<'a> {
 
 /// A token.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IssuedToken {
+pub struct SignedToken {
     /// As the user gets it.
     pub text: Hidden<String>,
     /// When it expires, in seconds since the epoch, if it does.

@@ -13,8 +13,8 @@ use muster_gossip::mesh::Reach;
 use muster_gossip::record::DocumentId;
 
 use super::ClusterState;
-use super::document::{CANARIES_MAX, Canary, REASON_BYTES_MAX, Revision, Stage};
-use super::entry::{Entry, Step};
+use super::document::{CANARIES_MAX, Canary, REASON_BYTES_MAX, Revision, VersionStage};
+use super::entry::{ActivationStep, ClusterEntry};
 
 /// Members named in a reason, at most.
 const NAMED_MAX: usize = 5;
@@ -39,7 +39,7 @@ impl Default for Soak {
 
 /// How a member is seen by whoever proposes the steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sight {
+pub struct MemberHealth {
     /// Whether it can be reached.
     pub reach: Reach,
     /// Its newest known incarnation.
@@ -48,7 +48,7 @@ pub struct Sight {
 
 /// How far the newest version of a document has come on the members.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
+pub struct ActivationProgress {
     /// As gossip merged it; of an older version it counts for nothing.
     pub coverage: Coverage,
     /// Why members rejected it, as far as it is known.
@@ -61,9 +61,9 @@ pub struct Proposer<'a> {
     /// Its own number: it does not try a version itself where another one can.
     pub me: MemberId,
     /// How far the newest versions have come.
-    pub progress: &'a BTreeMap<DocumentId, Progress>,
+    pub progress: &'a BTreeMap<DocumentId, ActivationProgress>,
     /// Who is seen how. A member that is missing here counts as unreachable.
-    pub sights: &'a BTreeMap<MemberId, Sight>,
+    pub sights: &'a BTreeMap<MemberId, MemberHealth>,
     /// How long canaries are watched.
     pub soak: Soak,
     /// Its clock, ms since the epoch.
@@ -72,19 +72,19 @@ pub struct Proposer<'a> {
 
 /// The next step of some document, if one is due. Call it again after it is applied; of several
 /// proposers' steps the first one is taken, and what comes second is rejected.
-pub fn steps(state: &ClusterState, proposer: &Proposer<'_>) -> Option<Entry> {
-    let none = Progress::default();
+pub fn steps(state: &ClusterState, proposer: &Proposer<'_>) -> Option<ClusterEntry> {
+    let none = ActivationProgress::default();
     state.documents().find_map(|(id, document)| {
         let newest = document.newest()?;
         let version = newest.version;
-        let view = View {
+        let view = ActivationView {
             state,
             revision: newest,
             document: DocumentRef { id, version },
             progress: proposer.progress.get(&id).unwrap_or(&none),
             proposer,
         };
-        Some(Entry::DocumentStep(Box::new(Step {
+        Some(ClusterEntry::DocumentStep(Box::new(ActivationStep {
             id,
             version,
             stage: view.next()?,
@@ -94,19 +94,19 @@ pub fn steps(state: &ClusterState, proposer: &Proposer<'_>) -> Option<Entry> {
     })
 }
 
-struct View<'a> {
+struct ActivationView<'a> {
     state: &'a ClusterState,
     revision: &'a Revision,
     document: DocumentRef,
-    progress: &'a Progress,
+    progress: &'a ActivationProgress,
     proposer: &'a Proposer<'a>,
 }
 
-impl View<'_> {
-    fn next(&self) -> Option<Stage> {
+impl ActivationView<'_> {
+    fn next(&self) -> Option<VersionStage> {
         match self.revision.stage() {
-            Stage::Distribute => self.rejected().or_else(|| self.distributed()),
-            Stage::Canary(canaries) => {
+            VersionStage::Distribute => self.rejected().or_else(|| self.distributed()),
+            VersionStage::Canary(canaries) => {
                 // Who left meanwhile was not harmed by it.
                 let canaries: Vec<&Canary> = canaries
                     .iter()
@@ -116,11 +116,11 @@ impl View<'_> {
                 let soaked = || self.soaked(&canaries);
                 self.rejected().or_else(restarted).or_else(soaked)
             }
-            Stage::Active | Stage::Withdrawn(_) => None,
+            VersionStage::Active | VersionStage::Withdrawn(_) => None,
         }
     }
 
-    fn rejected(&self) -> Option<Stage> {
+    fn rejected(&self) -> Option<VersionStage> {
         let coverage = self.coverage()?;
         let members = self
             .state
@@ -142,7 +142,7 @@ impl View<'_> {
     }
 
     /// All that can be reached have it and found it valid, and somebody has.
-    fn distributed(&self) -> Option<Stage> {
+    fn distributed(&self) -> Option<VersionStage> {
         let coverage = self.coverage()?;
         let reachable = self.reachable();
         let valid = |id: &MemberId| has(&coverage.valid, *id);
@@ -150,9 +150,9 @@ impl View<'_> {
             return None;
         }
         if self.state.size() == 1 {
-            return Some(Stage::Active);
+            return Some(VersionStage::Active);
         }
-        Some(Stage::Canary(self.canaries(&reachable)))
+        Some(VersionStage::Canary(self.canaries(&reachable)))
     }
 
     /// One of a hundred members, chosen anew for each version, and not the proposer if there is
@@ -186,7 +186,7 @@ impl View<'_> {
         hash.finalize().into()
     }
 
-    fn restarted(&self, canaries: &[&Canary]) -> Option<Stage> {
+    fn restarted(&self, canaries: &[&Canary]) -> Option<VersionStage> {
         let again = |canary: &&Canary| self.incarnation(canary.member) > canary.incarnation;
         self.harmed(
             canaries.iter().copied().filter(again),
@@ -196,7 +196,7 @@ impl View<'_> {
 
     /// The time is over: whoever is gone was harmed; whoever does not have it in force by then is
     /// waited for a little longer.
-    fn soaked(&self, canaries: &[&Canary]) -> Option<Stage> {
+    fn soaked(&self, canaries: &[&Canary]) -> Option<VersionStage> {
         let coverage = self.coverage()?;
         let passed_ms = self
             .proposer
@@ -223,10 +223,14 @@ impl View<'_> {
         if harmed.is_some() && passed_ms < self.proposer.soak.soak_ms + self.proposer.soak.late_ms {
             return None;
         }
-        Some(harmed.unwrap_or(Stage::Active))
+        Some(harmed.unwrap_or(VersionStage::Active))
     }
 
-    fn harmed<'a>(&self, canaries: impl Iterator<Item = &'a Canary>, what: &str) -> Option<Stage> {
+    fn harmed<'a>(
+        &self,
+        canaries: impl Iterator<Item = &'a Canary>,
+        what: &str,
+    ) -> Option<VersionStage> {
         let members: Vec<_> = canaries.map(|canary| canary.member).collect();
         let some = !members.is_empty();
         some.then(|| withdrawn(format!("canaries {what}: {}", self.names(&members))))
@@ -277,9 +281,9 @@ pub(crate) fn has(bitmap: &[u8], member: MemberId) -> bool {
     byte.is_some_and(|byte| byte >> (member.index() % 8) & 1 == 1)
 }
 
-fn withdrawn(mut reason: String) -> Stage {
+fn withdrawn(mut reason: String) -> VersionStage {
     while reason.len() > REASON_BYTES_MAX {
         reason.pop();
     }
-    Stage::Withdrawn(reason)
+    VersionStage::Withdrawn(reason)
 }

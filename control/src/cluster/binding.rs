@@ -13,9 +13,9 @@ use muster_model::id::VcName;
 use serde::{Deserialize, Serialize};
 
 use super::ClusterState;
-use super::entry::Applied;
-use super::rejected::Rejected;
-use crate::bound::Bound;
+use super::entry::ClusterApplied;
+use super::rejected::ClusterRejection;
+use crate::bound::BoundLeaves;
 
 /// Cells that are asked for at a time, at most.
 pub const CLAIMS_MAX: usize = 4_096;
@@ -24,13 +24,13 @@ pub const CLAIMS_MAX: usize = 4_096;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Binding {
     /// Cells, each to be bound as a whole or not at all. Their epochs do not count.
-    pub claims: Vec<Bound>,
+    pub claims: Vec<BoundLeaves>,
     /// What it has released, in the epochs in which it had it.
-    pub released: Bound,
+    pub released: BoundLeaves,
     /// Whether a gang of it waits for cells that it has not got, if that is news.
     pub waits: Option<bool>,
     /// What it has by its own log, where that is asked for.
-    pub held: Option<Bound>,
+    pub held: Option<BoundLeaves>,
 }
 
 impl Binding {
@@ -45,7 +45,7 @@ impl Binding {
             return Some(format!("more than {CLAIMS_MAX} cells are asked for"));
         }
         let mut all = self.claims.iter().chain([&self.released]).chain(&self.held);
-        all.find_map(Bound::problem)
+        all.find_map(BoundLeaves::problem)
     }
 }
 
@@ -57,12 +57,12 @@ impl ClusterState {
         index: u64,
         vc: &VcName,
         binding: &Binding,
-    ) -> Result<Applied, Rejected> {
+    ) -> Result<ClusterApplied, ClusterRejection> {
         if !self.vcs.contains_key(vc) {
-            return Err(Rejected::NoVc(vc.clone()));
+            return Err(ClusterRejection::NoVc(vc.clone()));
         }
         if let Some(problem) = binding.problem() {
-            return Err(Rejected::Binding(problem));
+            return Err(ClusterRejection::Binding(problem));
         }
         if let Some(held) = binding.held.as_ref().filter(|_| self.unheard.contains(vc)) {
             self.hear(index, vc, held);
@@ -85,12 +85,12 @@ impl ClusterState {
             self.bound.insert(vc.clone(), own);
             self.bound_at = index;
         }
-        Ok(Applied::Bound)
+        Ok(ClusterApplied::Bound)
     }
 
     /// A virtual cluster has said what it has by its own log. Of two that have the same, for one of them has
     /// lost its last word as well, the one has it that was bound to it later.
-    fn hear(&mut self, index: u64, vc: &VcName, held: &Bound) {
+    fn hear(&mut self, index: u64, vc: &VcName, held: &BoundLeaves) {
         self.unheard.remove(vc);
         self.bound.remove(vc);
         let is_heard = |name: &VcName| !self.unheard.contains(name);
@@ -105,14 +105,14 @@ impl ClusterState {
     }
 
     /// These do not say what they have: what the copy knows of it holds.
-    pub(super) fn stop_waiting(&mut self, index: u64, vcs: &BTreeSet<VcName>) -> Applied {
+    pub(super) fn stop_waiting(&mut self, index: u64, vcs: &BTreeSet<VcName>) -> ClusterApplied {
         let before = self.unheard.len();
         self.unheard.retain(|vc| !vcs.contains(vc));
         if self.unheard.len() < before {
             self.bound_at = index;
             self.raise_epochs(index);
         }
-        Applied::Bound
+        ClusterApplied::Bound
     }
 
     /// Once all have been heard every cell gets a new epoch, for nodes may have heard of newer ones than
@@ -131,7 +131,7 @@ impl ClusterState {
     }
 
     /// What each virtual cluster is bound to.
-    pub fn bound(&self) -> impl Iterator<Item = (&VcName, &Bound)> {
+    pub fn bound(&self) -> impl Iterator<Item = (&VcName, &BoundLeaves)> {
         self.bound.iter()
     }
 

@@ -6,8 +6,8 @@ use muster_gossip::member::{Incarnation, MemberId};
 use muster_gossip::record::{self, BodyId, DocumentId, Header};
 use serde::{Deserialize, Serialize};
 
-use super::entry::{Edit, Name, Step};
-use super::rejected::Rejected;
+use super::entry::{ActivationStep, DocumentEdit, GivenName};
+use super::rejected::ClusterRejection;
 
 /// The document that describes the cluster: which virtual clusters there are, and what each is
 /// promised. Whoever places goes by it, so that it is in force as soon as it is committed.
@@ -28,7 +28,7 @@ pub const REASON_BYTES_MAX: usize = 1_024;
 
 /// How far a version has come.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Stage {
+pub enum VersionStage {
     /// All fetch it, check it, and say whether it is valid.
     Distribute,
     /// These put it in force, the others wait. By ascending number.
@@ -48,7 +48,7 @@ pub struct Canary {
     pub incarnation: Incarnation,
 }
 
-impl Stage {
+impl VersionStage {
     pub(super) const fn word(&self) -> &'static str {
         match self {
             Self::Distribute => "being distributed",
@@ -58,14 +58,14 @@ impl Stage {
         }
     }
 
-    fn header(&self) -> record::Stage {
+    fn header(&self) -> record::HeaderStage {
         match self {
-            Self::Distribute => record::Stage::Distribute,
+            Self::Distribute => record::HeaderStage::Distribute,
             Self::Canary(canaries) => {
-                record::Stage::Canary(canaries.iter().map(|canary| canary.member).collect())
+                record::HeaderStage::Canary(canaries.iter().map(|canary| canary.member).collect())
             }
-            Self::Active => record::Stage::Active,
-            Self::Withdrawn(_) => record::Stage::Withdrawn,
+            Self::Active => record::HeaderStage::Active,
+            Self::Withdrawn(_) => record::HeaderStage::Withdrawn,
         }
     }
 }
@@ -74,7 +74,7 @@ impl Stage {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Passed {
     /// Which.
-    pub stage: Stage,
+    pub stage: VersionStage,
     /// When, ms since the epoch.
     pub at_ms: u64,
 }
@@ -87,7 +87,7 @@ pub struct Revision {
     /// Its body.
     pub body: BodyId,
     /// Who made it.
-    pub author: Name,
+    pub author: GivenName,
     /// When, ms since the epoch.
     pub at_ms: u64,
     /// Whether steps were skipped.
@@ -97,10 +97,10 @@ pub struct Revision {
 }
 
 impl Revision {
-    fn new(version: u64, edit: &Edit) -> Self {
+    fn new(version: u64, edit: &DocumentEdit) -> Self {
         let stage = match edit.forced {
-            true => Stage::Active,
-            false => Stage::Distribute,
+            true => VersionStage::Active,
+            false => VersionStage::Distribute,
         };
         Self {
             version,
@@ -116,10 +116,10 @@ impl Revision {
     }
 
     /// How far it has come.
-    pub fn stage(&self) -> &Stage {
+    pub fn stage(&self) -> &VersionStage {
         self.passed
             .last()
-            .map_or(&Stage::Distribute, |passed| &passed.stage)
+            .map_or(&VersionStage::Distribute, |passed| &passed.stage)
     }
 
     /// Since when it is there.
@@ -130,14 +130,14 @@ impl Revision {
 
 /// A document with the versions that are remembered.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Document {
+pub struct ClusterDocument {
     /// Oldest first; never empty once the document exists.
     revisions: VecDeque<Revision>,
     active: u64,
     changed: u64,
 }
 
-impl Document {
+impl ClusterDocument {
     /// The newest version's number; 0 for none.
     pub fn version(&self) -> u64 {
         self.newest().map_or(0, |revision| revision.version)
@@ -192,7 +192,7 @@ impl Document {
     }
 
     /// Takes an edit whose base is the newest version.
-    pub(super) fn edit(&mut self, index: u64, edit: &Edit) {
+    pub(super) fn edit(&mut self, index: u64, edit: &DocumentEdit) {
         let revision = Revision::new(self.version() + 1, edit);
         if edit.forced {
             self.active = revision.version;
@@ -205,7 +205,7 @@ impl Document {
     /// What is in force comes into force once more, in a version after any that somebody may have made
     /// without being heard. An edit says what that is and after which version, where others have heard more
     /// than is known here.
-    pub(super) fn restate(&mut self, index: u64, heard: Option<&Edit>, at_ms: u64) {
+    pub(super) fn restate(&mut self, index: u64, heard: Option<&DocumentEdit>, at_ms: u64) {
         let heard = heard.filter(|edit| edit.base >= self.version());
         let after = |version: u64| (version / UNHEARD_MAX + 1) * UNHEARD_MAX;
         let revision = match heard {
@@ -214,7 +214,7 @@ impl Document {
                 version: after(self.version()),
                 forced: true,
                 passed: vec![Passed {
-                    stage: Stage::Active,
+                    stage: VersionStage::Active,
                     at_ms,
                 }],
                 ..active.clone()
@@ -230,22 +230,27 @@ impl Document {
 
     /// Takes a step of the newest version. `alone` if the cluster has one member only, which
     /// needs no canaries.
-    pub(super) fn step(&mut self, index: u64, step: &Step, alone: Alone) -> Result<(), Rejected> {
+    pub(super) fn step(
+        &mut self,
+        index: u64,
+        step: &ActivationStep,
+        alone: SoleMember,
+    ) -> Result<(), ClusterRejection> {
         let current = self.version();
         let newest = self.revisions.back_mut();
-        let newest = newest.ok_or(Rejected::NoDocument(step.id))?;
+        let newest = newest.ok_or(ClusterRejection::NoDocument(step.id))?;
         let version = step.version;
         if version != current {
-            return Err(Rejected::NotCurrent { version, current });
+            return Err(ClusterRejection::NotCurrent { version, current });
         }
         if !follows(newest.stage(), step, alone) {
-            return Err(Rejected::NotForward {
+            return Err(ClusterRejection::NotForward {
                 version,
                 from: newest.stage().word(),
                 to: step.stage.word(),
             });
         }
-        if step.stage == Stage::Active {
+        if step.stage == VersionStage::Active {
             self.active = version;
         }
         newest.forced |= step.forced;
@@ -271,20 +276,20 @@ impl Document {
 
 /// Whether a cluster has one member only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Alone {
+pub(super) enum SoleMember {
     Yes,
     No,
 }
 
 /// Whether a step goes forward, and skips nothing unless an admin says so.
-fn follows(from: &Stage, step: &Step, alone: Alone) -> bool {
+fn follows(from: &VersionStage, step: &ActivationStep, alone: SoleMember) -> bool {
     match (from, &step.stage) {
-        (Stage::Distribute, Stage::Canary(_)) => true,
-        (Stage::Distribute, Stage::Active) => step.forced || alone == Alone::Yes,
-        (Stage::Canary(_), Stage::Active) => true,
-        (Stage::Distribute | Stage::Canary(_), Stage::Withdrawn(_)) => true,
-        (Stage::Canary(_), Stage::Canary(_))
-        | (Stage::Active | Stage::Withdrawn(_), _)
-        | (_, Stage::Distribute) => false,
+        (VersionStage::Distribute, VersionStage::Canary(_)) => true,
+        (VersionStage::Distribute, VersionStage::Active) => step.forced || alone == SoleMember::Yes,
+        (VersionStage::Canary(_), VersionStage::Active) => true,
+        (VersionStage::Distribute | VersionStage::Canary(_), VersionStage::Withdrawn(_)) => true,
+        (VersionStage::Canary(_), VersionStage::Canary(_))
+        | (VersionStage::Active | VersionStage::Withdrawn(_), _)
+        | (_, VersionStage::Distribute) => false,
     }
 }

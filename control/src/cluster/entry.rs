@@ -10,28 +10,28 @@ use muster_model::id::{NodeId, UserName, VcName};
 use serde::{Deserialize, Serialize};
 
 use super::binding::Binding;
-use super::document::Stage;
-use super::scheduling::Scheduling;
+use super::document::VersionStage;
+use super::replacement::Replacement;
+use super::scheduling::AdminScheduling;
 use super::secret::{Hidden, Secret};
-use super::succession::Succession;
-use super::users::{Keys, User, UserToken};
+use super::users::{ClusterUser, Keys, UserToken};
 use crate::entry_bytes::{self, DecodeError, EncodeError};
 
 /// First byte of every encoded entry. A changed layout takes the next number.
 const VERSION: u8 = 8;
 
 /// A name that a user gave, or a user's own.
-pub type Name = Text<255>;
+pub type GivenName = Text<255>;
 
 /// One committed fact. All times are the proposer's clock, milliseconds since the epoch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Entry {
+pub enum ClusterEntry {
     /// The cluster begins, with one member.
-    Init(Box<Init>),
+    Init(Box<ClusterInit>),
     /// The cluster is called this from now on.
     Named {
         /// Empty: it has no name, and no other machine joins it.
-        name: Name,
+        name: GivenName,
     },
     /// All members understand this from now on.
     FeatureLevel {
@@ -39,7 +39,7 @@ pub enum Entry {
         level: u32,
     },
     /// A token is good from now on.
-    TokenCreated(Box<NewToken>),
+    TokenCreated(Box<TokenIssue>),
     /// It is good no more.
     TokenRevoked {
         /// Which.
@@ -68,12 +68,12 @@ pub enum Entry {
         /// Which.
         member: MemberId,
         /// What holds from now on.
-        scheduling: Scheduling,
+        scheduling: AdminScheduling,
     },
     /// A document gets a new version.
-    DocumentEdited(Box<Edit>),
+    DocumentEdited(Box<DocumentEdit>),
     /// A version goes on, or is taken back.
-    DocumentStep(Box<Step>),
+    DocumentStep(Box<ActivationStep>),
     /// A user's token is good from now on.
     UserToken {
         /// Whose.
@@ -91,8 +91,8 @@ pub enum Entry {
         text: Hidden<String>,
     },
     /// A virtual cluster that has lost most of its voters for good goes on from one of its copies: its
-    /// birth in the next generation.
-    Recovered(Box<Birth>),
+    /// creation in the next generation.
+    Recovered(Box<VcCreation>),
     /// A virtual cluster asks for leaf cells, or gives some back.
     Bound {
         /// Which.
@@ -108,21 +108,21 @@ pub enum Entry {
     },
     /// The cluster goes on in another group: what those who are left know beyond the copy that it begins
     /// with. The first entry there.
-    Succession(Box<Succession>),
+    Replacement(Box<Replacement>),
 }
 
 /// How a cluster begins.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Init {
+pub struct ClusterInit {
     /// What its admins call it; empty while nobody has named it.
-    pub name: Name,
+    pub name: GivenName,
     /// The root key.
     pub root: NodeKey,
     /// The key that signs for it.
     pub signing: NodeKey,
     /// The seed of `signing`.
     pub secret: Secret,
-    /// The bytes of [`Cluster::certify`](super::Cluster::certify)'s record, at most
+    /// The bytes of [`Cluster::certify`](super::ClusterIdentity::certify)'s record, at most
     /// [`CERTIFICATE_BYTES_MAX`](super::CERTIFICATE_BYTES_MAX).
     pub certificate: Vec<u8>,
     /// What the founder's release understands.
@@ -130,9 +130,9 @@ pub struct Init {
     /// The first member.
     pub founder: Founder,
     /// The virtual clusters that it begins with.
-    pub vcs: Vec<Birth>,
+    pub vcs: Vec<VcCreation>,
     /// The users that it begins with.
-    pub users: BTreeMap<UserName, User>,
+    pub users: BTreeMap<UserName, ClusterUser>,
     /// The keys that all members share.
     pub keys: Keys,
     /// When.
@@ -141,7 +141,7 @@ pub struct Init {
 
 /// A virtual cluster is born.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Birth {
+pub struct VcCreation {
     /// Its name.
     pub vc: VcName,
     /// The number of its group.
@@ -149,14 +149,14 @@ pub struct Birth {
     /// Raised only by disaster recovery.
     pub generation: u32,
     /// Who has the first copies of its log, which all vote: the first is replica 1, and so on.
-    pub homes: Vec<Home>,
+    pub homes: Vec<CopyHome>,
     /// The groups that it had before, the newest last: one in each earlier generation.
     pub before: Vec<u64>,
 }
 
 /// Where a copy of a log lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Home {
+pub struct CopyHome {
     /// Whose it is.
     pub member: MemberId,
     /// Names the member's log store: an empty one after it is not taken for it.
@@ -176,7 +176,7 @@ pub struct Founder {
 
 /// A token as it is made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NewToken {
+pub struct TokenIssue {
     /// Its name.
     pub id: TokenId,
     /// What proofs are checked with.
@@ -188,7 +188,7 @@ pub struct NewToken {
     /// Whether they may vote.
     pub votes: bool,
     /// Who made it.
-    pub author: Name,
+    pub author: GivenName,
     /// When.
     pub at_ms: u64,
 }
@@ -210,7 +210,7 @@ pub struct Admission {
 
 /// An edit. A rollback is an edit with the body of an older version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Edit {
+pub struct DocumentEdit {
     /// Which document.
     pub id: DocumentId,
     /// The version that the author had before the eyes; 0 for none.
@@ -218,32 +218,32 @@ pub struct Edit {
     /// The new body, which lies beside the log.
     pub body: BodyId,
     /// Who.
-    pub author: Name,
+    pub author: GivenName,
     /// When.
     pub at_ms: u64,
     /// Whether it is in force at once, without the steps.
     pub forced: bool,
     /// The virtual clusters that a [`DESCRIPTION`](super::DESCRIPTION) names and that there were
     /// not when it was proposed: none is in force without its virtual clusters.
-    pub births: Vec<Birth>,
+    pub creations: Vec<VcCreation>,
 }
 
 /// A step of a version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Step {
+pub struct ActivationStep {
     /// Which document.
     pub id: DocumentId,
     /// Which version of it.
     pub version: u64,
     /// Where it comes to.
-    pub stage: Stage,
+    pub stage: VersionStage,
     /// Whether an admin skips what would come before.
     pub forced: bool,
     /// When.
     pub at_ms: u64,
 }
 
-impl Entry {
+impl ClusterEntry {
     /// The entry as bytes for the log.
     ///
     /// # Errors
@@ -263,7 +263,7 @@ impl Entry {
 
 /// What applying an entry did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Applied {
+pub enum ClusterApplied {
     /// The cluster began, has another name, or its feature level rose.
     Cluster,
     /// This member was admitted (now, or by the same entry before), left or was expelled.
@@ -284,12 +284,12 @@ pub enum Applied {
     /// A virtual cluster has another group.
     Recovered,
     /// The cluster has another group, and says everything anew.
-    Succession,
+    Replacement,
     /// A virtual cluster is bound to what was nobody's of what it asked for.
     Bound,
 }
 
-impl Applied {
+impl ClusterApplied {
     /// The record that may say something new now. The cluster's own is the certificate, all
     /// others are statements.
     pub const fn record(self) -> Option<RecordKey> {
@@ -300,13 +300,13 @@ impl Applied {
             | Self::Users
             | Self::Scheduled(_)
             | Self::Recovered
-            | Self::Succession
+            | Self::Replacement
             | Self::Bound => None,
             Self::Document { id, .. } => Some(RecordKey::Document(id)),
         }
     }
 
-    /// Whether the briefing of all members may say something new now.
+    /// Whether the cluster map of all members may say something new now.
     pub fn is_briefed(self) -> bool {
         match self {
             // A member that is gone may have been closed to jobs.
@@ -314,7 +314,7 @@ impl Applied {
             | Self::Scheduled(_)
             | Self::Member(_)
             | Self::Recovered
-            | Self::Succession => true,
+            | Self::Replacement => true,
             Self::Document { id, .. } => id == super::DESCRIPTION,
             Self::Cluster | Self::Token(_) | Self::Bound => false,
         }

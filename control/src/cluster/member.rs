@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use muster_gossip::join::{Text, TokenId};
 use muster_gossip::key::NodeKey;
 use muster_gossip::member::MemberId;
-use muster_gossip::record::{MemberBody, MemberState};
+use muster_gossip::record::{AdmissionState, MemberBody};
 use muster_model::id::NodeId;
 use serde::{Deserialize, Serialize};
 
-use super::scheduling::Scheduling;
+use super::scheduling::AdminScheduling;
 
 /// Somebody who was admitted once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Member {
+pub struct AdmittedMember {
     /// Its key.
     pub key: NodeKey,
     /// Its name.
@@ -23,7 +23,7 @@ pub struct Member {
     /// Whether it may vote in consensus groups.
     pub votes: bool,
     /// Whether it is a member still.
-    pub state: MemberState,
+    pub state: AdmissionState,
     /// The token that admitted it; none for the founder.
     pub token: Option<TokenId>,
     /// When it was admitted, ms since the epoch.
@@ -31,15 +31,15 @@ pub struct Member {
     /// When it left or was expelled.
     pub ended_ms: Option<u64>,
     /// What an admin said last of jobs there; none: nothing yet, they may come.
-    pub scheduling: Option<Scheduling>,
+    pub scheduling: Option<AdminScheduling>,
     /// Index of the entry that changed it last.
     pub(super) changed: u64,
 }
 
-impl Member {
+impl AdmittedMember {
     /// Whether it is a member still.
     pub fn is_admitted(&self) -> bool {
-        self.state == MemberState::Admitted
+        self.state == AdmissionState::Admitted
     }
 
     pub(super) fn body(&self) -> MemberBody {
@@ -64,27 +64,27 @@ pub(super) struct Roll {
 
 impl Roll {
     /// Members are added in the order of their numbers.
-    pub(super) fn add(&mut self, id: MemberId, member: &Member) {
+    pub(super) fn add(&mut self, id: MemberId, member: &AdmittedMember) {
         match member.state {
-            MemberState::Admitted => {
+            AdmissionState::Admitted => {
                 self.names.insert(member.name.clone(), id);
                 self.keys.insert(member.key, id);
             }
-            MemberState::Left => {}
-            MemberState::Expelled => self.expel(member),
+            AdmissionState::Left => {}
+            AdmissionState::Expelled => self.expel(member),
         }
     }
 
     /// Takes a member out that has left or was expelled.
-    pub(super) fn remove(&mut self, member: &Member) {
+    pub(super) fn remove(&mut self, member: &AdmittedMember) {
         self.names.remove(&member.name);
         self.keys.remove(&member.key);
-        if member.state == MemberState::Expelled {
+        if member.state == AdmissionState::Expelled {
             self.expel(member);
         }
     }
 
-    fn expel(&mut self, member: &Member) {
+    fn expel(&mut self, member: &AdmittedMember) {
         let newest = self.expelled.entry(member.key).or_default();
         *newest = member.changed.max(*newest);
     }

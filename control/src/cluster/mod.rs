@@ -6,7 +6,7 @@
 //! entries. What follows for the mesh are [`Statement`]s, which the cluster's key signs: its
 //! [`Secret`] is in the state, so that whoever leads the group can sign. The root key signs one
 //! thing, the cluster's certificate, before the first entry, and may then go offline.
-//! What every member has to know without a copy of the group is its [`Briefing`].
+//! What every member has to know without a copy of the group is its [`ClusterMap`].
 //! [`ClusterState::judge`] says whether a stranger may join, [`steps`] what comes next for a
 //! document, and [`voters::advise`] which members should have a copy of a group.
 //!
@@ -18,7 +18,7 @@
 mod activation;
 mod apply;
 mod binding;
-mod briefing;
+mod cluster_map;
 mod document;
 mod entry;
 mod judge;
@@ -26,10 +26,10 @@ mod member;
 mod query;
 mod recovery;
 mod rejected;
+mod replacement;
 mod scheduling;
 mod secret;
 mod statement;
-mod succession;
 #[cfg(test)]
 mod tests;
 mod token;
@@ -41,36 +41,37 @@ use std::collections::{BTreeMap, BTreeSet};
 use muster_gossip::join::TokenId;
 use muster_gossip::key::{ClusterId, NodeKey, Sign};
 use muster_gossip::member::MemberId;
-use muster_gossip::record::{self, ClusterBody, DocumentId, Record, RecordKey, Version};
+use muster_gossip::record::{self, ClusterBody, DocumentId, Record, RecordKey, RecordVersion};
 use muster_model::id::{UserName, VcName};
 use serde::{Deserialize, Serialize};
 
-use crate::bound::Bound;
+use crate::bound::BoundLeaves;
 pub use crate::entry_bytes::{DecodeError, EncodeError};
 pub(crate) use activation::has as is_marked;
-pub use activation::{Progress, Proposer, Sight, Soak, steps};
+pub use activation::{ActivationProgress, MemberHealth, Proposer, Soak, steps};
 pub use binding::{Binding, CLAIMS_MAX};
-pub use briefing::Briefing;
+pub use cluster_map::ClusterMap;
 pub use document::{
-    BODY_BYTES_MAX, CANARIES_MAX, Canary, DESCRIPTION, DOCUMENTS_MAX, Document, HISTORY_MAX,
-    Passed, REASON_BYTES_MAX, Revision, Stage,
+    BODY_BYTES_MAX, CANARIES_MAX, Canary, ClusterDocument, DESCRIPTION, DOCUMENTS_MAX, HISTORY_MAX,
+    Passed, REASON_BYTES_MAX, Revision, VersionStage,
 };
 pub use entry::{
-    Admission, Applied, Birth, Edit, Entry, Founder, Home, Init, Name, NewToken, Step,
+    ActivationStep, Admission, ClusterApplied, ClusterEntry, ClusterInit, CopyHome, DocumentEdit,
+    Founder, GivenName, TokenIssue, VcCreation,
 };
 pub use judge::Judgement;
-pub use member::Member;
-pub use recovery::{Copy, Hindrance, Lineage, Plan};
-pub use rejected::Rejected;
-pub use scheduling::{Mode, Scheduling};
+pub use member::AdmittedMember;
+pub use recovery::{Hindrance, Lineage, RecoverableCopy, RecoveryPlan};
+pub use rejected::ClusterRejection;
+pub use replacement::Replacement;
+pub use scheduling::{AdminScheduling, SchedulingMode};
 pub use secret::{Hidden, Secret};
-pub use statement::{Body, Statement};
-pub use succession::Succession;
-pub use token::{TOKENS_MAX, Token, USES_MAX};
+pub use statement::{Statement, StatementBody};
+pub use token::{IssuedToken, TOKENS_MAX, USES_MAX};
 pub use users::{
-    ALL_TOKENS_MAX, APPLICATION_TOKENS_MAX, EMAIL_MAX, EXTENSION_MAX, Keys, PASSWORD_HASH_MAX,
-    TOKEN_KEY_MAX, TOKEN_TEXT_MAX, TooManyApplicationTokens, USER_TOKENS_MAX, USERS_MAX, User,
-    UserToken,
+    ALL_TOKENS_MAX, APPLICATION_TOKENS_MAX, ClusterUser, EMAIL_MAX, EXTENSION_MAX, Keys,
+    PASSWORD_HASH_MAX, TOKEN_KEY_MAX, TOKEN_TEXT_MAX, TooManyApplicationTokens, USER_TOKENS_MAX,
+    USERS_MAX, UserToken,
 };
 
 use member::Roll;
@@ -87,16 +88,16 @@ const VERSION: u8 = 7;
 
 /// The cluster itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cluster {
+pub struct ClusterIdentity {
     /// What its admins call it; empty while nobody has named it.
-    pub name: Name,
+    pub name: GivenName,
     /// Its id: the hash of the root key.
     pub id: ClusterId,
     /// The root key.
     pub root: NodeKey,
     /// The key that signs for it.
     pub signing: NodeKey,
-    /// Counts the groups that settled its affairs: raised only by disaster recovery.
+    /// Counts the groups that held its state: raised only by disaster recovery.
     pub generation: u32,
     /// What all members understand; only ever raised.
     pub feature_level: u32,
@@ -108,7 +109,7 @@ pub struct Cluster {
     certificate: Vec<u8>,
 }
 
-impl Cluster {
+impl ClusterIdentity {
     /// The generation that a cluster begins with, and that its certificate is of: the root key, which
     /// alone could sign another one, may be lost by then.
     pub const GENERATION: u32 = 1;
@@ -121,13 +122,13 @@ impl Cluster {
     ///
     /// # Errors
     /// When the record cannot be written, which means a bug.
-    pub fn certify(signing: NodeKey, root: &dyn Sign) -> Result<Record, record::Error> {
+    pub fn certify(signing: NodeKey, root: &dyn Sign) -> Result<Record, record::RecordError> {
         let body = ClusterBody {
             root: root.key(),
             generation: Self::GENERATION,
             signing,
         };
-        let version = Version {
+        let version = RecordVersion {
             incarnation: Self::GENERATION.into(),
             number: Self::RECORD,
         };
@@ -139,14 +140,14 @@ impl Cluster {
 /// The state of the `cluster` group.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct ClusterState {
-    cluster: Option<Cluster>,
+    cluster: Option<ClusterIdentity>,
     /// By number.
-    members: Vec<Member>,
-    tokens: BTreeMap<TokenId, Token>,
-    documents: BTreeMap<DocumentId, Document>,
-    vcs: BTreeMap<VcName, Birth>,
+    members: Vec<AdmittedMember>,
+    tokens: BTreeMap<TokenId, IssuedToken>,
+    documents: BTreeMap<DocumentId, ClusterDocument>,
+    vcs: BTreeMap<VcName, VcCreation>,
     /// What each virtual cluster is bound to.
-    bound: BTreeMap<VcName, Bound>,
+    bound: BTreeMap<VcName, BoundLeaves>,
     /// Those that wait for cells.
     waiting: BTreeSet<VcName>,
     /// Those that have not said yet, since the cluster goes on from a copy, what they have by their own logs.
@@ -154,16 +155,16 @@ pub struct ClusterState {
     /// Index of the entry that changed any of that last.
     bound_at: u64,
     keys: Option<Keys>,
-    users: BTreeMap<UserName, User>,
-    /// Index of the entry that changed last what a [`Briefing`] says.
-    briefed: u64,
+    users: BTreeMap<UserName, ClusterUser>,
+    /// Index of the entry that changed last what a [`ClusterMap`] says.
+    map_version: u64,
     #[serde(skip)]
     roll: Roll,
 }
 
 /// A snapshot that cannot be read.
 #[derive(Debug, thiserror::Error)]
-pub enum RestoreError {
+pub enum ClusterRestoreError {
     /// Written by another release, or empty.
     #[error("snapshot version {0:?} is not known")]
     Version(Option<u8>),
@@ -187,11 +188,11 @@ impl ClusterState {
     ///
     /// # Errors
     /// When the bytes are not a snapshot this release can read.
-    pub fn restore(snapshot: &[u8]) -> Result<Self, RestoreError> {
+    pub fn restore(snapshot: &[u8]) -> Result<Self, ClusterRestoreError> {
         let [VERSION, body @ ..] = snapshot else {
-            return Err(RestoreError::Version(snapshot.first().copied()));
+            return Err(ClusterRestoreError::Version(snapshot.first().copied()));
         };
-        let mut state: Self = postcard::from_bytes(body).map_err(RestoreError::Body)?;
+        let mut state: Self = postcard::from_bytes(body).map_err(ClusterRestoreError::Body)?;
         for (id, member) in (0..).map(MemberId).zip(&state.members) {
             state.roll.add(id, member);
         }

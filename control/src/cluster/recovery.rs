@@ -10,21 +10,21 @@ use std::collections::BTreeSet;
 use muster_consensus::{GroupView, ReplicaId};
 use muster_gossip::key::ClusterId;
 use muster_gossip::member::MemberId;
-use muster_gossip::record::SuccessionBody;
+use muster_gossip::record::ReplacementBody;
 use muster_model::id::VcName;
 use serde::{Deserialize, Serialize};
 
-use super::Cluster;
-use super::entry::{Birth, Home};
+use super::ClusterIdentity;
+use super::entry::{CopyHome, VcCreation};
 use crate::groups::name;
 
 /// A copy of a group, by the word of the member that has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Copy {
+pub struct RecoverableCopy {
     /// Of which group.
     pub group: u64,
     /// Where it lies.
-    pub home: Home,
+    pub home: CopyHome,
     /// Term and index of the last entry of its log; zeros if it knows nothing yet.
     pub last: (u64, u64),
     /// Whether it leads.
@@ -35,7 +35,7 @@ pub struct Copy {
     pub outgoing: BTreeSet<MemberId>,
 }
 
-impl Copy {
+impl RecoverableCopy {
     /// What a member says of its copy of a group; none if that is no member's.
     pub fn of(group: u64, view: &GroupView) -> Option<Self> {
         let homes = &view.membership.homes;
@@ -47,7 +47,7 @@ impl Copy {
         };
         Some(Self {
             group,
-            home: Home {
+            home: CopyHome {
                 member: name::member(home.node)?,
                 store: home.store.0,
             },
@@ -67,14 +67,14 @@ pub struct Lineage {
     /// Counts them, from 1.
     pub generation: u32,
     /// Where its first copies lay. Nobody knows that any more of the group that a cluster began with.
-    pub homes: Vec<Home>,
+    pub homes: Vec<CopyHome>,
     /// Those of earlier generations, the newest last.
     pub before: Vec<u64>,
 }
 
 /// How it would go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct RecoveryPlan {
     /// In its next generation.
     pub lineage: Lineage,
     /// The generation of the copy that it goes on from: not always the newest.
@@ -107,7 +107,7 @@ pub(super) const fn generation_at(index: u64) -> u64 {
 /// Entries of a generation, as a power of two: more than a group writes in its life.
 const GENERATION_BITS: u32 = 32;
 
-impl Birth {
+impl VcCreation {
     /// The groups that the virtual cluster had.
     pub fn lineage(&self) -> Lineage {
         Lineage {
@@ -119,16 +119,16 @@ impl Birth {
     }
 }
 
-impl Plan {
+impl RecoveryPlan {
     /// How a virtual cluster is born anew by it.
-    pub fn birth(&self, vc: VcName) -> Birth {
+    pub fn creation(&self, vc: VcName) -> VcCreation {
         let Lineage {
             group,
             generation,
             homes,
             before,
         } = self.lineage.clone();
-        Birth {
+        VcCreation {
             vc,
             group,
             generation,
@@ -139,12 +139,12 @@ impl Plan {
 }
 
 impl Lineage {
-    /// The groups that settled a cluster's affairs: the one that it began with, if nobody said otherwise.
-    pub fn of_cluster(id: ClusterId, said: Option<&SuccessionBody>) -> Self {
+    /// The groups that held the state of a cluster: the one that it began with, if nobody said otherwise.
+    pub fn of_cluster(id: ClusterId, said: Option<&ReplacementBody>) -> Self {
         let Some(said) = said else {
             return Self {
                 group: name::cluster(id).0,
-                generation: Cluster::GENERATION,
+                generation: ClusterIdentity::GENERATION,
                 homes: Vec::new(),
                 before: Vec::new(),
             };
@@ -152,7 +152,7 @@ impl Lineage {
         Self {
             group: said.group,
             generation: said.generation,
-            homes: vec![Home {
+            homes: vec![CopyHome {
                 member: said.home,
                 store: said.store,
             }],
@@ -161,9 +161,9 @@ impl Lineage {
     }
 
     /// What the mesh is told of it; none if it has no home.
-    pub fn said(&self) -> Option<SuccessionBody> {
+    pub fn said(&self) -> Option<ReplacementBody> {
         let home = self.homes.first()?;
-        Some(SuccessionBody {
+        Some(ReplacementBody {
             generation: self.generation,
             group: self.group,
             home: home.member,
@@ -191,19 +191,21 @@ impl Lineage {
     /// When it needs no recovery, or cannot have one.
     pub fn recovery(
         &self,
-        copies: &[Copy],
+        copies: &[RecoverableCopy],
         silent: &BTreeSet<MemberId>,
         group: u64,
-    ) -> Result<Plan, Hindrance> {
+    ) -> Result<RecoveryPlan, Hindrance> {
         let mut newest = copies.iter().filter(|it| it.group == self.group);
         if let Some(leader) = newest.find(|it| it.leads) {
             return Err(Hindrance::Led(leader.home.member));
         }
         let groups = self.groups();
         let known = copies.iter().filter(|it| it.last.1 > 0);
-        let place = |copy: &Copy| groups.iter().position(|group| *group == copy.group);
+        let place = |copy: &RecoverableCopy| groups.iter().position(|group| *group == copy.group);
         let known = known.filter_map(|it| Some((place(it)?, it)));
-        let order = |(place, copy): &(usize, &Copy)| (*place, copy.last, Reverse(copy.home.member));
+        let order = |(place, copy): &(usize, &RecoverableCopy)| {
+            (*place, copy.last, Reverse(copy.home.member))
+        };
         let (place, best) = known.max_by_key(order).ok_or(Hindrance::NoCopy)?;
         let same = copies.iter().filter(|it| it.group == best.group);
         let there: BTreeSet<_> = same.map(|it| it.home.member).collect();
@@ -218,7 +220,7 @@ impl Lineage {
         }
         let voters: BTreeSet<_> = best.voters.union(&best.outgoing).copied().collect();
         let lost = voters.difference(&there).chain(silent);
-        Ok(Plan {
+        Ok(RecoveryPlan {
             lineage: Self {
                 group,
                 generation: self.generation + 1,

@@ -1,6 +1,6 @@
 //! Why an entry changed nothing.
 
-use muster_gossip::join::{Refusal, TokenId};
+use muster_gossip::join::{JoinRefusal, TokenId};
 use muster_gossip::member::MemberId;
 use muster_gossip::record::DocumentId;
 use muster_model::id::{NodeId, UserName, VcName};
@@ -15,7 +15,7 @@ use super::{CERTIFICATE_BYTES_MAX, NUMBERS_MAX, VCS_MAX};
 
 /// Why an entry changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Rejected {
+pub enum ClusterRejection {
     /// There is a cluster already.
     #[error("this node is in a cluster already")]
     Founded,
@@ -74,7 +74,7 @@ pub enum Rejected {
     /// No such member, or one no more.
     #[error("member {} is not found, or has left or was expelled already", .0.0)]
     NoMember(MemberId),
-    /// Nobody could order the cluster's affairs after that.
+    /// Nobody could order the entries of the cluster group after that.
     #[error(
         "member {} is the last one that may vote, so it cannot leave or be expelled; first admit \
          another node by a token made without `--no-vote`",
@@ -130,7 +130,7 @@ pub enum Rejected {
         "virtual cluster {0} has another one's log, or none at members, or two at one; propose it \
          again"
     )]
-    Birth(VcName),
+    Creation(VcName),
     /// No such virtual cluster.
     #[error("{}", unknown(.0.as_str()))]
     NoVc(VcName),
@@ -143,7 +143,7 @@ pub enum Rejected {
     #[error(
         "the cluster goes on from one copy of what it knew, and begins to; try again in a moment"
     )]
-    Succession,
+    Replacement,
     /// It is in that generation already, or the group is of another one.
     #[error("the cluster goes on in generation {0} already")]
     Succeeded(u32),
@@ -181,18 +181,18 @@ pub enum Rejected {
     TokenKey(usize),
 }
 
-impl Rejected {
+impl ClusterRejection {
     /// What a joiner is told when its admission was rejected with this.
-    pub const fn refusal(&self) -> Refusal {
+    pub const fn refusal(&self) -> JoinRefusal {
         match self {
-            Self::NoToken(_) => Refusal::UnknownToken,
-            Self::Expired(_) => Refusal::Expired,
-            Self::Revoked(_) => Refusal::Revoked,
-            Self::UsedUp(_) => Refusal::UsedUp,
-            Self::NameTaken { .. } => Refusal::NameTaken,
-            Self::KeyAdmitted { .. } => Refusal::KeyAdmitted,
-            Self::Expelled => Refusal::Expelled,
-            Self::Full => Refusal::Full,
+            Self::NoToken(_) => JoinRefusal::UnknownToken,
+            Self::Expired(_) => JoinRefusal::Expired,
+            Self::Revoked(_) => JoinRefusal::Revoked,
+            Self::UsedUp(_) => JoinRefusal::UsedUp,
+            Self::NameTaken { .. } => JoinRefusal::NameTaken,
+            Self::KeyAdmitted { .. } => JoinRefusal::KeyAdmitted,
+            Self::Expelled => JoinRefusal::Expelled,
+            Self::Full => JoinRefusal::Full,
             Self::Founded
             | Self::NotFounded
             | Self::Certificate(_)
@@ -210,11 +210,11 @@ impl Rejected {
             | Self::NotForward { .. }
             | Self::Canaries
             | Self::Reason
-            | Self::Birth(_)
+            | Self::Creation(_)
             | Self::NoVc(_)
             | Self::Binding(_)
             | Self::OtherGeneration(..)
-            | Self::Succession
+            | Self::Replacement
             | Self::Succeeded(_)
             | Self::TooManyVcs(_)
             | Self::NoUser(_)
@@ -223,7 +223,7 @@ impl Rejected {
             | Self::TooManyApplicationTokens(_)
             | Self::UserTooLong(_)
             | Self::TokenText(_)
-            | Self::TokenKey(_) => Refusal::Unavailable,
+            | Self::TokenKey(_) => JoinRefusal::Unavailable,
         }
     }
 }

@@ -2,18 +2,18 @@
 
 use muster_gossip::join::Text;
 use muster_gossip::member::MemberId;
-use muster_gossip::record::MemberState;
+use muster_gossip::record::AdmissionState;
 use serde::{Deserialize, Serialize};
 
 use super::ClusterState;
-use super::entry::{Applied, Name};
-use super::member::Member;
-use super::rejected::Rejected;
+use super::entry::{ClusterApplied, GivenName};
+use super::member::AdmittedMember;
+use super::rejected::ClusterRejection;
 
 /// What jobs may do at a member: as `muster_model::mesh::Scheduling`, which is made for JSON in a way
 /// that the log's bytes cannot have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Mode {
+pub enum SchedulingMode {
     /// Come and stay.
     Open,
     /// Stay if they are there; none comes.
@@ -27,40 +27,43 @@ pub enum Mode {
 
 /// An admin's word on a member; it holds until the next one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Scheduling {
+pub struct AdminScheduling {
     /// What jobs may do there.
-    pub mode: Mode,
+    pub mode: SchedulingMode,
     /// Why, for people.
     pub reason: Text<256>,
     /// Who says so.
-    pub by: Name,
+    pub by: GivenName,
     /// When, ms since the epoch.
     pub at_ms: u64,
 }
 
-impl Scheduling {
+impl AdminScheduling {
     /// Whether no job comes.
     pub fn is_closed(&self) -> bool {
-        self.mode != Mode::Open
+        self.mode != SchedulingMode::Open
     }
 
     /// Whether what is there has to go.
     pub const fn is_draining(&self) -> bool {
-        matches!(self.mode, Mode::Draining { .. })
+        matches!(self.mode, SchedulingMode::Draining { .. })
     }
 }
 
-impl Member {
+impl AdmittedMember {
     /// Whether an admin wants it empty.
     pub fn is_drained(&self) -> bool {
         let word = self.scheduling.as_ref();
-        word.is_some_and(Scheduling::is_draining)
+        word.is_some_and(AdminScheduling::is_draining)
     }
 
     /// Whether an admin keeps jobs off it.
     pub(super) fn is_closed(&self) -> bool {
-        self.state == MemberState::Admitted
-            && self.scheduling.as_ref().is_some_and(Scheduling::is_closed)
+        self.state == AdmissionState::Admitted
+            && self
+                .scheduling
+                .as_ref()
+                .is_some_and(AdminScheduling::is_closed)
     }
 }
 
@@ -69,13 +72,13 @@ impl ClusterState {
         &mut self,
         index: u64,
         id: MemberId,
-        scheduling: &Scheduling,
-    ) -> Result<Applied, Rejected> {
+        scheduling: &AdminScheduling,
+    ) -> Result<ClusterApplied, ClusterRejection> {
         let member = self.members.get_mut(id.index());
         let member = member.filter(|member| member.is_admitted());
-        let member = member.ok_or(Rejected::NoMember(id))?;
+        let member = member.ok_or(ClusterRejection::NoMember(id))?;
         member.scheduling = Some(scheduling.clone());
-        self.briefed = index;
-        Ok(Applied::Scheduled(id))
+        self.map_version = index;
+        Ok(ClusterApplied::Scheduled(id))
     }
 }

@@ -2,9 +2,11 @@
 
 use muster_gossip::key::{ClusterId, Sign};
 use muster_gossip::member::MemberId;
-use muster_gossip::record::{self, DocumentId, Header, MemberBody, Record, RecordKey, Version};
+use muster_gossip::record::{
+    self, DocumentId, Header, MemberBody, Record, RecordKey, RecordVersion,
+};
 
-use super::{Cluster, ClusterState};
+use super::{ClusterIdentity, ClusterState};
 
 /// What a record is to say.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,14 +16,14 @@ pub struct Statement {
     /// About what.
     pub key: RecordKey,
     /// Higher than that of every statement about the same that says something else.
-    pub version: Version,
+    pub version: RecordVersion,
     /// What.
-    pub body: Body,
+    pub body: StatementBody,
 }
 
 /// The body of a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Body {
+pub enum StatementBody {
     /// An admission.
     Member(MemberBody),
     /// A document's newest version.
@@ -34,7 +36,7 @@ impl Statement {
     ///
     /// # Errors
     /// When the body does not fit into a record, which means a bug.
-    pub fn sign(&self, signer: &dyn Sign) -> Result<Record, record::Error> {
+    pub fn sign(&self, signer: &dyn Sign) -> Result<Record, record::RecordError> {
         let Self {
             cluster,
             key,
@@ -42,8 +44,8 @@ impl Statement {
             ref body,
         } = *self;
         match body {
-            Body::Member(body) => Record::sign(cluster, key, version, body, signer),
-            Body::Document(body) => Record::sign(cluster, key, version, body, signer),
+            StatementBody::Member(body) => Record::sign(cluster, key, version, body, signer),
+            StatementBody::Document(body) => Record::sign(cluster, key, version, body, signer),
         }
     }
 }
@@ -67,27 +69,30 @@ impl ClusterState {
             RecordKey::Cluster
             | RecordKey::Node(_)
             | RecordKey::Watch(_)
-            | RecordKey::Succession => return None,
+            | RecordKey::Replacement => return None,
         };
         let cluster = self.cluster()?;
         Some(Statement {
             cluster: cluster.id,
             key,
-            version: Version {
-                incarnation: Cluster::GENERATION.into(),
+            version: RecordVersion {
+                incarnation: ClusterIdentity::GENERATION.into(),
                 number,
             },
             body,
         })
     }
 
-    fn admission(&self, id: MemberId) -> Option<(u64, Body)> {
+    fn admission(&self, id: MemberId) -> Option<(u64, StatementBody)> {
         let member = self.member(id)?;
-        Some((member.changed, Body::Member(member.body())))
+        Some((member.changed, StatementBody::Member(member.body())))
     }
 
-    fn header(&self, id: DocumentId) -> Option<(u64, Body)> {
+    fn header(&self, id: DocumentId) -> Option<(u64, StatementBody)> {
         let document = self.document(id)?;
-        Some((document.changed(), Body::Document(document.header()?)))
+        Some((
+            document.changed(),
+            StatementBody::Document(document.header()?),
+        ))
     }
 }

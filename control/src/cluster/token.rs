@@ -3,8 +3,8 @@
 use muster_gossip::join::{TokenId, TokenKey};
 use serde::{Deserialize, Serialize};
 
-use super::entry::{Name, NewToken};
-use super::rejected::Rejected;
+use super::entry::{GivenName, TokenIssue};
+use super::rejected::ClusterRejection;
 
 /// Tokens that are good, at most. Those that are over are kept as long as there is room.
 pub const TOKENS_MAX: usize = 1_024;
@@ -14,7 +14,7 @@ pub const USES_MAX: u32 = 65_536;
 /// A token. The secret is not among it: the key follows from the secret, not the other way. Who
 /// reads the key can make proofs, so the log is kept as the cluster's signing key is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Token {
+pub struct IssuedToken {
     /// What proofs are checked with.
     pub key: TokenKey,
     /// Until when it is good, ms since the epoch.
@@ -26,7 +26,7 @@ pub struct Token {
     /// Whether those it admits may vote.
     pub votes: bool,
     /// Who made it.
-    pub author: Name,
+    pub author: GivenName,
     /// When it was made.
     pub created_ms: u64,
     /// When it was revoked.
@@ -35,8 +35,8 @@ pub struct Token {
     pub(super) created: u64,
 }
 
-impl Token {
-    pub(super) fn new(index: u64, new: &NewToken) -> Self {
+impl IssuedToken {
+    pub(super) fn new(index: u64, new: &TokenIssue) -> Self {
         Self {
             key: new.key.clone(),
             expires_ms: new.expires_ms,
@@ -54,13 +54,13 @@ impl Token {
     ///
     /// # Errors
     /// Why not.
-    pub fn good(&self, id: TokenId, at_ms: u64) -> Result<(), Rejected> {
+    pub fn good(&self, id: TokenId, at_ms: u64) -> Result<(), ClusterRejection> {
         if self.revoked_ms.is_some() {
-            Err(Rejected::Revoked(id))
+            Err(ClusterRejection::Revoked(id))
         } else if at_ms >= self.expires_ms {
-            Err(Rejected::Expired(id))
+            Err(ClusterRejection::Expired(id))
         } else if self.uses_left == 0 {
-            Err(Rejected::UsedUp(id))
+            Err(ClusterRejection::UsedUp(id))
         } else {
             Ok(())
         }

@@ -6,8 +6,8 @@ use muster_model::id::UserName;
 use serde::{Deserialize, Serialize};
 
 use super::ClusterState;
-use super::entry::{Applied, Init};
-use super::rejected::Rejected;
+use super::entry::{ClusterApplied, ClusterInit};
+use super::rejected::ClusterRejection;
 use super::secret::Hidden;
 
 /// Users, at most.
@@ -43,8 +43,8 @@ pub struct Keys {
 
 /// A user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct User {
-    /// Argon2 hash in PHC form; empty in a [`Briefing`](super::Briefing).
+pub struct ClusterUser {
+    /// Argon2 hash in PHC form; empty in a [`ClusterMap`](super::ClusterMap).
     pub password_hash: Hidden<String>,
     /// Whether they may do everything.
     pub admin: bool,
@@ -77,7 +77,7 @@ impl UserToken {
     }
 }
 
-impl User {
+impl ClusterUser {
     /// Keeps one more token, and forgets those that are over at `now_s`. Where there is no room, the
     /// oldest token of a login goes.
     ///
@@ -133,21 +133,21 @@ impl User {
     }
 }
 
-impl Init {
+impl ClusterInit {
     /// Whether the founder's users and keys are within their bounds.
-    pub(super) fn check_users(&self) -> Result<(), Rejected> {
+    pub(super) fn check_users(&self) -> Result<(), ClusterRejection> {
         if self.users.len() > USERS_MAX {
-            return Err(Rejected::TooManyUsers(self.users.len()));
+            return Err(ClusterRejection::TooManyUsers(self.users.len()));
         }
         if self.keys.token.0.len() > TOKEN_KEY_MAX {
-            return Err(Rejected::TokenKey(self.keys.token.0.len()));
+            return Err(ClusterRejection::TokenKey(self.keys.token.0.len()));
         }
         let long = self.users.iter().find(|(_, user)| !user.fits());
         if let Some((name, _)) = long {
-            return Err(Rejected::UserTooLong(name.clone()));
+            return Err(ClusterRejection::UserTooLong(name.clone()));
         }
         if count(&self.users) > ALL_TOKENS_MAX {
-            return Err(Rejected::TooManyUserTokens);
+            return Err(ClusterRejection::TooManyUserTokens);
         }
         Ok(())
     }
@@ -162,31 +162,31 @@ impl ClusterState {
         name: &UserName,
         token: &UserToken,
         now_s: u64,
-    ) -> Result<Applied, Rejected> {
+    ) -> Result<ClusterApplied, ClusterRejection> {
         if token.text.0.is_empty() || token.text.0.len() > TOKEN_TEXT_MAX {
-            return Err(Rejected::TokenText(token.text.0.len()));
+            return Err(ClusterRejection::TokenText(token.text.0.len()));
         }
         let user = self.users.get_mut(name);
-        let user = user.ok_or_else(|| Rejected::NoUser(name.clone()))?;
+        let user = user.ok_or_else(|| ClusterRejection::NoUser(name.clone()))?;
         if user.holds(&token.text.0) {
-            return Ok(Applied::Users);
+            return Ok(ClusterApplied::Users);
         }
         let kept = user.keep(token.clone(), now_s);
-        kept.map_err(|_| Rejected::TooManyApplicationTokens(name.clone()))?;
+        kept.map_err(|_| ClusterRejection::TooManyApplicationTokens(name.clone()))?;
         if count(&self.users) > ALL_TOKENS_MAX && !self.forget_one_of_most() {
             if let Some(user) = self.users.get_mut(name) {
                 user.tokens.pop();
             }
-            return Err(Rejected::TooManyUserTokens);
+            return Err(ClusterRejection::TooManyUserTokens);
         }
-        self.briefed = index;
-        Ok(Applied::Users)
+        self.map_version = index;
+        Ok(ClusterApplied::Users)
     }
 
     /// Forgets a login of the user who has the most logins; false if no user has one.
     fn forget_one_of_most(&mut self) -> bool {
         let most = self.users.values_mut().max_by_key(|user| user.logins());
-        most.is_some_and(User::forget_login)
+        most.is_some_and(ClusterUser::forget_login)
     }
 
     /// Forgets a token; one that nobody holds is no error.
@@ -195,14 +195,14 @@ impl ClusterState {
         index: u64,
         name: &UserName,
         text: &str,
-    ) -> Result<Applied, Rejected> {
+    ) -> Result<ClusterApplied, ClusterRejection> {
         let user = self.users.get_mut(name);
-        let user = user.ok_or_else(|| Rejected::NoUser(name.clone()))?;
+        let user = user.ok_or_else(|| ClusterRejection::NoUser(name.clone()))?;
         if user.holds(text) {
             user.tokens.retain(|token| token.text.0 != text);
-            self.briefed = index;
+            self.map_version = index;
         }
-        Ok(Applied::Users)
+        Ok(ClusterApplied::Users)
     }
 
     /// The keys that all members share, once the cluster is founded.
@@ -211,16 +211,16 @@ impl ClusterState {
     }
 
     /// A user.
-    pub fn user(&self, name: &UserName) -> Option<&User> {
+    pub fn user(&self, name: &UserName) -> Option<&ClusterUser> {
         self.users.get(name)
     }
 
     /// All users.
-    pub fn users(&self) -> impl Iterator<Item = (&UserName, &User)> {
+    pub fn users(&self) -> impl Iterator<Item = (&UserName, &ClusterUser)> {
         self.users.iter()
     }
 }
 
-fn count(users: &BTreeMap<UserName, User>) -> usize {
+fn count(users: &BTreeMap<UserName, ClusterUser>) -> usize {
     users.values().map(|user| user.tokens.len()).sum()
 }

@@ -23,19 +23,19 @@ pub const STEADY_MS: u64 = 600_000;
 
 /// What a group should have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct WantedCopies {
     /// Names the group: different ones choose different members.
     pub group: u64,
     /// Voters, at most. An even number counts as one less.
     pub voters_max: usize,
-    /// Whether it keeps apart from the voters of the cluster's affairs where there are machines enough: what
+    /// Whether it keeps apart from the voters of the cluster group where there are machines enough: what
     /// takes those away then leaves it whole, and either can renew run leases without the other.
     pub apart: bool,
 }
 
 /// A member that may get a copy. Leave out who is about to leave: its copy then moves first.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Candidate {
+pub struct CopyCandidate {
     /// Who.
     pub member: MemberId,
     /// Where it stands. Empty if nobody said; it then shares its rack with nobody.
@@ -50,13 +50,13 @@ pub struct Candidate {
     pub has_store: bool,
     /// Whether an admin wants it empty: it may be off soon. It has a copy only where nobody else can.
     pub is_drained: bool,
-    /// Whether it votes on the cluster's affairs.
-    pub keeps_affairs: bool,
+    /// Whether it votes in the cluster group.
+    pub votes_in_cluster_group: bool,
 }
 
 /// A copy of the group. A member has one at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Copy {
+pub struct GroupCopy {
     /// Whose.
     pub member: MemberId,
     /// Whether it is a voter, else a learner.
@@ -80,7 +80,7 @@ pub enum Condition {
 
 /// A change of one copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum CopyChange {
     /// A new copy, as a learner.
     Add(MemberId),
     /// A learner that has caught up gets a vote.
@@ -94,12 +94,16 @@ pub enum Change {
 /// What to change next, all of it in one joint change. Where it removes the leader, that one hands
 /// the lead over first if it can.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Advice(pub Vec<Change>);
+pub struct Advice(pub Vec<CopyChange>);
 
 /// The next change of a group's copies, if one is due. Ask when no other change is under way.
 /// `nodes` are all members that are to stay.
-pub fn advise(wanted: &Wanted, nodes: &[Candidate], copies: &[Copy]) -> Option<Advice> {
-    let view = View::new(wanted, nodes, copies)?;
+pub fn advise(
+    wanted: &WantedCopies,
+    nodes: &[CopyCandidate],
+    copies: &[GroupCopy],
+) -> Option<Advice> {
+    let view = VotersView::new(wanted, nodes, copies)?;
     let swap = view.swap();
     let parts = [
         view.seat_voters(),
@@ -112,8 +116,8 @@ pub fn advise(wanted: &Wanted, nodes: &[Candidate], copies: &[Copy]) -> Option<A
 
 /// Who should have the first copies of a group, all of which vote: an odd number of those that can
 /// be reached.
-pub fn first(wanted: &Wanted, nodes: &[Candidate]) -> Vec<MemberId> {
-    let Some(view) = View::new(wanted, nodes, &[]) else {
+pub fn first(wanted: &WantedCopies, nodes: &[CopyCandidate]) -> Vec<MemberId> {
+    let Some(view) = VotersView::new(wanted, nodes, &[]) else {
         return Vec::new();
     };
     let mut first = Vec::new();
@@ -137,7 +141,7 @@ const fn majority(voters: usize) -> usize {
 
 /// What may be expected of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Health {
+enum CopyHealth {
     /// All.
     Sound,
     /// Nothing, unless it comes back.
@@ -147,12 +151,12 @@ enum Health {
 }
 
 /// A voter that makes room for a better place.
-struct Swap {
+struct VoterSwap {
     out: MemberId,
     into: MemberId,
 }
 
-struct View<'a> {
+struct VotersView<'a> {
     group: u64,
     apart: bool,
     /// Voters that there should be.
@@ -160,13 +164,17 @@ struct View<'a> {
     /// Learners that there should be beside them, so that the state has a second copy.
     standby: usize,
     /// Those that may vote.
-    nodes: BTreeMap<MemberId, &'a Candidate>,
-    copies: &'a [Copy],
+    nodes: BTreeMap<MemberId, &'a CopyCandidate>,
+    copies: &'a [GroupCopy],
 }
 
-impl<'a> View<'a> {
+impl<'a> VotersView<'a> {
     /// Nothing if nobody may vote.
-    fn new(wanted: &Wanted, nodes: &'a [Candidate], copies: &'a [Copy]) -> Option<Self> {
+    fn new(
+        wanted: &WantedCopies,
+        nodes: &'a [CopyCandidate],
+        copies: &'a [GroupCopy],
+    ) -> Option<Self> {
         let may_vote = nodes.iter().filter(|node| node.votes);
         let nodes: BTreeMap<_, _> = may_vote.map(|node| (node.member, node)).collect();
         let voters = odd(nodes.len().min(wanted.voters_max.max(1)));
@@ -182,26 +190,26 @@ impl<'a> View<'a> {
     }
 
     /// Gives votes to who should have them, and takes them from the others.
-    fn seat_voters(&self) -> Vec<Change> {
+    fn seat_voters(&self) -> Vec<CopyChange> {
         let seats = self.seats();
         if seats.is_empty() {
             return Vec::new();
         }
-        let learners = self.learners(Health::Sound);
+        let learners = self.learners(CopyHealth::Sound);
         let (risen, waiting): (Vec<_>, Vec<_>) =
             learners.into_iter().partition(|id| seats.contains(id));
-        let mut changes: Vec<Change> = risen.into_iter().map(Change::Promote).collect();
-        let unseated = [Health::Sound, Health::Gone].map(|health| self.voters(health));
+        let mut changes: Vec<CopyChange> = risen.into_iter().map(CopyChange::Promote).collect();
+        let unseated = [CopyHealth::Sound, CopyHealth::Gone].map(|health| self.voters(health));
         let unseated = unseated.into_iter().flatten();
         let unseated = unseated.filter(|id| !seats.contains(id));
         let lacking = self.standby.saturating_sub(waiting.len());
         changes.extend(unseated.enumerate().map(|(at, id)| match at < lacking {
-            true => Change::Demote(id),
-            false => Change::Remove(id),
+            true => CopyChange::Demote(id),
+            false => CopyChange::Remove(id),
         }));
-        let over = self.voters(Health::Over);
+        let over = self.voters(CopyHealth::Over);
         if !self.can_wait(seats.len(), over.len()) {
-            changes.extend(over.into_iter().map(Change::Remove));
+            changes.extend(over.into_iter().map(CopyChange::Remove));
         }
         changes
     }
@@ -209,7 +217,10 @@ impl<'a> View<'a> {
     /// Who should vote now, of those that can: the leader first, who is there, who has caught up.
     /// One that is gone keeps its seat while nobody is ready to take it.
     fn seats(&self) -> Vec<MemberId> {
-        let (sound, gone) = (self.voters(Health::Sound), self.voters(Health::Gone));
+        let (sound, gone) = (
+            self.voters(CopyHealth::Sound),
+            self.voters(CopyHealth::Gone),
+        );
         let ready = self.ready();
         let held = sound.len() + gone.len();
         // More only if the number is odd then.
@@ -225,36 +236,38 @@ impl<'a> View<'a> {
     /// Whether voters that are over stay until their replacements are ready: some are on their
     /// way, and the group bears as many failures until then as it would without.
     fn can_wait(&self, seats: usize, over: usize) -> bool {
-        let coming = !self.learners(Health::Sound).is_empty() || !self.spare().is_empty();
+        let coming = !self.learners(CopyHealth::Sound).is_empty() || !self.spare().is_empty();
         seats < self.voters && coming && majority(seats) == majority(seats + over)
     }
 
     /// One learner for each seat whose voter is not there, and what else is wanted: adds those
     /// that are missing and removes what is of no use.
-    fn keep_learners(&self, swap: Option<&Swap>) -> Vec<Change> {
-        let mut kept = self.voters(Health::Sound);
+    fn keep_learners(&self, swap: Option<&VoterSwap>) -> Vec<CopyChange> {
+        let mut kept = self.voters(CopyHealth::Sound);
         let empty = self.voters.saturating_sub(kept.len());
         let count = kept.len() + empty + self.standby + usize::from(swap.is_some());
         let into = swap.map(|swap| swap.into).into_iter().collect();
-        let sound = self.learners(Health::Sound);
+        let sound = self.learners(CopyHealth::Sound);
         // One that is gone is better than none: it may come back, and be the last copy.
-        let gone = self.learners(Health::Gone);
+        let gone = self.learners(CopyHealth::Gone);
         for pool in [into, self.ready(), sound, self.spare(), gone] {
             self.fill(&mut kept, count, pool);
         }
         let learners = self.copies.iter().filter(|copy| !copy.votes);
         let useless = learners.filter(|copy| !kept.contains(&copy.member));
-        let useless: Vec<_> = useless.map(|copy| Change::Remove(copy.member)).collect();
+        let useless: Vec<_> = useless
+            .map(|copy| CopyChange::Remove(copy.member))
+            .collect();
         let missing = kept.iter().filter(|id| self.copy(**id).is_none());
-        let missing = missing.map(|id| Change::Add(*id));
+        let missing = missing.map(|id| CopyChange::Add(*id));
         missing.chain(useless).collect()
     }
 
     /// A healthy voter makes room only when all seats are taken, and it is drained, or the racks are
-    /// strictly better used then, or as well and it keeps the cluster's affairs too; and who comes has been
+    /// strictly better used then, or as well and it vote in the cluster group too; and who comes has been
     /// well for long. A copy that is there already goes first, so that what was begun is ended.
-    fn swap(&self) -> Option<Swap> {
-        let voters = self.voters(Health::Sound);
+    fn swap(&self) -> Option<VoterSwap> {
+        let voters = self.voters(CopyHealth::Sound);
         if voters.len() != self.voters {
             return None;
         }
@@ -265,7 +278,7 @@ impl<'a> View<'a> {
     }
 
     /// The best place for a voter's copy, if there is a better one than it has.
-    fn swap_of(&self, out: MemberId, voters: &[MemberId]) -> Option<Swap> {
+    fn swap_of(&self, out: MemberId, voters: &[MemberId]) -> Option<VoterSwap> {
         let others: Vec<MemberId> = voters.iter().copied().filter(|id| *id != out).collect();
         let is_urgent = self.is_drained(out);
         let better = |id: &MemberId| match is_urgent {
@@ -276,19 +289,19 @@ impl<'a> View<'a> {
             let pool = pool.into_iter().filter(better);
             pool.min_by_key(|id| self.rank(*id, &others))
         };
-        let into = best(self.learners(Health::Sound)).or_else(|| best(self.spare()))?;
-        Some(Swap { out, into })
+        let into = best(self.learners(CopyHealth::Sound)).or_else(|| best(self.spare()))?;
+        Some(VoterSwap { out, into })
     }
 
     /// The lower, the better it is for the group that a copy is there, beside the others.
     fn place(&self, id: MemberId, others: &[MemberId]) -> (bool, usize, bool) {
-        let is_shared = self.apart && self.keeps_affairs(id);
+        let is_shared = self.apart && self.votes_in_cluster_group(id);
         (self.is_drained(id), self.neighbours(id, others), is_shared)
     }
 
-    fn make(&self, swap: &Swap) -> Vec<Change> {
+    fn make(&self, swap: &VoterSwap) -> Vec<CopyChange> {
         match self.ready().contains(&swap.into) {
-            true => vec![Change::Promote(swap.into), Change::Remove(swap.out)],
+            true => vec![CopyChange::Promote(swap.into), CopyChange::Remove(swap.out)],
             false => Vec::new(),
         }
     }
@@ -307,7 +320,7 @@ impl<'a> View<'a> {
     }
 
     /// The lower, the better beside the others: who is to stay, who answers, on a rack with few of them, who
-    /// does not keep the cluster's affairs, then by lot.
+    /// does not vote in the cluster group, then by lot.
     fn rank(&self, id: MemberId, others: &[MemberId]) -> (bool, Reach, (usize, bool), [u8; 32]) {
         let reach = self
             .nodes
@@ -338,7 +351,7 @@ impl<'a> View<'a> {
             let copy = self.copy(*id);
             copy.is_some_and(|copy| copy.condition == Condition::CaughtUp)
         };
-        let learners = self.learners(Health::Sound).into_iter();
+        let learners = self.learners(CopyHealth::Sound).into_iter();
         learners
             .filter(|id| caught_up(id) && self.is_reachable(*id))
             .collect()
@@ -353,34 +366,34 @@ impl<'a> View<'a> {
             .collect()
     }
 
-    fn voters(&self, health: Health) -> Vec<MemberId> {
+    fn voters(&self, health: CopyHealth) -> Vec<MemberId> {
         let copies = self.copies.iter().filter(|copy| copy.votes);
         let copies = copies.filter(|copy| self.health(copy) == health);
         copies.map(|copy| copy.member).collect()
     }
 
-    fn learners(&self, health: Health) -> Vec<MemberId> {
+    fn learners(&self, health: CopyHealth) -> Vec<MemberId> {
         let copies = self.copies.iter().filter(|copy| !copy.votes);
         let copies = copies.filter(|copy| self.health(copy) == health);
         copies.map(|copy| copy.member).collect()
     }
 
-    fn health(&self, copy: &Copy) -> Health {
+    fn health(&self, copy: &GroupCopy) -> CopyHealth {
         let Some(node) = self.nodes.get(&copy.member) else {
-            return Health::Over;
+            return CopyHealth::Over;
         };
         if copy.condition == Condition::Lost {
-            return Health::Over;
+            return CopyHealth::Over;
         }
         // Who leads is heard by a majority, whatever its watchers say.
         let heard = copy.leads || node.reach != Reach::Unreachable;
         match heard || node.since_ms < GONE_MS {
-            true => Health::Sound,
-            false => Health::Gone,
+            true => CopyHealth::Sound,
+            false => CopyHealth::Gone,
         }
     }
 
-    fn copy(&self, id: MemberId) -> Option<&Copy> {
+    fn copy(&self, id: MemberId) -> Option<&GroupCopy> {
         self.copies.iter().find(|copy| copy.member == id)
     }
 
@@ -397,8 +410,10 @@ impl<'a> View<'a> {
         self.nodes.get(&id).is_some_and(|node| node.is_drained)
     }
 
-    fn keeps_affairs(&self, id: MemberId) -> bool {
-        self.nodes.get(&id).is_some_and(|node| node.keeps_affairs)
+    fn votes_in_cluster_group(&self, id: MemberId) -> bool {
+        self.nodes
+            .get(&id)
+            .is_some_and(|node| node.votes_in_cluster_group)
     }
 
     fn is_steady(&self, id: MemberId) -> bool {

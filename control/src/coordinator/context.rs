@@ -3,14 +3,14 @@
 use muster_model::time::Time;
 
 use super::inventory::Terms;
-use super::options::Options;
+use super::options::CoordinatorOptions;
 use crate::fence::Term;
 use crate::vc::VcState;
 
 /// The state, the time and the leadership that an input is handled with.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Context<'a> {
-    pub(super) options: &'a Options,
+    pub(super) options: &'a CoordinatorOptions,
     pub(super) state: &'a VcState,
     /// The newest term that this node was elected in.
     pub(super) term: Option<Term>,

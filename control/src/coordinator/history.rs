@@ -4,18 +4,18 @@
 use muster_model::time::Time;
 
 use super::context::Context;
-use super::output::Output;
-use crate::vc::Entry;
+use super::output::CoordinatorOutput;
+use crate::vc::VcEntry;
 
 const HOUR_MS: u64 = 60 * 60 * 1_000;
 
 /// The hour that is being counted.
 #[derive(Clone, Debug, Default)]
-pub(super) struct History {
+pub(super) struct HistoryHour {
     hour_over_at: Option<Time>,
 }
 
-impl History {
+impl HistoryHour {
     /// What the last leader counted of an hour is not known.
     pub(super) const fn begin_term(&mut self) {
         self.hour_over_at = None;
@@ -27,7 +27,7 @@ impl History {
     }
 
     /// Counts an hour that is over, and begins another, where anything grows older.
-    pub(super) fn count_hours(&mut self, context: &Context<'_>, out: &mut Vec<Output>) {
+    pub(super) fn count_hours(&mut self, context: &Context<'_>, out: &mut Vec<CoordinatorOutput>) {
         if !context.state.has_history() {
             self.hour_over_at = None;
             return;
@@ -36,7 +36,7 @@ impl History {
         let over_at = self.hour_over_at.get_or_insert(next);
         if *over_at <= context.now {
             *over_at = next;
-            out.push(Output::Propose(Box::new(Entry::HourPassed)));
+            out.push(CoordinatorOutput::Propose(Box::new(VcEntry::HourPassed)));
         }
     }
 }

@@ -7,21 +7,21 @@ use muster_model::id::NodeId;
 
 use super::bindings::Bindings;
 use super::liveness::Cordon;
-use super::options::Policy;
+use super::options::LeaderPolicy;
 use crate::fence::Term;
 use crate::order::Tell;
-use crate::vc::{Applied, Rejected};
+use crate::vc::{VcApplied, VcRejection};
 
 /// What can happen to a coordinator.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Input {
+pub enum CoordinatorInput {
     /// This node leads from now on.
     Elected {
         /// In this term.
         term: Term,
     },
     /// An entry was applied, or refused when applied. Any leader may have proposed it.
-    Applied(Result<Applied, Rejected>),
+    Applied(Result<VcApplied, VcRejection>),
     /// A node tells something.
     Tell {
         /// The node.
@@ -57,10 +57,10 @@ pub enum Input {
     /// virtual clusters all of it for one. None: that is not known; nothing is placed meanwhile.
     Described(Option<Box<ClusterSpec>>),
     /// What it goes by from now on.
-    Policy(Box<Policy>),
+    Policy(Box<LeaderPolicy>),
     /// Whether there is a `cluster` group that binds virtual clusters to cells; else each leader does.
     BoundByCluster(bool),
-    /// The answer to [`Output::Bind`](super::Output::Bind); with what each is bound to, if there is news.
+    /// The answer to [`Output::Bind`](super::CoordinatorOutput::Bind); with what each is bound to, if there is news.
     Bound(Option<Bindings>),
     /// `deadline()` has passed.
     Tick,

@@ -1,15 +1,15 @@
 //! Whether this node leads the virtual cluster, and since which term.
 
 use super::context::Context;
-use super::options::{Options, Policy};
+use super::options::{CoordinatorOptions, LeaderPolicy};
 use crate::fence::Term;
 use crate::now::Now;
 use crate::vc::VcState;
 
 /// Whom a coordinator leads, in which term, and what time it is.
 #[derive(Clone, Debug)]
-pub(super) struct Leadership {
-    options: Options,
+pub(super) struct LeaderTerm {
+    options: CoordinatorOptions,
     /// The newest term that this node was elected in.
     term: Option<Term>,
     /// An entry of that term was applied.
@@ -18,8 +18,8 @@ pub(super) struct Leadership {
     now: Now,
 }
 
-impl Leadership {
-    pub(super) fn new(options: Options) -> Self {
+impl LeaderTerm {
+    pub(super) fn new(options: CoordinatorOptions) -> Self {
         Self {
             options,
             term: None,
@@ -28,12 +28,12 @@ impl Leadership {
         }
     }
 
-    pub(super) const fn options(&self) -> &Options {
+    pub(super) const fn options(&self) -> &CoordinatorOptions {
         &self.options
     }
 
     /// It goes by this from now on. Whether that is something else than before.
-    pub(super) fn set_policy(&mut self, policy: Policy) -> bool {
+    pub(super) fn set_policy(&mut self, policy: LeaderPolicy) -> bool {
         let before = std::mem::replace(&mut self.options.policy, policy);
         before != policy
     }

@@ -68,52 +68,52 @@ use muster_model::time::Time;
 use muster_model::vc::VcView;
 
 pub use bindings::Bindings;
-pub use input::Input;
-pub use inventory::Refused;
+pub use input::CoordinatorInput;
+pub use inventory::UnplaceableJob;
 pub use liveness::Cordon;
-pub use options::{Options, Policy};
-pub use output::Output;
+pub use options::{CoordinatorOptions, LeaderPolicy};
+pub use output::CoordinatorOutput;
 pub use views::Outlook;
 
 use crate::fence::Term;
 use crate::now::Now;
-use crate::order::{Report, Tell};
-use crate::vc::{Applied, Entry, NotFound, Rejected, VcState};
+use crate::order::{NodeReport, Tell};
+use crate::vc::{NotFound, VcApplied, VcEntry, VcRejection, VcState};
 use bindings::{Binder, Readiness};
-use gangs::{Gangs, Parts};
-use history::History;
+use gangs::{GangContext, GangSteering};
+use history::HistoryHour;
 use inventory::Inventory;
-use leadership::Leadership;
+use leadership::LeaderTerm;
 use liveness::Liveness;
-use nodes::Nodes;
+use nodes::ReportedNodes;
 use planner::Planner;
-use views::{Explainer, Quotas, Roster, Viewpoint};
+use views::{Explainer, NodeRoster, Quotas, Viewpoint};
 
 /// The leader of one virtual cluster.
 #[derive(Clone, Debug)]
 pub struct Coordinator {
-    leadership: Leadership,
-    nodes: Nodes,
+    leadership: LeaderTerm,
+    nodes: ReportedNodes,
     liveness: Liveness,
     inventory: Inventory,
     planner: Planner,
     binder: Binder,
-    gangs: Gangs,
-    history: History,
+    gangs: GangSteering,
+    history: HistoryHour,
 }
 
 impl Coordinator {
     /// A coordinator that leads nothing yet.
-    pub fn new(options: Options) -> Self {
+    pub fn new(options: CoordinatorOptions) -> Self {
         Self {
-            leadership: Leadership::new(options),
-            nodes: Nodes::default(),
+            leadership: LeaderTerm::new(options),
+            nodes: ReportedNodes::default(),
             liveness: Liveness::default(),
             inventory: Inventory::default(),
             planner: Planner::default(),
             binder: Binder::default(),
-            gangs: Gangs::default(),
-            history: History::default(),
+            gangs: GangSteering::default(),
+            history: HistoryHour::default(),
         }
     }
 
@@ -124,7 +124,13 @@ impl Coordinator {
 
     /// Takes one input. `state` is the state with every entry applied that `Input::Applied`
     /// was given for.
-    pub fn handle(&mut self, now: Now, state: &VcState, input: Input, out: &mut Vec<Output>) {
+    pub fn handle(
+        &mut self,
+        now: Now,
+        state: &VcState,
+        input: CoordinatorInput,
+        out: &mut Vec<CoordinatorOutput>,
+    ) {
         debug_assert!(
             now.steady >= self.leadership.now().steady,
             "the clock that nobody sets never goes back"
@@ -136,7 +142,7 @@ impl Coordinator {
         }
     }
 
-    /// When [`Input::Tick`] is due, by the clock that nobody sets.
+    /// When [`CoordinatorInput::Tick`] is due, by the clock that nobody sets.
     pub fn deadline(&self) -> Option<Time> {
         if !self.leadership.leads() {
             return None;
@@ -155,41 +161,41 @@ impl Coordinator {
     }
 
     /// Gives the input to the parts that it is news for.
-    fn take(&mut self, state: &VcState, input: Input, out: &mut Vec<Output>) {
+    fn take(&mut self, state: &VcState, input: CoordinatorInput, out: &mut Vec<CoordinatorOutput>) {
         let now = self.leadership.now().steady;
         match input {
-            Input::Elected { term } => self.elected(term, out),
-            Input::Applied(Ok(applied)) => self.applied(state, applied, out),
-            Input::Applied(Err(Rejected::NotOwn(run))) => {
+            CoordinatorInput::Elected { term } => self.elected(term, out),
+            CoordinatorInput::Applied(Ok(applied)) => self.applied(state, applied, out),
+            CoordinatorInput::Applied(Err(VcRejection::NotOwn(run))) => {
                 let (gangs, mut parts) = self.steering(state, out);
                 gangs.not_own(&run, &mut parts);
             }
             // A refused proposal came late, and what overtook it was applied before.
-            Input::Applied(Err(_)) | Input::Tick => {}
-            Input::Tell { node, tell } => self.told(state, &node, tell, out),
-            Input::Unreachable(nodes) => self.unreachable(state, nodes, out),
-            Input::Reachable(nodes) => self.liveness.set_reachable(nodes),
-            Input::Left(nodes) => self.left(state, nodes),
-            Input::Cordoned(nodes) => {
+            CoordinatorInput::Applied(Err(_)) | CoordinatorInput::Tick => {}
+            CoordinatorInput::Tell { node, tell } => self.told(state, &node, tell, out),
+            CoordinatorInput::Unreachable(nodes) => self.unreachable(state, nodes, out),
+            CoordinatorInput::Reachable(nodes) => self.liveness.set_reachable(nodes),
+            CoordinatorInput::Left(nodes) => self.left(state, nodes),
+            CoordinatorInput::Cordoned(nodes) => {
                 if self.liveness.cordon(nodes) {
                     self.planner.look_at_all();
                 }
             }
-            Input::Leases(leases) => {
+            CoordinatorInput::Leases(leases) => {
                 if self.liveness.set_leases(leases) && self.leadership.leads() {
                     let (gangs, mut parts) = self.steering(state, out);
                     gangs.overlap(&mut parts);
                 }
             }
-            Input::Silent { node, for_ms } => {
+            CoordinatorInput::Silent { node, for_ms } => {
                 let (gangs, mut parts) = self.steering(state, out);
                 gangs.silent(&node, for_ms, &mut parts);
             }
-            Input::Off(node) => {
+            CoordinatorInput::Off(node) => {
                 let (gangs, mut parts) = self.steering(state, out);
                 gangs.off(&node, &mut parts);
             }
-            Input::Described(description) => {
+            CoordinatorInput::Described(description) => {
                 if self
                     .inventory
                     .layout_mut()
@@ -198,19 +204,19 @@ impl Coordinator {
                     self.cells_changed();
                 }
             }
-            Input::Policy(policy) => {
+            CoordinatorInput::Policy(policy) => {
                 if self.leadership.set_policy(*policy) {
                     let terms = self.leadership.context(state).terms();
                     self.inventory.adopt_anew(state, &terms);
                     self.cells_changed();
                 }
             }
-            Input::BoundByCluster(is_bound) => {
+            CoordinatorInput::BoundByCluster(is_bound) => {
                 if self.binder.set_bound(now, is_bound) {
                     self.planner.look_at_all();
                 }
             }
-            Input::Bound(news) => {
+            CoordinatorInput::Bound(news) => {
                 let context = self.leadership.context(state);
                 if self.binder.hear(&context, news, out) {
                     self.planner.look_at_all();
@@ -220,7 +226,7 @@ impl Coordinator {
     }
 
     /// Asks the parts in turn what is due by now.
-    fn do_what_is_due(&mut self, state: &VcState, out: &mut Vec<Output>) {
+    fn do_what_is_due(&mut self, state: &VcState, out: &mut Vec<CoordinatorOutput>) {
         let (gangs, mut parts) = self.steering(state, out);
         gangs.drain(&mut parts);
         gangs.overlap_again(&mut parts);
@@ -233,7 +239,7 @@ impl Coordinator {
         self.history.count_hours(&context, out);
     }
 
-    fn elected(&mut self, term: Term, out: &mut Vec<Output>) {
+    fn elected(&mut self, term: Term, out: &mut Vec<CoordinatorOutput>) {
         let now = self.leadership.now().steady;
         self.leadership.begin_term(term);
         self.gangs.begin_term();
@@ -242,27 +248,29 @@ impl Coordinator {
         self.inventory.clear();
         self.binder.begin_term(now);
         self.nodes.begin_term(now);
-        out.push(Output::Propose(Box::new(Entry::Elected { term })));
+        out.push(CoordinatorOutput::Propose(Box::new(VcEntry::Elected {
+            term,
+        })));
     }
 
-    fn applied(&mut self, state: &VcState, applied: Applied, out: &mut Vec<Output>) {
+    fn applied(&mut self, state: &VcState, applied: VcApplied, out: &mut Vec<CoordinatorOutput>) {
         match applied {
-            Applied::Term(term) => {
+            VcApplied::Term(term) => {
                 if self.leadership.confirm(term) {
                     self.lead(state, out);
                 }
             }
-            Applied::Job { id, .. } if self.leadership.leads() => {
+            VcApplied::Job { id, .. } if self.leadership.leads() => {
                 let (gangs, mut parts) = self.steering(state, out);
                 gangs.job_changed(id, &mut parts);
             }
-            Applied::Cells if self.leadership.leads() => self.cells_changed(),
-            Applied::Job { .. } | Applied::Cells | Applied::Hour => {}
+            VcApplied::Cells if self.leadership.leads() => self.cells_changed(),
+            VcApplied::Job { .. } | VcApplied::Cells | VcApplied::Hour => {}
         }
     }
 
     /// This node leads from now on.
-    fn lead(&mut self, state: &VcState, out: &mut Vec<Output>) {
+    fn lead(&mut self, state: &VcState, out: &mut Vec<CoordinatorOutput>) {
         let context = self.leadership.context(state);
         self.planner.hold(&context);
         let is_recovered = context.is_recovered();
@@ -274,11 +282,17 @@ impl Coordinator {
                 // What it told before was not looked through: it may run what nobody knows.
                 self.nodes.set_unsettled(&node, true);
             }
-            out.push(Output::AskReport { node });
+            out.push(CoordinatorOutput::AskReport { node });
         }
     }
 
-    fn told(&mut self, state: &VcState, node: &NodeId, tell: Tell, out: &mut Vec<Output>) {
+    fn told(
+        &mut self,
+        state: &VcState,
+        node: &NodeId,
+        tell: Tell,
+        out: &mut Vec<CoordinatorOutput>,
+    ) {
         let was_mute = self.nodes.unmute(node);
         if was_mute {
             self.planner.look_at_all();
@@ -300,8 +314,8 @@ impl Coordinator {
         &mut self,
         state: &VcState,
         node: &NodeId,
-        mut report: Report,
-        out: &mut Vec<Output>,
+        mut report: NodeReport,
+        out: &mut Vec<CoordinatorOutput>,
     ) {
         let has_strays = report.has_strays;
         let options = self.leadership.options();
@@ -331,7 +345,7 @@ impl Coordinator {
         &mut self,
         state: &VcState,
         unreachable: BTreeSet<NodeId>,
-        out: &mut Vec<Output>,
+        out: &mut Vec<CoordinatorOutput>,
     ) {
         let now = self.leadership.now().steady;
         let Some(before) = self.liveness.set_unreachable(now, unreachable) else {
@@ -368,7 +382,7 @@ impl Coordinator {
     }
 
     /// Looks for places for all members that need others.
-    fn relocate(&mut self, state: &VcState, out: &mut Vec<Output>) {
+    fn relocate(&mut self, state: &VcState, out: &mut Vec<CoordinatorOutput>) {
         if !self.gangs.wants_other_places() {
             return;
         }
@@ -386,7 +400,7 @@ impl Coordinator {
     }
 
     /// Plans what waits, if anything changed.
-    fn plan(&mut self, state: &VcState, out: &mut Vec<Output>) {
+    fn plan(&mut self, state: &VcState, out: &mut Vec<CoordinatorOutput>) {
         let context = self.leadership.context(state);
         let (nodes, liveness) = (&self.nodes, &self.liveness);
         let is_due = self
@@ -426,7 +440,7 @@ impl Coordinator {
     }
 
     /// Asks for cells that are lacking and gives back what is too much, when it is time to.
-    fn ask_for_cells(&mut self, state: &VcState, out: &mut Vec<Output>) {
+    fn ask_for_cells(&mut self, state: &VcState, out: &mut Vec<CoordinatorOutput>) {
         let now = self.leadership.now().steady;
         if self.binder.next().is_none_or(|at| at > now) {
             return;
@@ -457,12 +471,12 @@ impl Coordinator {
     }
 
     /// Asks nodes what they have that are due.
-    fn ask_for_reports(&mut self, out: &mut Vec<Output>) {
+    fn ask_for_reports(&mut self, out: &mut Vec<CoordinatorOutput>) {
         let all = self.wants_reports();
         let now = self.leadership.now().steady;
         let every_ms = self.leadership.options().policy.report_ms;
         while let Some(node) = self.nodes.poll(now, every_ms, all) {
-            out.push(Output::AskReport { node });
+            out.push(CoordinatorOutput::AskReport { node });
         }
     }
 
@@ -475,8 +489,8 @@ impl Coordinator {
     fn steering<'a>(
         &'a mut self,
         state: &'a VcState,
-        out: &'a mut Vec<Output>,
-    ) -> (&'a mut Gangs, Parts<'a>) {
+        out: &'a mut Vec<CoordinatorOutput>,
+    ) -> (&'a mut GangSteering, GangContext<'a>) {
         let (gangs, _, parts) = self.split(state, out);
         (gangs, parts)
     }
@@ -485,9 +499,9 @@ impl Coordinator {
     fn split<'a>(
         &'a mut self,
         state: &'a VcState,
-        out: &'a mut Vec<Output>,
-    ) -> (&'a mut Gangs, &'a mut Binder, Parts<'a>) {
-        let parts = Parts {
+        out: &'a mut Vec<CoordinatorOutput>,
+    ) -> (&'a mut GangSteering, &'a mut Binder, GangContext<'a>) {
+        let parts = GangContext {
             context: self.leadership.context(state),
             nodes: &mut self.nodes,
             liveness: &mut self.liveness,
@@ -512,7 +526,7 @@ impl Coordinator {
         job: &JobSpec,
         user: &UserName,
         unheard: usize,
-    ) -> Result<Option<String>, Refused> {
+    ) -> Result<Option<String>, UnplaceableJob> {
         let policy = &self.leadership.options().policy.placement;
         self.quotas().judge(job, user, policy, unheard)
     }
@@ -535,7 +549,7 @@ impl Coordinator {
         members: BTreeSet<&NodeId>,
         silence_ms: impl Fn(&NodeId) -> u64,
     ) -> Vec<KnownNode> {
-        let roster = Roster {
+        let roster = NodeRoster {
             nodes: &self.nodes,
             liveness: &self.liveness,
             layout: self.inventory.layout(),

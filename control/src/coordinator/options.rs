@@ -4,7 +4,7 @@ use muster_model::id::VcName;
 
 /// What a leader goes by: times, limits and whose turn it is. All times in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Policy {
+pub struct LeaderPolicy {
     /// A reservation that is not launched ends by itself after this.
     pub reserve_ttl_ms: u64,
     /// A round that is not placed within this is given up and planned again.
@@ -24,12 +24,12 @@ pub struct Policy {
     /// Writable layer of a task, MiB; 0 for no limit.
     pub disk_mb: u64,
     /// Who comes first and who may pass whom.
-    pub placement: muster_placement::decide::Policy,
+    pub placement: muster_placement::decide::DecisionPolicy,
     /// How long a gang may run before one of its own virtual cluster may evict it.
     pub min_run_ms: u64,
 }
 
-impl Default for Policy {
+impl Default for LeaderPolicy {
     fn default() -> Self {
         Self {
             reserve_ttl_ms: 30_000,
@@ -41,7 +41,7 @@ impl Default for Policy {
             stop_grace_ms: 20_000,
             report_ms: 30_000,
             disk_mb: 0,
-            placement: muster_placement::decide::Policy::default(),
+            placement: muster_placement::decide::DecisionPolicy::default(),
             min_run_ms: 0,
         }
     }
@@ -49,13 +49,13 @@ impl Default for Policy {
 
 /// What a coordinator is made with.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct CoordinatorOptions {
     /// The virtual cluster it leads.
     pub vc: VcName,
     /// The virtual cluster's generation.
     pub generation: u32,
     /// Seeds the jitter of pauses.
     pub seed: u64,
-    /// What it goes by, until [`Input::Policy`](super::Input::Policy) changes that.
-    pub policy: Policy,
+    /// What it goes by, until [`Input::Policy`](super::CoordinatorInput::Policy) changes that.
+    pub policy: LeaderPolicy,
 }

@@ -4,13 +4,13 @@ use muster_model::id::NodeId;
 
 use crate::cluster::Binding;
 use crate::order::Order;
-use crate::vc::Entry;
+use crate::vc::VcEntry;
 
 /// What the caller must do, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Output {
+pub enum CoordinatorOutput {
     /// Commit and apply this entry. May be lost only together with the leadership.
-    Propose(Box<Entry>),
+    Propose(Box<VcEntry>),
     /// Send this order; may be lost.
     Send {
         /// To this node.
@@ -23,7 +23,7 @@ pub enum Output {
         /// The node.
         node: NodeId,
     },
-    /// Have the `cluster` group bind the virtual cluster to cells; the answer is [`Input::Bound`](super::Input::Bound). May be
+    /// Have the `cluster` group bind the virtual cluster to cells; the answer is [`Input::Bound`](super::CoordinatorInput::Bound). May be
     /// lost.
     Bind {
         /// The version of the bindings that are known; 0 for none.

@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use muster_model::id::NodeId;
-use muster_model::launch::Placement;
+use muster_model::launch::TaskPlacement;
 
-use crate::order::Member;
+use crate::order::RunMember;
 use crate::vc::{Current, VcState};
 
 /// Where tasks of the gang are that may hold something, in the gang's order.
 pub(super) fn live_places<'a>(
     current: &Current<'a>,
-) -> impl Iterator<Item = &'a Placement> + use<'a> {
+) -> impl Iterator<Item = &'a TaskPlacement> + use<'a> {
     let tasks = current.job.attempt.tasks_of(current.gang);
     tasks.filter_map(|task| task.live())
 }
@@ -19,8 +19,8 @@ pub(super) fn live_places<'a>(
 /// The same by node.
 pub(super) fn places_by_node<'a>(
     current: &Current<'a>,
-) -> BTreeMap<&'a NodeId, Vec<&'a Placement>> {
-    let mut nodes: BTreeMap<&NodeId, Vec<&Placement>> = BTreeMap::new();
+) -> BTreeMap<&'a NodeId, Vec<&'a TaskPlacement>> {
+    let mut nodes: BTreeMap<&NodeId, Vec<&TaskPlacement>> = BTreeMap::new();
     for place in live_places(current) {
         nodes.entry(&place.node).or_default().push(place);
     }
@@ -28,7 +28,7 @@ pub(super) fn places_by_node<'a>(
 }
 
 /// Tasks of the gang that may hold something, by node.
-pub(super) fn live_members(current: &Current<'_>) -> Vec<(NodeId, Member)> {
+pub(super) fn live_members(current: &Current<'_>) -> Vec<(NodeId, RunMember)> {
     let places = live_places(current);
     places
         .map(|place| (place.node.clone(), member_of(place)))
@@ -47,8 +47,8 @@ pub(super) fn nodes_in_use(state: &VcState) -> BTreeSet<NodeId> {
     nodes.into_iter().cloned().collect()
 }
 
-pub(super) fn member_of(placement: &Placement) -> Member {
-    Member {
+pub(super) fn member_of(placement: &TaskPlacement) -> RunMember {
+    RunMember {
         task: placement.task.clone(),
         uid: placement.uid.clone(),
     }

@@ -22,20 +22,21 @@ use muster_model::exit::Behavior;
 use muster_model::explanation::Earliest;
 use muster_model::id::{JobKey, NodeId, TaskId};
 use muster_model::job::{JobSpec, Partition, Resources, RoleSpec};
-use muster_model::launch::Placement;
+use muster_model::launch::TaskPlacement;
 use muster_model::node::{Capacity, Free};
-use muster_model::state::{ExecutionType, PriorityClass, State};
+use muster_model::state::{ExecutionType, JobState, PriorityClass};
 use muster_model::time::Time;
 use muster_model::vc::WhatIf;
 
-use super::{Coordinator, Input, Options, Output, Policy};
+use super::{Coordinator, CoordinatorInput, CoordinatorOptions, CoordinatorOutput, LeaderPolicy};
 use crate::cluster::Binding;
 use crate::fence::{LedgerEpoch, StartId, Term};
-use crate::gang::{AttemptNo, GangId, JobId, Run};
+use crate::gang::{AttemptNo, GangId, GangRun, JobId};
 use crate::order::{
-    Answer, Command, FreeList, HeldTask, Member, Order, Refusal, Reply, Report, Standing, Tell,
+    FreeList, GangCommand, HeldTask, NodeReport, Order, OrderAnswer, OrderOutcome, OrderRefusal,
+    RunMember, TaskStanding, Tell,
 };
-use crate::vc::{AcceptedJob, Document, Entry, VcState};
+use crate::vc::{AcceptedJob, JobDocument, VcEntry, VcState};
 use crate::verdict;
 
 /// Cores of each node.
@@ -60,7 +61,7 @@ struct Bench {
     version: u64,
     /// Whether nodes say that containers are on them of which their ledgers know nothing.
     has_strays: bool,
-    options: Options,
+    options: CoordinatorOptions,
     description: ClusterSpec,
 }
 
@@ -95,11 +96,11 @@ pub(super) fn role(tasks: u32, resources: Resources) -> RoleSpec {
     }
 }
 
-fn job(name: &str, tasks: u32, cpu: u32) -> Entry {
+fn job(name: &str, tasks: u32, cpu: u32) -> VcEntry {
     job_of(name, tasks, cpu, None)
 }
 
-fn job_of(name: &str, tasks: u32, cpu: u32, priority: Option<PriorityClass>) -> Entry {
+fn job_of(name: &str, tasks: u32, cpu: u32, priority: Option<PriorityClass>) -> VcEntry {
     let role = role(
         tasks,
         Resources {
@@ -107,7 +108,7 @@ fn job_of(name: &str, tasks: u32, cpu: u32, priority: Option<PriorityClass>) -> 
             ..Resources::default()
         },
     );
-    Entry::Accept(Box::new(AcceptedJob {
+    VcEntry::Accept(Box::new(AcceptedJob {
         key: key(name),
         uid: name.parse().unwrap(),
         spec: JobSpec {
@@ -121,33 +122,33 @@ fn job_of(name: &str, tasks: u32, cpu: u32, priority: Option<PriorityClass>) -> 
             roles: vec![role],
             warnings: Vec::new(),
         },
-        document: Document::default(),
+        document: JobDocument::default(),
         sealed_secrets: Vec::new(),
         submitted_ms: 1,
     }))
 }
 
-fn members(order: &Order) -> Vec<Member> {
+fn members(order: &Order) -> Vec<RunMember> {
     match &order.command {
-        Command::Reserve { asks, .. } => asks.iter().map(|ask| ask.member.clone()).collect(),
-        Command::Launch { tasks, .. } => tasks
+        GangCommand::Reserve { asks, .. } => asks.iter().map(|ask| ask.member.clone()).collect(),
+        GangCommand::Launch { tasks, .. } => tasks
             .iter()
-            .map(|task| Member {
+            .map(|task| RunMember {
                 task: task.placement.task.clone(),
                 uid: task.placement.uid.clone(),
             })
             .collect(),
-        Command::Go { members } | Command::Stop { members, .. } | Command::Settle { members } => {
-            members.clone()
-        }
+        GangCommand::Go { members }
+        | GangCommand::Stop { members, .. }
+        | GangCommand::Settle { members } => members.clone(),
     }
 }
 
 /// What a node holds of the only task of a job's first run.
-fn held(vc: &str, job: u64, uid: &str, standing: Standing) -> HeldTask {
+fn held(vc: &str, job: u64, uid: &str, standing: TaskStanding) -> HeldTask {
     HeldTask {
         vc: vc.parse().unwrap(),
-        run: Run {
+        run: GangRun {
             gang: GangId {
                 job: JobId(job),
                 task: None,
@@ -155,7 +156,7 @@ fn held(vc: &str, job: u64, uid: &str, standing: Standing) -> HeldTask {
             attempt: AttemptNo::default(),
             round: 0,
         },
-        member: Member {
+        member: RunMember {
             task: TaskId {
                 role: "w".parse().unwrap(),
                 index: 0,
@@ -167,12 +168,12 @@ fn held(vc: &str, job: u64, uid: &str, standing: Standing) -> HeldTask {
     }
 }
 
-fn ended(code: i32) -> Standing {
+fn ended(code: i32) -> TaskStanding {
     let mut verdict = verdict::succeeded();
     verdict.spec.code = code;
     verdict.spec.behavior = Behavior::Unknown;
     verdict.container_exit_code = Some(code);
-    Standing::Ended(Box::new(verdict))
+    TaskStanding::Ended(Box::new(verdict))
 }
 
 impl Bench {
@@ -181,7 +182,7 @@ impl Bench {
         Self::with(options())
     }
 
-    fn with(options: Options) -> Self {
+    fn with(options: CoordinatorOptions) -> Self {
         let mut bench = Self {
             state: VcState::default(),
             index: 0,
@@ -208,8 +209,10 @@ impl Bench {
     fn elect(&mut self) {
         self.term += 1;
         self.coordinator = Coordinator::new(self.options.clone());
-        self.input(Input::Described(Some(Box::new(self.description.clone()))));
-        self.input(Input::Elected {
+        self.input(CoordinatorInput::Described(Some(Box::new(
+            self.description.clone(),
+        ))));
+        self.input(CoordinatorInput::Elected {
             term: Term(self.term),
         });
     }
@@ -227,8 +230,8 @@ impl Bench {
         self.tell_report(self.report_of(name, tasks, closed));
     }
 
-    fn report_of(&self, name: &str, tasks: Vec<HeldTask>, closed: Option<String>) -> Report {
-        Report {
+    fn report_of(&self, name: &str, tasks: Vec<HeldTask>, closed: Option<String>) -> NodeReport {
+        NodeReport {
             node: node(name),
             start: StartId(self.start),
             epoch: LedgerEpoch(1),
@@ -248,46 +251,46 @@ impl Bench {
         }
     }
 
-    fn tell_report(&mut self, report: Report) {
-        self.input(Input::Tell {
+    fn tell_report(&mut self, report: NodeReport) {
+        self.input(CoordinatorInput::Tell {
             node: report.node.clone(),
             tell: Tell::Report(Box::new(report)),
         });
     }
 
     /// Handles the input and everything that follows from it.
-    fn input(&mut self, input: Input) {
+    fn input(&mut self, input: CoordinatorInput) {
         let mut out = Vec::new();
         self.coordinator
             .handle(self.now.into(), &self.state, input, &mut out);
         for output in out {
             match output {
-                Output::Propose(entry) => self.commit(&entry),
-                Output::Send { node, order } => {
+                CoordinatorOutput::Propose(entry) => self.commit(&entry),
+                CoordinatorOutput::Send { node, order } => {
                     let word = match order.command {
-                        Command::Reserve { .. } => "reserve",
-                        Command::Launch { .. } => "launch",
-                        Command::Go { .. } => "go",
-                        Command::Stop { .. } => "stop",
-                        Command::Settle { .. } => "settle",
+                        GangCommand::Reserve { .. } => "reserve",
+                        GangCommand::Launch { .. } => "launch",
+                        GangCommand::Go { .. } => "go",
+                        GangCommand::Stop { .. } => "stop",
+                        GangCommand::Settle { .. } => "settle",
                     };
                     self.heard.push(format!("{node} {word}"));
                     self.orders.insert(node, *order);
                 }
-                Output::AskReport { node } => self.polled.push(node),
-                Output::Bind { known, binding } => self.asked.push((known, *binding)),
+                CoordinatorOutput::AskReport { node } => self.polled.push(node),
+                CoordinatorOutput::Bind { known, binding } => self.asked.push((known, *binding)),
             }
         }
     }
 
-    fn commit(&mut self, entry: &Entry) {
+    fn commit(&mut self, entry: &VcEntry) {
         let word = match entry {
-            Entry::Placed(_) => "Placed",
-            Entry::Go { .. } => "Go",
-            Entry::Void { .. } => "Void",
-            Entry::Stopping { .. } => "Stopping",
-            Entry::TaskEnded { .. } => "TaskEnded",
-            Entry::HourPassed => "HourPassed",
+            VcEntry::Placed(_) => "Placed",
+            VcEntry::Go { .. } => "Go",
+            VcEntry::Void { .. } => "Void",
+            VcEntry::Stopping { .. } => "Stopping",
+            VcEntry::TaskEnded { .. } => "TaskEnded",
+            VcEntry::HourPassed => "HourPassed",
             _ => "",
         };
         if !word.is_empty() {
@@ -295,17 +298,17 @@ impl Bench {
         }
         self.index += 1;
         let applied = self.state.apply(self.index, entry);
-        self.input(Input::Applied(applied));
+        self.input(CoordinatorInput::Applied(applied));
     }
 
     /// The node answers its newest order.
-    fn answer(&mut self, name: &str, reply: Reply) {
+    fn answer(&mut self, name: &str, reply: OrderOutcome) {
         let order = self.orders[&node(name)].clone();
         self.answer_to(name, &order, reply);
     }
 
-    fn answer_to(&mut self, name: &str, order: &Order, reply: Reply) {
-        let answer = Answer {
+    fn answer_to(&mut self, name: &str, order: &Order, reply: OrderOutcome) {
+        let answer = OrderAnswer {
             vc: order.vc.clone(),
             fence: order.fence,
             epoch: order.epoch,
@@ -314,7 +317,7 @@ impl Bench {
             reply,
             free: free(self.version),
         };
-        self.input(Input::Tell {
+        self.input(CoordinatorInput::Tell {
             node: node(name),
             tell: Tell::Answer(answer),
         });
@@ -324,22 +327,22 @@ impl Bench {
         let members = members(&self.orders[&node(name)]).into_iter();
         self.answer(
             name,
-            Reply::Granted(members.map(|m| (m, Vec::new())).collect()),
+            OrderOutcome::Granted(members.map(|m| (m, Vec::new())).collect()),
         );
     }
 
     /// Every task of the node's newest order stands so.
-    fn stands(&mut self, name: &str, standing: &Standing) {
+    fn stands(&mut self, name: &str, standing: &TaskStanding) {
         let members = members(&self.orders[&node(name)]).into_iter();
         let list = members.map(|member| (member, standing.clone())).collect();
-        self.answer(name, Reply::Standing(list));
+        self.answer(name, OrderOutcome::Standing(list));
     }
 
     /// Lets the time pass until the leader wants to do something.
     fn wait(&mut self) -> u64 {
         let before = self.now;
         self.now = self.now.max(self.coordinator.deadline().unwrap());
-        self.input(Input::Tick);
+        self.input(CoordinatorInput::Tick);
         self.now.micros_since(before) / 1000
     }
 
@@ -369,13 +372,13 @@ impl Bench {
         self.grant("n1");
         self.grant("n2");
         self.heard();
-        self.stands("n1", &Standing::Ready);
+        self.stands("n1", &TaskStanding::Ready);
         assert_eq!(self.heard(), "", "one is not ready yet");
-        self.stands("n2", &Standing::Ready);
+        self.stands("n2", &TaskStanding::Ready);
     }
 
     fn stop(&mut self, name: &str) {
-        self.commit(&Entry::SetExecution {
+        self.commit(&VcEntry::SetExecution {
             job: key(name),
             value: ExecutionType::Stop,
             at_ms: 1,
@@ -393,11 +396,11 @@ impl Bench {
 
     fn unreachable(&mut self, names: &[&str]) {
         let names = names.iter().map(|name| node(name));
-        self.input(Input::Unreachable(names.collect()));
+        self.input(CoordinatorInput::Unreachable(names.collect()));
     }
 
     /// Where the tasks of a job are placed.
-    fn places(&self, name: &str) -> Vec<Placement> {
+    fn places(&self, name: &str) -> Vec<TaskPlacement> {
         let id = self.state.job_id(&key(name)).unwrap();
         let current = self.state.gangs_of(id).next().unwrap();
         let tasks = current.job.attempt.tasks_of(current.gang);
@@ -408,7 +411,7 @@ impl Bench {
         assert_eq!(self.coordinator.audit(&self.state), Ok(()));
     }
 
-    fn state(&self) -> State {
+    fn state(&self) -> JobState {
         self.state.summary(&key("x")).unwrap().state()
     }
 
@@ -418,12 +421,12 @@ impl Bench {
     }
 }
 
-fn options() -> Options {
-    Options {
+fn options() -> CoordinatorOptions {
+    CoordinatorOptions {
         vc: "default".parse().unwrap(),
         generation: 1,
         seed: 1,
-        policy: Policy::default(),
+        policy: LeaderPolicy::default(),
     }
 }
 
@@ -448,17 +451,17 @@ fn a_gang_from_acceptance_to_the_end() {
     assert_eq!(bench.heard(), "", "half a gang is not placed");
     bench.grant("n2");
     assert_eq!(bench.heard(), "Placed, n1 launch, n2 launch");
-    bench.stands("n1", &Standing::Ready);
-    bench.stands("n2", &Standing::Starting);
+    bench.stands("n1", &TaskStanding::Ready);
+    bench.stands("n2", &TaskStanding::Starting);
     assert_eq!(bench.heard(), "", "half a gang does not start");
-    bench.stands("n2", &Standing::Ready);
+    bench.stands("n2", &TaskStanding::Ready);
     assert_eq!(bench.heard(), "Go, n1 go, n2 go");
-    assert_eq!(bench.state(), State::Running);
+    assert_eq!(bench.state(), JobState::Running);
     bench.stands("n1", &ended(0));
     assert_eq!(bench.heard(), "TaskEnded, n1 settle");
     bench.stands("n2", &ended(0));
     assert_eq!(bench.heard(), "TaskEnded, n2 settle");
-    assert_eq!(bench.state(), State::Succeeded);
+    assert_eq!(bench.state(), JobState::Succeeded);
     // That they have forgotten it is asked for once.
     bench.wait();
     for name in ["n1", "n2"] {
@@ -474,10 +477,10 @@ fn a_task_that_fails_takes_the_rest_with_it() {
     bench.heard();
     bench.stands("n1", &ended(1));
     assert_eq!(bench.heard(), "TaskEnded, n1 settle, n2 stop");
-    assert_eq!(bench.state(), State::Running, "n2 may still run it");
+    assert_eq!(bench.state(), JobState::Running, "n2 may still run it");
     bench.stands("n2", &ended(143));
     assert_eq!(bench.heard(), "TaskEnded, n2 settle");
-    assert_eq!(bench.state(), State::Failed);
+    assert_eq!(bench.state(), JobState::Failed);
 }
 
 #[test]
@@ -486,8 +489,8 @@ fn a_refused_plan_is_taken_back_and_made_again() {
     bench.commit(&job("x", 2, CPU));
     bench.heard();
     bench.grant("n1");
-    let refusal = Refusal::NotFree("4 cores asked, 2 free".to_owned());
-    bench.answer("n2", Reply::Refused(refusal));
+    let refusal = OrderRefusal::NotFree("4 cores asked, 2 free".to_owned());
+    bench.answer("n2", OrderOutcome::Refused(refusal));
     assert_eq!(bench.heard(), "n1 stop, n2 stop");
     let pause = bench.wait();
     assert!((1..=100).contains(&pause), "{pause} ms");
@@ -510,7 +513,7 @@ fn only_the_answer_to_the_newest_order_counts() {
         assert_eq!(bench.heard(), "n1 reserve, n1 reserve");
         let mut order = bench.orders[&node("n1")].clone();
         let granted = members(&order).into_iter().map(|m| (m, Vec::new()));
-        let reply = Reply::Granted(granted.collect());
+        let reply = OrderOutcome::Granted(granted.collect());
         bend(&mut order);
         bench.answer_to("n1", &order, reply);
         assert_eq!(bench.heard(), expected, "row {i}");
@@ -522,7 +525,7 @@ fn orders_are_sent_again_ever_more_rarely() {
     let mut bench = Bench::new();
     bench.commit(&job("x", 1, CPU));
     bench.grant("n1");
-    bench.stands("n1", &Standing::Ready);
+    bench.stands("n1", &TaskStanding::Ready);
     bench.heard();
     let mut pauses = Vec::new();
     while pauses.iter().sum::<u64>() < 120_000 {
@@ -558,18 +561,18 @@ fn a_new_leader_takes_up_what_is_committed() {
         standing,
         holding: None,
     };
-    bench.report("n1", vec![held(Standing::Running)]);
+    bench.report("n1", vec![held(TaskStanding::Running)]);
     bench.report("n2", Vec::new());
     assert_eq!(bench.heard(), "n1 go, n2 go");
-    bench.stands("n2", &Standing::Gone);
+    bench.stands("n2", &TaskStanding::Gone);
     assert_eq!(
         bench.heard(),
         "TaskEnded, n1 stop",
         "lost, so the gang ends"
     );
-    bench.stands("n1", &Standing::Gone);
+    bench.stands("n1", &TaskStanding::Gone);
     bench.heard();
-    bench.report("n1", vec![held(Standing::Running)]);
+    bench.report("n1", vec![held(TaskStanding::Running)]);
     let heard = bench.heard();
     assert!(heard.contains("n1 stop"), "left over from before: {heard}");
     bench.report("n1", vec![held(ended(0))]);
@@ -625,8 +628,8 @@ fn a_launch_that_takes_long_says_where() {
     bench.grant("n1");
     bench.grant("n2");
     assert_eq!(bench.waiting_for("x"), "");
-    bench.stands("n1", &Standing::Starting);
-    bench.stands("n2", &Standing::Starting);
+    bench.stands("n1", &TaskStanding::Starting);
+    bench.stands("n2", &TaskStanding::Starting);
     let placed = bench.now;
     while bench.now.micros_since(placed) < 12_000_000 {
         bench.wait();
@@ -636,8 +639,8 @@ fn a_launch_that_takes_long_says_where() {
         reason.starts_with("waits for its containers on n1, n2 for "),
         "{reason}"
     );
-    bench.stands("n1", &Standing::Ready);
-    bench.stands("n2", &Standing::Ready);
+    bench.stands("n1", &TaskStanding::Ready);
+    bench.stands("n2", &TaskStanding::Ready);
     assert_eq!(bench.waiting_for("x"), "", "it runs");
 }
 
@@ -669,8 +672,8 @@ fn who_was_refused_keeps_its_place_while_it_pauses() {
     bench.commit(&job("x", 2, CPU));
     bench.grant("n1");
     bench.heard();
-    let refusal = Refusal::NotFree("4 cores asked, 2 free".to_owned());
-    bench.answer("n2", Reply::Refused(refusal));
+    let refusal = OrderRefusal::NotFree("4 cores asked, 2 free".to_owned());
+    bench.answer("n2", OrderOutcome::Refused(refusal));
     assert_eq!(bench.heard(), "n1 stop, n2 stop");
     bench.commit(&job("z", 1, CPU));
     assert_eq!(bench.heard(), "", "nobody slips in");
@@ -682,16 +685,16 @@ fn who_was_refused_keeps_its_place_while_it_pauses() {
 #[test]
 fn nothing_is_placed_where_nobody_can_reach() {
     let mut bench = Bench::new();
-    bench.input(Input::Unreachable([node("n1")].into()));
+    bench.input(CoordinatorInput::Unreachable([node("n1")].into()));
     bench.commit(&job("x", 1, CPU));
     assert_eq!(bench.heard(), "n2 reserve");
     bench.commit(&job("y", 1, CPU));
     bench.report("n1", Vec::new());
     assert_eq!(bench.heard(), "", "its word arrived, but it may be old");
-    bench.input(Input::Unreachable([node("n2")].into()));
+    bench.input(CoordinatorInput::Unreachable([node("n2")].into()));
     assert_eq!(bench.heard(), "n2 stop, n1 reserve");
     bench.elect();
-    bench.input(Input::Unreachable([node("n1")].into()));
+    bench.input(CoordinatorInput::Unreachable([node("n1")].into()));
     bench.report("n1", Vec::new());
     bench.commit(&job("z", 1, CPU));
     assert_eq!(bench.heard(), "", "a new leader heeds it too");

@@ -31,12 +31,12 @@ fn role(name: &str, instances: u32, gpu: u32) -> RoleSpec {
     }
 }
 
-fn place(role: &str, index: u32, address: &str, ports: &[(&str, &[u16])]) -> Placement {
+fn place(role: &str, index: u32, address: &str, ports: &[(&str, &[u16])]) -> TaskPlacement {
     let task = muster_model::id::TaskId {
         role: role.parse().unwrap(),
         index,
     };
-    Placement {
+    TaskPlacement {
         uid: format!("uid-{index}").parse().unwrap(),
         node: "n1".parse().unwrap(),
         address: address.to_owned(),
@@ -64,11 +64,11 @@ fn spec(roles: Vec<RoleSpec>) -> JobSpec {
     }
 }
 
-fn variables_of(spec: &JobSpec, placements: &[Placement], own: usize) -> Variables {
+fn variables_of(spec: &JobSpec, placements: &[TaskPlacement], own: usize) -> Variables {
     let key = "alice~job".parse().unwrap();
-    let all: Vec<&Placement> = placements.iter().collect();
+    let all: Vec<&TaskPlacement> = placements.iter().collect();
     let mut env = shared_variables(&key, spec, &all);
-    env.extend(super::own(&Part {
+    env.extend(super::own(&TaskContext {
         key: &key,
         attempt: 1,
         task_attempt: 2,
@@ -77,7 +77,7 @@ fn variables_of(spec: &JobSpec, placements: &[Placement], own: usize) -> Variabl
     env
 }
 
-fn shared_variables(key: &JobKey, spec: &JobSpec, placements: &[&Placement]) -> Variables {
+fn shared_variables(key: &JobKey, spec: &JobSpec, placements: &[&TaskPlacement]) -> Variables {
     super::shared(&Scene {
         key,
         spec,
@@ -97,7 +97,7 @@ fn check(env: &Variables, expected: &str) {
     }
 }
 
-fn two_roles() -> (JobSpec, Vec<Placement>) {
+fn two_roles() -> (JobSpec, Vec<TaskPlacement>) {
     let placements = vec![
         place(
             "worker",
@@ -204,7 +204,7 @@ fn shared(file: &str) -> Option<String> {
 }
 
 /// The two roles of OpenPAI's own runtime test.
-fn runtime_test() -> (JobSpec, Vec<Placement>) {
+fn runtime_test() -> (JobSpec, Vec<TaskPlacement>) {
     let placements = vec![
         place(
             "taskrole",
@@ -236,7 +236,7 @@ fn runtime_test() -> (JobSpec, Vec<Placement>) {
 /// What OpenPAI's own runtime exported for the same placement.
 #[test]
 fn agrees_with_openpais_runtime() {
-    type Make = fn() -> (JobSpec, Vec<Placement>);
+    type Make = fn() -> (JobSpec, Vec<TaskPlacement>);
     let table: [(&str, Make, usize); 3] = [
         ("two-role.worker-1.golden.sh", two_roles, 1),
         ("runtime_env.taskrole-0.golden.sh", runtime_test, 0),
@@ -266,12 +266,12 @@ fn variables_of_document(user: &str, text: &str) -> Vec<Variables> {
         .roles
         .iter()
         .map(|role| place(role.name.as_str(), 0, "10.0.0.1", &ports));
-    let placements: Vec<Placement> = places.collect();
+    let placements: Vec<TaskPlacement> = places.collect();
     let key = format!("{user}~{}", protocol.name()).parse().unwrap();
-    let placements: Vec<&Placement> = placements.iter().collect();
+    let placements: Vec<&TaskPlacement> = placements.iter().collect();
     let all = shared_variables(&key, &spec, &placements);
-    let own = |place: &&Placement| {
-        let own = super::own(&Part {
+    let own = |place: &&TaskPlacement| {
+        let own = super::own(&TaskContext {
             key: &key,
             attempt: 0,
             task_attempt: 0,

@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use muster_consensus::{Change, GroupId, GroupView, Home, ReplicaId, StoreId};
+use muster_consensus::{GroupId, GroupView, ReplicaChange, ReplicaHome, ReplicaId, StoreId};
 use muster_gossip::join::Text;
 use muster_gossip::member::MemberId;
 use muster_gossip::mesh::Reach;
 use muster_model::time::Time;
 
-use super::input::Standing;
-use super::name::{self, Kind};
-use crate::cluster::voters::{self, Advice, Candidate, Condition, Copy, Wanted};
+use super::input::GroupStanding;
+use super::name::{self, GroupKind};
+use crate::cluster::voters::{self, Advice, Condition, CopyCandidate, GroupCopy, WantedCopies};
 
 /// Voters of a group, at most.
 pub const VOTERS_MAX: usize = 5;
@@ -20,7 +20,7 @@ pub const COPIES_MAX: usize = 64;
 
 /// A member that may get a copy.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct MemberPlace {
     /// Where it stands; empty if nobody said.
     pub rack: Text<64>,
     /// Whether it may vote.
@@ -33,11 +33,11 @@ pub struct Place {
     pub copies: usize,
     /// Whether an admin wants it empty.
     pub is_drained: bool,
-    /// Whether it votes on the cluster's affairs.
-    pub keeps_affairs: bool,
+    /// Whether it votes in the cluster group.
+    pub votes_in_cluster_group: bool,
 }
 
-impl Place {
+impl MemberPlace {
     /// Whether it can take another copy: it is known where to, and there is room.
     pub const fn has_room(&self) -> bool {
         self.store.is_some() && self.copies < COPIES_MAX
@@ -45,15 +45,15 @@ impl Place {
 }
 
 /// Every member that is one still.
-pub type Places = BTreeMap<MemberId, Place>;
+pub type MemberPlaces = BTreeMap<MemberId, MemberPlace>;
 
 /// Since when members are seen as they are.
 #[derive(Debug, Default)]
-pub struct Sightings(BTreeMap<MemberId, (Reach, Time)>);
+pub struct ReachHistory(BTreeMap<MemberId, (Reach, Time)>);
 
-impl Sightings {
+impl ReachHistory {
     /// Members are seen so now.
-    pub fn update(&mut self, now: Time, places: &Places) {
+    pub fn update(&mut self, now: Time, places: &MemberPlaces) {
         self.0.retain(|member, _| places.contains_key(member));
         for (member, place) in places {
             let seen = self.0.entry(*member).or_insert((place.reach, now));
@@ -67,11 +67,11 @@ impl Sightings {
     pub fn candidates(
         &self,
         now: Time,
-        places: &Places,
+        places: &MemberPlaces,
         going: &BTreeSet<MemberId>,
-    ) -> Vec<Candidate> {
+    ) -> Vec<CopyCandidate> {
         let staying = places.iter().filter(|(member, _)| !going.contains(member));
-        let candidate = |(member, place): (&MemberId, &Place)| Candidate {
+        let candidate = |(member, place): (&MemberId, &MemberPlace)| CopyCandidate {
             member: *member,
             rack: place.rack.clone(),
             reach: place.reach,
@@ -79,7 +79,7 @@ impl Sightings {
             votes: place.votes,
             has_store: place.has_room(),
             is_drained: place.is_drained,
-            keeps_affairs: place.keeps_affairs,
+            votes_in_cluster_group: place.votes_in_cluster_group,
         };
         staying.map(candidate).collect()
     }
@@ -93,37 +93,37 @@ impl Sightings {
 
 /// What is to be done next.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum CopyStep {
     /// Copies change, all at once.
-    Change(Vec<Change>),
+    Change(Vec<ReplicaChange>),
     /// The leader itself goes: somebody else leads first.
     HandOver(ReplicaId),
 }
 
 /// What the leader of a group is to do about its copies; none if they are as they should be.
 pub fn next(
-    standing: &Standing,
-    candidates: &[Candidate],
-    places: &Places,
+    standing: &GroupStanding,
+    candidates: &[CopyCandidate],
+    places: &MemberPlaces,
     group: GroupId,
-) -> Option<Step> {
-    let wanted = Wanted {
+) -> Option<CopyStep> {
+    let wanted = WantedCopies {
         group: group.0,
         voters_max: VOTERS_MAX,
-        apart: name::kind(group) == Kind::Vc,
+        apart: name::kind(group) == GroupKind::Vc,
     };
     let Advice(advice) = voters::advise(&wanted, candidates, &copies(standing, places))?;
     let mine = standing.view.replica;
     let changes = changes(&advice, standing, places);
-    if changes.contains(&Change::Remove(mine)) {
+    if changes.contains(&ReplicaChange::Remove(mine)) {
         let current = standing.view.current.iter();
         let others = current.filter(|id| **id != mine && standing.view.voters.contains(id));
         // Who is to go soon would have to hand it over again.
         if let Some(other) = others.min_by_key(|id| is_drained(**id, standing, places)) {
-            return Some(Step::HandOver(*other));
+            return Some(CopyStep::HandOver(*other));
         }
     }
-    Some(Step::Change(changes))
+    Some(CopyStep::Change(changes))
 }
 
 /// The members whose copies vote, as a copy knows it.
@@ -134,16 +134,16 @@ pub fn voters_of(view: &GroupView) -> Vec<MemberId> {
     members.collect()
 }
 
-fn is_drained(replica: ReplicaId, standing: &Standing, places: &Places) -> bool {
+fn is_drained(replica: ReplicaId, standing: &GroupStanding, places: &MemberPlaces) -> bool {
     let home = standing.view.membership.homes.get(&replica);
     let member = home.and_then(|home| name::member(home.node));
     let place = member.and_then(|member| places.get(&member));
     place.is_some_and(|place| place.is_drained)
 }
 
-fn copies(standing: &Standing, places: &Places) -> Vec<Copy> {
+fn copies(standing: &GroupStanding, places: &MemberPlaces) -> Vec<GroupCopy> {
     let view = &standing.view;
-    let copy = |(id, home): (&ReplicaId, &Home)| {
+    let copy = |(id, home): (&ReplicaId, &ReplicaHome)| {
         let member = name::member(home.node)?;
         let store = places.get(&member).and_then(|place| place.store);
         let other_store = store.is_some_and(|now| now != home.store);
@@ -154,7 +154,7 @@ fn copies(standing: &Standing, places: &Places) -> Vec<Copy> {
         } else {
             Condition::Behind
         };
-        Some(Copy {
+        Some(GroupCopy {
             member,
             votes: view.voters.contains(id),
             condition,
@@ -165,7 +165,11 @@ fn copies(standing: &Standing, places: &Places) -> Vec<Copy> {
 }
 
 /// The advice in the group's own words.
-fn changes(advice: &[voters::Change], standing: &Standing, places: &Places) -> Vec<Change> {
+fn changes(
+    advice: &[voters::CopyChange],
+    standing: &GroupStanding,
+    places: &MemberPlaces,
+) -> Vec<ReplicaChange> {
     let membership = &standing.view.membership;
     let replica = |member: MemberId| {
         let mut homes = membership.homes.iter();
@@ -173,17 +177,17 @@ fn changes(advice: &[voters::Change], standing: &Standing, places: &Places) -> V
         found.map(|(id, _)| *id)
     };
     let mut fresh = (membership.next.0..).map(ReplicaId);
-    let change = |change: &voters::Change| match *change {
-        voters::Change::Add(member) => {
-            let home = Home {
+    let change = |change: &voters::CopyChange| match *change {
+        voters::CopyChange::Add(member) => {
+            let home = ReplicaHome {
                 node: name::node(member),
                 store: places.get(&member)?.store?,
             };
-            Some(Change::Add(fresh.next()?, home))
+            Some(ReplicaChange::Add(fresh.next()?, home))
         }
-        voters::Change::Promote(member) => replica(member).map(Change::Promote),
-        voters::Change::Demote(member) => replica(member).map(Change::Demote),
-        voters::Change::Remove(member) => replica(member).map(Change::Remove),
+        voters::CopyChange::Promote(member) => replica(member).map(ReplicaChange::Promote),
+        voters::CopyChange::Demote(member) => replica(member).map(ReplicaChange::Demote),
+        voters::CopyChange::Remove(member) => replica(member).map(ReplicaChange::Remove),
     };
     advice.iter().filter_map(change).collect()
 }

@@ -1,11 +1,11 @@
 //! Why a group did not do what it was asked.
 
-use muster_consensus::{NodeId, Refused, Unfit};
+use muster_consensus::{HostRefusal, NodeId, Unfit};
 use muster_model::id;
 
 /// Why a group did not do what it was asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
+pub enum GroupError {
     /// The disk refused, and refuses still. Nothing was changed.
     #[error("the state cannot be written: {0}")]
     Storage(String),
@@ -41,17 +41,17 @@ pub enum Error {
     Unfit(Unfit),
 }
 
-impl From<Refused> for Error {
-    fn from(refused: Refused) -> Self {
+impl From<HostRefusal> for GroupError {
+    fn from(refused: HostRefusal) -> Self {
         match refused {
-            Refused::NotLeader(Some(node)) => Self::Elsewhere(node),
-            Refused::NotLeader(None) => Self::NoLeader,
-            Refused::NoReplica => Self::NoCopy,
-            Refused::Busy => Self::Overloaded,
-            Refused::Empty => Self::Unreadable,
-            Refused::Superseded => Self::Superseded,
-            Refused::Unknown => Self::Unknown("the lead was lost".to_owned()),
-            Refused::Unfit(unfit) => Self::Unfit(unfit),
+            HostRefusal::NotLeader(Some(node)) => Self::Elsewhere(node),
+            HostRefusal::NotLeader(None) => Self::NoLeader,
+            HostRefusal::NoReplica => Self::NoCopy,
+            HostRefusal::Busy => Self::Overloaded,
+            HostRefusal::Empty => Self::Unreadable,
+            HostRefusal::Superseded => Self::Superseded,
+            HostRefusal::Unknown => Self::Unknown("the lead was lost".to_owned()),
+            HostRefusal::Unfit(unfit) => Self::Unfit(unfit),
         }
     }
 }

@@ -1,30 +1,30 @@
-//! What goes into a keeper.
+//! What goes into a group host.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use muster_consensus::{Change, GroupId, GroupView, Home, NodeId, ReplicaId};
+use muster_consensus::{GroupId, GroupView, NodeId, ReplicaChange, ReplicaHome, ReplicaId};
 use muster_model::cluster_spec::ClusterSpec;
 use muster_model::id::{self, VcName};
 use muster_model::time::Time;
 
 use super::GENERATION;
-use super::error::Error;
-use super::machine::{Machine, Outcome};
+use super::error::GroupError;
+use super::machine::{ApplyOutcome, GroupState};
 use super::reports::Reports;
-use crate::cluster::{Birth, Lineage};
-use crate::coordinator::{Bindings, Coordinator, Cordon, Policy};
-use crate::lease::{Hearing, Question};
+use crate::cluster::{Lineage, VcCreation};
+use crate::coordinator::{Bindings, Coordinator, Cordon, LeaderPolicy};
+use crate::lease::{Hearing, SilenceQuestion};
 use crate::order::Tell;
 
 /// Whoever waits for an answer. Called once.
-pub type Reply<T> = Box<dyn FnOnce(Result<T, Error>) + Send>;
+pub type GroupReply<T> = Box<dyn FnOnce(Result<T, GroupError>) + Send>;
 
 /// A group as it stands on this node.
 #[derive(Debug)]
-pub struct Seen<'a> {
+pub struct LocalGroup<'a> {
     /// Its state.
-    pub machine: &'a Machine,
+    pub machine: &'a GroupState,
     /// The coordinator that leads it from here, if it is a virtual cluster of this node.
     pub coordinator: Option<&'a Coordinator>,
     /// Whom the leader has heard: of the `cluster` group, who asked for renewal; of a virtual cluster,
@@ -42,7 +42,7 @@ pub struct Seen<'a> {
     pub wall: Time,
 }
 
-impl Seen<'_> {
+impl LocalGroup<'_> {
     /// For how many milliseconds nothing of the kind was heard of the node, counted from the leader's
     /// election at the earliest.
     pub fn silence_ms(&self, node: &id::NodeId) -> u64 {
@@ -72,22 +72,22 @@ impl VcGroup {
         }
     }
 
-    /// The group that a virtual cluster has by its newest birth.
-    pub fn of(birth: &Birth) -> Self {
+    /// The group that a virtual cluster has by its newest creation.
+    pub fn of(creation: &VcCreation) -> Self {
         Self {
-            id: GroupId(birth.group),
-            generation: birth.generation,
-            before: birth.before.iter().copied().map(GroupId).collect(),
+            id: GroupId(creation.group),
+            generation: creation.generation,
+            before: creation.before.iter().copied().map(GroupId).collect(),
         }
     }
 }
 
 /// Looks at a group that this node leads, or is told why it cannot.
-pub type Reading = Box<dyn FnOnce(Result<Seen<'_>, Error>) + Send>;
+pub type Reading = Box<dyn FnOnce(Result<LocalGroup<'_>, GroupError>) + Send>;
 
 /// What is known here of a group besides its state.
 #[derive(Clone, Debug)]
-pub struct Standing {
+pub struct GroupStanding {
     /// Who has copies, and who leads.
     pub view: GroupView,
     /// Copies that are no more although the group still counts them.
@@ -98,23 +98,23 @@ pub struct Standing {
 #[derive(Debug)]
 pub struct Local<'a> {
     /// How it stands here. A leader may have been replaced meanwhile.
-    pub seen: Seen<'a>,
+    pub seen: LocalGroup<'a>,
     /// Who has copies.
-    pub standing: Standing,
+    pub standing: GroupStanding,
 }
 
 /// Looks at a group's copy here, whoever leads; none if there is no copy.
 pub type Looking = Box<dyn FnOnce(Option<Local<'_>>) + Send>;
 
-/// What happens to a keeper.
-pub enum Input {
-    /// [`deadline`](super::Keeper::deadline) has passed.
+/// What happens to a group host.
+pub enum GroupHostInput {
+    /// [`deadline`](super::GroupHost::deadline) has passed.
     Tick,
-    /// Something that another node's keeper sent.
-    Parcel {
+    /// Something that another node's group host sent.
+    Envelope {
         /// Proven by the link.
         from: NodeId,
-        /// As [`Output::Send`](super::Output::Send) gave it there.
+        /// As [`Output::Send`](super::GroupHostOutput::Send) gave it there.
         bytes: Vec<u8>,
     },
     /// The write of this number is durable.
@@ -128,7 +128,7 @@ pub enum Input {
         /// The entry.
         entry: Vec<u8>,
         /// Who waits.
-        reply: Reply<Outcome>,
+        reply: GroupReply<ApplyOutcome>,
     },
     /// Look at a group that is led here, as new as it is anywhere.
     Read {
@@ -151,9 +151,9 @@ pub enum Input {
         /// Which group.
         group: GroupId,
         /// In this order, all at once.
-        changes: Vec<Change>,
+        changes: Vec<ReplicaChange>,
         /// Who waits.
-        reply: Reply<()>,
+        reply: GroupReply<()>,
     },
     /// Hand the lead of a group over.
     Transfer {
@@ -165,11 +165,11 @@ pub enum Input {
     /// This node is about to end: hand over all leads that others can take, and say which.
     HandOver(Box<dyn FnOnce(Vec<GroupId>) + Send>),
     /// A group is born, with these first copies.
-    Birth {
+    Creation {
         /// Which group.
         group: GroupId,
         /// Who has copies.
-        homes: BTreeMap<ReplicaId, Home>,
+        homes: BTreeMap<ReplicaId, ReplicaHome>,
     },
     /// A virtual cluster that is recovered goes on in its newest group from the newest copy here of those
     /// that it had, if this node is the home of that.
@@ -192,9 +192,9 @@ pub enum Input {
         /// The cluster's group: the one that may give this node a copy.
         cluster: GroupId,
     },
-    /// The cluster's affairs are settled by the newest of these groups from now on. It goes on in the same
+    /// The cluster state is held by the newest of these groups from now on. It goes on in the same
     /// way.
-    Succession(Lineage),
+    Replacement(Lineage),
     /// It is one no more: its copies of the cluster's groups end. Nobody else has to have them.
     Left,
     /// It serves these virtual clusters of its cluster, and no other.
@@ -207,7 +207,7 @@ pub enum Input {
         /// The group of the virtual cluster that asked.
         group: GroupId,
         /// What it asked.
-        question: Question,
+        question: SilenceQuestion,
         /// Whether it is silent there too.
         silent: Option<bool>,
     },
@@ -232,7 +232,7 @@ pub enum Input {
     /// How the cluster is described, and in which version; none while that is not known.
     Described(Option<(u64, Arc<ClusterSpec>)>),
     /// What leaders go by from now on.
-    Policy(Box<Policy>),
+    Policy(Box<LeaderPolicy>),
     /// An admin says that a node is off: the tasks of a virtual cluster there have ended.
     Off {
         /// The group of the virtual cluster.
@@ -240,15 +240,15 @@ pub enum Input {
         /// The node.
         node: id::NodeId,
         /// Who waits.
-        reply: Reply<()>,
+        reply: GroupReply<()>,
     },
 }
 
-impl std::fmt::Debug for Input {
+impl std::fmt::Debug for GroupHostInput {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Tick => "Tick",
-            Self::Parcel { .. } => "Parcel",
+            Self::Envelope { .. } => "Envelope",
             Self::Written(_) => "Written",
             Self::Refused(_) => "Refused",
             Self::Propose { .. } => "Propose",
@@ -257,11 +257,11 @@ impl std::fmt::Debug for Input {
             Self::Change { .. } => "Change",
             Self::Transfer { .. } => "Transfer",
             Self::HandOver(_) => "HandOver",
-            Self::Birth { .. } => "Birth",
+            Self::Creation { .. } => "Creation",
             Self::Inherit(_) => "Inherit",
             Self::Tell { .. } => "Tell",
             Self::Joined { .. } => "Joined",
-            Self::Succession(_) => "Succession",
+            Self::Replacement(_) => "Replacement",
             Self::Left => "Left",
             Self::Serve { .. } => "Serve",
             Self::Silence { .. } => "Silence",

@@ -7,9 +7,9 @@ use muster_consensus::NodeId;
 use muster_model::id::{self, VcName};
 use muster_model::time::Time;
 
-use crate::coordinator::{Coordinator, Input, Output};
+use crate::coordinator::{Coordinator, CoordinatorInput, CoordinatorOutput};
 use crate::fence::Term;
-use crate::lease::{Hearing, Question, Watch};
+use crate::lease::{Hearing, SilenceQuestion, SilenceWatch};
 use crate::now::Now;
 use crate::vc::VcState;
 
@@ -26,7 +26,7 @@ pub struct Lead {
     heard: BTreeSet<NodeId>,
     ask_at: Option<Time>,
     /// Who was heard of in this term, once all before it is known.
-    watch: Option<Watch>,
+    watch: Option<SilenceWatch>,
 }
 
 impl Lead {
@@ -63,13 +63,13 @@ impl Lead {
     }
 
     /// This copy leads from now on.
-    pub fn elected(&mut self, now: Now, state: &VcState, term: u64) -> Vec<Output> {
+    pub fn elected(&mut self, now: Now, state: &VcState, term: u64) -> Vec<CoordinatorOutput> {
         let term = Term(term);
         self.term = Some(term);
         self.heard.clear();
         self.watch = None;
         self.ask_at = Some(now.steady);
-        self.feed(now, state, Input::Elected { term })
+        self.feed(now, state, CoordinatorInput::Elected { term })
     }
 
     /// Another one leads, or none.
@@ -80,7 +80,12 @@ impl Lead {
     }
 
     /// Gives the coordinator an input, if it leads.
-    pub fn feed(&mut self, now: Now, state: &VcState, input: Input) -> Vec<Output> {
+    pub fn feed(
+        &mut self,
+        now: Now,
+        state: &VcState,
+        input: CoordinatorInput,
+    ) -> Vec<CoordinatorOutput> {
         let mut outputs = Vec::new();
         if self.term.is_some() {
             self.coordinator.handle(now, state, input, &mut outputs);
@@ -95,7 +100,7 @@ impl Lead {
 
     /// Everything of the terms before is applied: from now on silence counts.
     pub fn begin_watch(&mut self, now: Time, state: &VcState) {
-        self.watch = Some(Watch::new(now, self.coordinator.nodes_in_use(state)));
+        self.watch = Some(SilenceWatch::new(now, self.coordinator.nodes_in_use(state)));
     }
 
     /// Something of the node arrived.
@@ -107,11 +112,11 @@ impl Lead {
 
     /// Whom it has heard in this term.
     pub fn hearing(&self) -> Option<&Hearing> {
-        self.watch.as_ref().map(Watch::hearing)
+        self.watch.as_ref().map(SilenceWatch::hearing)
     }
 
     /// What the leader of the `cluster` group is to be asked about silent nodes.
-    pub fn questions(&mut self, now: Time, state: &VcState) -> Vec<Question> {
+    pub fn questions(&mut self, now: Time, state: &VcState) -> Vec<SilenceQuestion> {
         let coordinator = &self.coordinator;
         let Some(watch) = &mut self.watch else {
             return Vec::new();
@@ -122,7 +127,7 @@ impl Lead {
     }
 
     /// Whether tasks with leases that are over are lost, by the other leader's answer.
-    pub fn is_lost(&mut self, now: Time, question: &Question, silent: Option<bool>) -> bool {
+    pub fn is_lost(&mut self, now: Time, question: &SilenceQuestion, silent: Option<bool>) -> bool {
         let watch = self.watch.as_mut();
         watch.is_some_and(|watch| watch.answered(now, question, silent))
     }
@@ -149,7 +154,7 @@ impl Lead {
         &self.heard
     }
 
-    /// When the coordinator wants [`Input::Tick`].
+    /// When the coordinator wants [`CoordinatorInput::Tick`].
     pub fn deadline(&self) -> Option<Time> {
         self.coordinator()?.deadline()
     }

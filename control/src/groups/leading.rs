@@ -1,22 +1,22 @@
 //! What is done for the virtual clusters that are led here: their coordinators are fed, and what they
 //! want is carried out.
 
-use muster_consensus::{GroupId, Input};
+use muster_consensus::{GroupId, HostInput};
 use muster_model::id;
 
-use super::name::{self, Kind};
-use super::parcel::Word;
-use super::{Asked, Event, Keeper, Machine, Output};
+use super::envelope::Word;
+use super::name::{self, GroupKind};
+use super::{GroupEvent, GroupHost, GroupHostOutput, GroupState, PendingCall};
 use crate::cluster::Binding;
 use crate::coordinator;
 use crate::lease::Hearing;
 use crate::order::Order;
 
-impl Keeper {
+impl GroupHost {
     pub(super) fn elected(&mut self, group: GroupId, term: u64) {
         self.led.insert(group, term);
-        self.out.push(Output::Leads { group, term });
-        if name::kind(group) == Kind::Cluster {
+        self.out.push(GroupHostOutput::Leads { group, term });
+        if name::kind(group) == GroupKind::Cluster {
             self.hearing.insert(group, Hearing::new(self.now.steady));
         }
         self.lead(group, term);
@@ -27,7 +27,7 @@ impl Keeper {
             self.succeed(group);
         }
         let Self { now, vcs, host, .. } = self;
-        let (Some(lead), Some(Machine::Vc(state))) = (vcs.get_mut(&group), host.machine(group))
+        let (Some(lead), Some(GroupState::Vc(state))) = (vcs.get_mut(&group), host.machine(group))
         else {
             return;
         };
@@ -46,13 +46,13 @@ impl Keeper {
     /// Tells coordinators whether there is a `cluster` group that binds cells.
     pub(super) fn say_who_binds(&mut self) {
         let is_bound = self.cluster.is_some();
-        self.feed_all(&coordinator::Input::BoundByCluster(is_bound));
+        self.feed_all(&coordinator::CoordinatorInput::BoundByCluster(is_bound));
     }
 
     fn bind(&mut self, group: GroupId, known: u64, binding: Box<Binding>) {
         if let Some(lead) = self.vcs.get(&group) {
             let vc = lead.vc().clone();
-            self.out.push(Output::Bind {
+            self.out.push(GroupHostOutput::Bind {
                 group,
                 vc,
                 known,
@@ -63,7 +63,7 @@ impl Keeper {
 
     pub(super) fn deposed(&mut self, group: GroupId) {
         if self.led.remove(&group).is_some() {
-            self.out.push(Output::Led { group });
+            self.out.push(GroupHostOutput::Led { group });
         }
         self.hearing.remove(&group);
         // What a coordinator wanted ends with its term.
@@ -74,9 +74,9 @@ impl Keeper {
     }
 
     /// Gives a coordinator an input and performs what comes out.
-    pub(super) fn feed(&mut self, group: GroupId, input: coordinator::Input) {
+    pub(super) fn feed(&mut self, group: GroupId, input: coordinator::CoordinatorInput) {
         let Self { now, vcs, host, .. } = self;
-        let (Some(lead), Some(Machine::Vc(state))) = (vcs.get_mut(&group), host.machine(group))
+        let (Some(lead), Some(GroupState::Vc(state))) = (vcs.get_mut(&group), host.machine(group))
         else {
             return;
         };
@@ -85,26 +85,30 @@ impl Keeper {
     }
 
     /// Gives the same to all coordinators.
-    pub(super) fn feed_all(&mut self, input: &coordinator::Input) {
+    pub(super) fn feed_all(&mut self, input: &coordinator::CoordinatorInput) {
         let groups: Vec<_> = self.vcs.keys().copied().collect();
         for group in groups {
             self.feed(group, input.clone());
         }
     }
 
-    pub(super) fn conduct(&mut self, group: GroupId, outputs: Vec<coordinator::Output>) {
+    pub(super) fn conduct(&mut self, group: GroupId, outputs: Vec<coordinator::CoordinatorOutput>) {
         for output in outputs {
             match output {
-                coordinator::Output::Propose(entry) => match entry.encode() {
+                coordinator::CoordinatorOutput::Propose(entry) => match entry.encode() {
                     Ok(entry) => self.propose_own(group, entry),
                     Err(error) => {
-                        let event = Event::Unwritable(error.to_string());
-                        self.out.push(Output::Event(event));
+                        let event = GroupEvent::Unwritable(error.to_string());
+                        self.out.push(GroupHostOutput::Event(event));
                     }
                 },
-                coordinator::Output::Send { node, order } => self.order(group, &node, order),
-                coordinator::Output::Bind { known, binding } => self.bind(group, known, binding),
-                coordinator::Output::AskReport { node } => {
+                coordinator::CoordinatorOutput::Send { node, order } => {
+                    self.order(group, &node, order)
+                }
+                coordinator::CoordinatorOutput::Bind { known, binding } => {
+                    self.bind(group, known, binding)
+                }
+                coordinator::CoordinatorOutput::AskReport { node } => {
                     if let Some(node) = self.numbers.get(&node) {
                         self.ask(group, *node);
                     }
@@ -115,7 +119,7 @@ impl Keeper {
 
     pub(super) fn order(&mut self, group: GroupId, node: &id::NodeId, order: Box<Order>) {
         match self.numbers.get(node).copied() {
-            Some(from) if from == self.me => self.out.push(Output::Order { from, order }),
+            Some(from) if from == self.me => self.out.push(GroupHostOutput::Order { from, order }),
             Some(node) => {
                 let group = group.0;
                 self.say(node, &Word::Order { group, order });
@@ -126,8 +130,8 @@ impl Keeper {
     }
 
     pub(super) fn propose_own(&mut self, group: GroupId, entry: Vec<u8>) {
-        let ticket = self.ticket(Asked::Own(entry.clone()));
-        self.give(Input::Propose {
+        let ticket = self.ticket(PendingCall::Own(entry.clone()));
+        self.give(HostInput::Propose {
             group,
             ticket,
             entry,

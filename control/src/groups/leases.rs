@@ -4,10 +4,10 @@ use muster_consensus::GroupId;
 use muster_model::id;
 use muster_model::time::Time;
 
-use super::{Event, Keeper, Machine, Output};
+use super::{GroupEvent, GroupHost, GroupHostOutput, GroupState};
 use crate::coordinator;
-use crate::lease::{Hearing, Question};
-use crate::vc::Applied;
+use crate::lease::{Hearing, SilenceQuestion};
+use crate::vc::VcApplied;
 
 /// Leases are given where so many voters can renew them: where a loss ends no group.
 const VOTERS_MIN: usize = 3;
@@ -17,7 +17,7 @@ const fn are_leases_given(own: usize, cluster: usize) -> bool {
     own >= VOTERS_MIN && cluster >= VOTERS_MIN
 }
 
-impl Keeper {
+impl GroupHost {
     /// A node asks the leader of a group for renewal. Noted before it is known whether this node
     /// leads still: that can only make silence shorter.
     pub(super) fn heard(&mut self, group: GroupId, node: &id::NodeId) {
@@ -41,10 +41,10 @@ impl Keeper {
 
     /// The leader of a virtual cluster that has just begun its term knows by now whose tasks are
     /// on which nodes.
-    pub(super) fn begin_watch(&mut self, group: GroupId, applied: &Applied) {
+    pub(super) fn begin_watch(&mut self, group: GroupId, applied: &VcApplied) {
         let now = self.now.steady;
         let Self { vcs, host, .. } = self;
-        if let (Some(lead), Some(Machine::Vc(state)), Applied::Term(term)) =
+        if let (Some(lead), Some(GroupState::Vc(state)), VcApplied::Term(term)) =
             (vcs.get_mut(&group), host.machine(group), applied)
             && lead.term() == Some(*term)
         {
@@ -57,28 +57,36 @@ impl Keeper {
         let now = self.now.steady;
         let Self { vcs, host, out, .. } = self;
         for (group, lead) in vcs {
-            if let Some(Machine::Vc(state)) = host.machine(*group)
+            if let Some(GroupState::Vc(state)) = host.machine(*group)
                 && lead.is_ask_due(now)
             {
                 for question in lead.questions(now, state) {
-                    let silent = Event::NodeSilent(question.node.clone());
-                    out.push(Output::Event(silent));
+                    let silent = GroupEvent::NodeSilent(question.node.clone());
+                    out.push(GroupHostOutput::Event(silent));
                     let group = *group;
-                    out.push(Output::Question { group, question });
+                    out.push(GroupHostOutput::Question { group, question });
                 }
             }
         }
     }
 
     /// The other leader's answer.
-    pub(super) fn silence(&mut self, group: GroupId, question: Question, silent: Option<bool>) {
+    pub(super) fn silence(
+        &mut self,
+        group: GroupId,
+        question: SilenceQuestion,
+        silent: Option<bool>,
+    ) {
         let now = self.now.steady;
         let lead = self.vcs.get_mut(&group);
         if lead.is_some_and(|lead| lead.is_lost(now, &question, silent)) {
-            let Question { node, for_ms, .. } = question;
+            let SilenceQuestion { node, for_ms, .. } = question;
             self.out
-                .push(Output::Event(Event::LeasesOver(node.clone())));
-            self.feed(group, coordinator::Input::Silent { node, for_ms });
+                .push(GroupHostOutput::Event(GroupEvent::LeasesOver(node.clone())));
+            self.feed(
+                group,
+                coordinator::CoordinatorInput::Silent { node, for_ms },
+            );
         }
     }
 
@@ -89,7 +97,7 @@ impl Keeper {
             let voters = self.host.view(group).map(|view| view.voters);
             let own = voters.map_or(0, |voters| voters.len());
             let leases = are_leases_given(own, self.cluster_voters);
-            self.feed(group, coordinator::Input::Leases(leases));
+            self.feed(group, coordinator::CoordinatorInput::Leases(leases));
         }
     }
 }

@@ -2,14 +2,14 @@
 
 use muster_consensus::{GroupId, RestoreError, StateMachine};
 
-use super::name::{Kind, kind};
+use super::name::{GroupKind, kind};
 use crate::cluster::{self, ClusterState};
 use crate::vc::{self, VcState};
 
 /// The state that a group replicates.
 #[derive(Debug)]
-pub enum Machine {
-    /// The cluster's own affairs.
+pub enum GroupState {
+    /// The cluster state.
     Cluster(Box<ClusterState>),
     /// A virtual cluster.
     Vc(Box<VcState>),
@@ -17,47 +17,47 @@ pub enum Machine {
 
 /// What applying an entry gave: what it did, or why it changed nothing.
 #[derive(Debug)]
-pub enum Outcome {
+pub enum ApplyOutcome {
     /// Of the cluster.
-    Cluster(Result<cluster::Applied, cluster::Rejected>),
+    Cluster(Result<cluster::ClusterApplied, cluster::ClusterRejection>),
     /// Of a virtual cluster.
-    Vc(Result<vc::Applied, vc::Rejected>),
+    Vc(Result<vc::VcApplied, vc::VcRejection>),
     /// The bytes are no entry of this release, for this reason: they change nothing, on any replica.
     Unreadable(String),
 }
 
-impl Outcome {
+impl ApplyOutcome {
     /// Whether the entry was taken.
     pub const fn is_ok(&self) -> bool {
         matches!(self, Self::Cluster(Ok(_)) | Self::Vc(Ok(_)))
     }
 }
 
-impl Machine {
-    /// The state of a group at its birth.
+impl GroupState {
+    /// The state of a group at its creation.
     pub fn of(group: GroupId) -> Self {
         match kind(group) {
-            Kind::Cluster => Self::Cluster(Box::default()),
-            Kind::Vc => Self::Vc(Box::default()),
+            GroupKind::Cluster => Self::Cluster(Box::default()),
+            GroupKind::Vc => Self::Vc(Box::default()),
         }
     }
 }
 
-fn unreadable(error: &impl std::fmt::Display) -> Outcome {
-    Outcome::Unreadable(error.to_string())
+fn unreadable(error: &impl std::fmt::Display) -> ApplyOutcome {
+    ApplyOutcome::Unreadable(error.to_string())
 }
 
-impl StateMachine for Machine {
-    type Output = Outcome;
+impl StateMachine for GroupState {
+    type Output = ApplyOutcome;
 
-    fn apply(&mut self, index: u64, entry: &[u8]) -> Outcome {
+    fn apply(&mut self, index: u64, entry: &[u8]) -> ApplyOutcome {
         match self {
-            Self::Cluster(state) => match cluster::Entry::decode(entry) {
-                Ok(entry) => Outcome::Cluster(state.apply(index, &entry)),
+            Self::Cluster(state) => match cluster::ClusterEntry::decode(entry) {
+                Ok(entry) => ApplyOutcome::Cluster(state.apply(index, &entry)),
                 Err(error) => unreadable(&error),
             },
-            Self::Vc(state) => match vc::Entry::decode(entry) {
-                Ok(entry) => Outcome::Vc(state.apply(index, &entry)),
+            Self::Vc(state) => match vc::VcEntry::decode(entry) {
+                Ok(entry) => ApplyOutcome::Vc(state.apply(index, &entry)),
                 Err(error) => unreadable(&error),
             },
         }

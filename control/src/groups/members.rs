@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use muster_consensus::{GroupId, Input, NodeId};
+use muster_consensus::{GroupId, HostInput, NodeId};
 use muster_model::id;
 
-use super::{GENERATION, Keeper};
+use super::{GENERATION, GroupHost};
 use crate::coordinator;
 
-impl Keeper {
+impl GroupHost {
     pub(super) fn see_others(
         &mut self,
         members: BTreeMap<NodeId, bool>,
@@ -27,7 +27,7 @@ impl Keeper {
         self.allow_leases();
     }
 
-    /// Once somebody votes in the group that settles the cluster's affairs, those that did before it go on
+    /// Once somebody votes in the group that holds the cluster state, those that did before it go on
     /// nowhere. Until then one of their copies may be all that is left.
     fn end_former_clusters(&mut self) {
         let Some(cluster) = self.cluster.filter(|_| self.cluster_voters > 0) else {
@@ -36,7 +36,7 @@ impl Keeper {
         let is_former = |group: &GroupId| *group != cluster && self.before.contains(group);
         let former: Vec<_> = self.host.groups().filter(is_former).collect();
         for group in former {
-            self.give(Input::Succeeded { group });
+            self.give(HostInput::Succeeded { group });
         }
     }
 
@@ -55,9 +55,12 @@ impl Keeper {
             true => BTreeSet::new(),
             false => there.map(|(name, _)| name.clone()).collect(),
         };
-        self.feed_all(&coordinator::Input::Unreachable(gone));
+        self.feed_all(&coordinator::CoordinatorInput::Unreachable(gone));
         for group in recovered {
-            self.feed(group, coordinator::Input::Reachable(there.clone()));
+            self.feed(
+                group,
+                coordinator::CoordinatorInput::Reachable(there.clone()),
+            );
         }
     }
 
@@ -67,7 +70,7 @@ impl Keeper {
         let known = self.numbers.iter();
         let left = known.filter(|(_, number)| is_left(number));
         let left: BTreeSet<_> = left.map(|(name, _)| name.clone()).collect();
-        self.feed_all(&coordinator::Input::Left(left));
+        self.feed_all(&coordinator::CoordinatorInput::Left(left));
     }
 
     /// Asks nodes for reports that the leader of a virtual cluster has not heard yet.

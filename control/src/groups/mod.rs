@@ -1,21 +1,22 @@
 //! A node's copies of Raft groups, those of virtual clusters and the cluster's own, and what the node
-//! leads of them: [`Keeper`] makes their entries durable, applies them, and leads the gangs of the
+//! leads of them: [`GroupHost`] makes their entries durable, applies them, and leads the gangs of the
 //! virtual clusters that are led here.
 //!
 //! All groups are in one core, for they share one disk and one link to every other node.
 //! - [`machine`]: what the entries of a group do.
 //! - [`lead`]: a virtual cluster that is led here, with its coordinator.
 //! - [`copies`]: who is to have copies of a group.
-//! - [`parcel`]: what agents send each other about groups.
+//! - [`envelope`]: what agents send each other about groups.
 //! - [`name`]: which number a group has.
 //!
 //! # Driving it
-//! Perform the outputs in order. `Write`: to the log store, then [`Input::Written`]; one at a time, and
+//! Perform the outputs in order. `Write`: to the log store, then [`GroupHostInput::Written`]; one at a time, and
 //! what is refused is offered again until it is taken. All others may be lost, but for those to this
 //! node itself.
 
 mod admins;
 pub mod copies;
+pub mod envelope;
 mod error;
 mod input;
 pub mod lead;
@@ -25,33 +26,34 @@ pub mod machine;
 mod members;
 pub mod name;
 mod output;
-pub mod parcel;
 mod reports;
 mod words;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use muster_consensus::{
-    GroupId, Home, Host, Input as HostInput, NodeId, Refused, ReplicaId, StoreId,
+    GroupId, Host, HostInput, HostRefusal, NodeId, ReplicaHome, ReplicaId, StoreId,
 };
-use muster_consensus::{Output as HostOutput, Ticket};
+use muster_consensus::{HostOutput, Ticket};
 use muster_model::cluster_spec::ClusterSpec;
 use muster_model::id::{self, VcName};
 use muster_model::time::Time;
 
-pub use error::Error;
-pub use input::{Input, Local, Looking, Reading, Reply, Seen, Standing, VcGroup};
+pub use error::GroupError;
+pub use input::{
+    GroupHostInput, GroupReply, GroupStanding, Local, LocalGroup, Looking, Reading, VcGroup,
+};
 pub use lead::Lead;
-pub use machine::{Machine, Outcome};
-pub use output::{Event, Output};
+pub use machine::{ApplyOutcome, GroupState};
+pub use output::{GroupEvent, GroupHostOutput};
 pub use reports::Reports;
 
 use crate::cluster::Lineage;
-use crate::coordinator::{self, Coordinator, Cordon, Policy};
+use crate::coordinator::{self, Coordinator, Cordon, LeaderPolicy};
 use crate::fence::Term;
 use crate::lease::Hearing;
 use crate::now::Now;
-use parcel::Unpacker;
+use envelope::EnvelopeUnpacker;
 
 /// The generation that a virtual cluster begins with. Raised only by disaster recovery.
 pub const GENERATION: u32 = 1;
@@ -59,10 +61,10 @@ pub const GENERATION: u32 = 1;
 const AGAIN_MS: u64 = 50;
 
 /// What waits for an answer of the host.
-enum Asked {
-    Entry(Reply<Outcome>),
+enum PendingCall {
+    Entry(GroupReply<ApplyOutcome>),
     Reading(Reading),
-    Changes(Reply<()>),
+    Changes(GroupReply<()>),
     /// A coordinator's own entry.
     Own(Vec<u8>),
 }
@@ -70,17 +72,17 @@ enum Asked {
 /// Makes the coordinator of a virtual cluster in a generation.
 pub type MakeCoordinator = Box<dyn Fn(&VcName, u32) -> Coordinator + Send>;
 
-/// What a keeper is made of.
-pub struct Parts {
+/// What a group host is made of.
+pub struct GroupHostParts {
     /// All groups.
-    pub host: Host<Machine>,
+    pub host: Host<GroupState>,
     /// What the host said when it was opened.
-    pub outputs: Vec<HostOutput<Outcome>>,
+    pub outputs: Vec<HostOutput<ApplyOutcome>>,
     /// Makes the coordinator of a virtual cluster.
     pub coordinator: MakeCoordinator,
 }
 
-impl std::fmt::Debug for Parts {
+impl std::fmt::Debug for GroupHostParts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Parts")
             .field("host", &self.host)
@@ -89,10 +91,10 @@ impl std::fmt::Debug for Parts {
 }
 
 /// A node's copies of all groups, and what it leads of them.
-pub struct Keeper {
+pub struct GroupHost {
     /// The time of the input that is being handled.
     now: Now,
-    host: Host<Machine>,
+    host: Host<GroupState>,
     vcs: BTreeMap<GroupId, Lead>,
     lost: BTreeMap<GroupId, BTreeSet<ReplicaId>>,
     coordinator: MakeCoordinator,
@@ -107,8 +109,8 @@ pub struct Keeper {
     /// How the cluster is described and in which version, once that is known.
     description: Option<(u64, Arc<ClusterSpec>)>,
     /// What leaders go by; none: what they are made with.
-    policy: Option<Box<Policy>>,
-    unpacker: Unpacker,
+    policy: Option<Box<LeaderPolicy>>,
+    unpacker: EnvelopeUnpacker,
     /// Words sent.
     words: u32,
     /// The cluster's own group, while this node is a member.
@@ -123,11 +125,11 @@ pub struct Keeper {
     before: Vec<GroupId>,
     /// Who has asked for renewal of leases by a cluster's own group, while it is led here.
     hearing: BTreeMap<GroupId, Hearing>,
-    asked: BTreeMap<Ticket, Asked>,
+    asked: BTreeMap<Ticket, PendingCall>,
     next: u64,
     /// What the host said, and is not performed yet.
-    said: Vec<HostOutput<Outcome>>,
-    out: Vec<Output>,
+    said: Vec<HostOutput<ApplyOutcome>>,
+    out: Vec<GroupHostOutput>,
     /// Entries of coordinators to be proposed again, and when.
     again: Vec<(GroupId, Vec<u8>)>,
     again_at: Option<Time>,
@@ -135,18 +137,18 @@ pub struct Keeper {
     refusing: Option<String>,
 }
 
-impl std::fmt::Debug for Keeper {
+impl std::fmt::Debug for GroupHost {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Keeper")
+        f.debug_struct("GroupHost")
             .field("me", &self.me)
             .field("host", &self.host)
             .finish_non_exhaustive()
     }
 }
 
-impl Keeper {
-    /// A keeper of what was opened. It wants [`Input::Tick`] at once.
-    pub fn new(parts: Parts) -> Self {
+impl GroupHost {
+    /// A group host of what was opened. It wants [`GroupHostInput::Tick`] at once.
+    pub fn new(parts: GroupHostParts) -> Self {
         Self {
             now: Now::default(),
             host: parts.host,
@@ -159,7 +161,7 @@ impl Keeper {
             cordons: BTreeMap::new(),
             description: None,
             policy: None,
-            unpacker: Unpacker::default(),
+            unpacker: EnvelopeUnpacker::default(),
             words: 0,
             cluster: None,
             cluster_voters: 0,
@@ -178,14 +180,14 @@ impl Keeper {
     }
 
     /// Takes one input. The clock that nobody sets counts from when the host was opened.
-    pub fn handle(&mut self, now: Now, input: Input, out: &mut Vec<Output>) {
+    pub fn handle(&mut self, now: Now, input: GroupHostInput, out: &mut Vec<GroupHostOutput>) {
         self.now = now;
         self.take(input);
         self.settle();
         out.append(&mut self.out);
     }
 
-    /// When [`Input::Tick`] is due, by the clock that nobody sets.
+    /// When [`GroupHostInput::Tick`] is due, by the clock that nobody sets.
     pub fn deadline(&self) -> Option<Time> {
         let asks = self.vcs.values().filter_map(Lead::ask_at).min();
         let wakes = self.vcs.values().filter_map(Lead::deadline).min();
@@ -194,7 +196,7 @@ impl Keeper {
     }
 
     /// The copies of all groups.
-    pub const fn host(&self) -> &Host<Machine> {
+    pub const fn host(&self) -> &Host<GroupState> {
         &self.host
     }
 
@@ -204,8 +206,8 @@ impl Keeper {
     }
 
     /// Which copies a group has, as far as is known here; none if there is no copy.
-    pub fn standing(&self, group: GroupId) -> Option<Standing> {
-        Some(Standing {
+    pub fn standing(&self, group: GroupId) -> Option<GroupStanding> {
+        Some(GroupStanding {
             view: self.host.view(group)?,
             lost: self.lost.get(&group).cloned().unwrap_or_default(),
         })
@@ -216,47 +218,49 @@ impl Keeper {
         self.vcs.iter().map(|(group, lead)| (*group, lead))
     }
 
-    fn take(&mut self, input: Input) {
+    fn take(&mut self, input: GroupHostInput) {
         match input {
-            Input::Tick => self.tick(),
-            Input::Parcel { from, bytes } => self.unpack(from, &bytes),
-            Input::Written(number) => self.written(number),
-            Input::Refused(problem) => self.refused_by_disk(&problem),
-            Input::Propose {
+            GroupHostInput::Tick => self.tick(),
+            GroupHostInput::Envelope { from, bytes } => self.unpack(from, &bytes),
+            GroupHostInput::Written(number) => self.written(number),
+            GroupHostInput::Refused(problem) => self.refused_by_disk(&problem),
+            GroupHostInput::Propose {
                 group,
                 entry,
                 reply,
             } => self.propose(group, entry, reply),
-            Input::Read {
+            GroupHostInput::Read {
                 group,
                 heard,
                 reading,
             } => self.ask_majority(group, heard.as_ref(), reading),
-            Input::Look { group, looking } => self.look(group, looking),
-            Input::Change {
+            GroupHostInput::Look { group, looking } => self.look(group, looking),
+            GroupHostInput::Change {
                 group,
                 changes,
                 reply,
             } => {
-                let ticket = self.ticket(Asked::Changes(reply));
+                let ticket = self.ticket(PendingCall::Changes(reply));
                 self.give(HostInput::Change {
                     group,
                     ticket,
                     changes,
                 });
             }
-            Input::Transfer { group, to } => self.give(HostInput::Transfer { group, to }),
-            Input::HandOver(reply) => reply(self.hand_over()),
-            Input::Birth { group, homes } => self.give(HostInput::Birth { group, homes }),
-            Input::Inherit(lineage) => self.inherit(&lineage),
-            Input::Tell { to, vc, node, tell } => self.pass_on(to, &vc, node, tell),
-            Input::Joined { node, cluster } => {
+            GroupHostInput::Transfer { group, to } => self.give(HostInput::Transfer { group, to }),
+            GroupHostInput::HandOver(reply) => reply(self.hand_over()),
+            GroupHostInput::Creation { group, homes } => {
+                self.give(HostInput::Creation { group, homes })
+            }
+            GroupHostInput::Inherit(lineage) => self.inherit(&lineage),
+            GroupHostInput::Tell { to, vc, node, tell } => self.pass_on(to, &vc, node, tell),
+            GroupHostInput::Joined { node, cluster } => {
                 self.named(node);
                 self.give(HostInput::Welcome([cluster].into()));
                 self.cluster = Some(cluster);
                 self.say_who_binds();
             }
-            Input::Succession(lineage) => {
+            GroupHostInput::Replacement(lineage) => {
                 let cluster = GroupId(lineage.group);
                 self.cluster = Some(cluster);
                 self.before = lineage.before.iter().copied().map(GroupId).collect();
@@ -264,40 +268,40 @@ impl Keeper {
                 self.give(HostInput::Welcome(welcome.collect()));
                 self.inherit(&lineage);
             }
-            Input::Left => self.left(),
+            GroupHostInput::Left => self.left(),
             // Said of a cluster that was left meanwhile.
-            Input::Serve { .. } if self.cluster.is_none() => {}
-            Input::Serve { vcs } => {
+            GroupHostInput::Serve { .. } if self.cluster.is_none() => {}
+            GroupHostInput::Serve { vcs } => {
                 let welcome = self.cluster.into_iter().chain(vcs.values().map(|it| it.id));
                 self.give(HostInput::Welcome(welcome.collect()));
                 self.serve(&vcs);
             }
-            Input::Silence {
+            GroupHostInput::Silence {
                 group,
                 question,
                 silent,
             } => self.silence(group, question, silent),
-            Input::Bound { group, news } => {
-                self.feed(group, coordinator::Input::Bound(news));
+            GroupHostInput::Bound { group, news } => {
+                self.feed(group, coordinator::CoordinatorInput::Bound(news));
             }
-            Input::Others {
+            GroupHostInput::Others {
                 members,
                 names,
                 cluster,
             } => self.see_others(members, names, cluster),
-            Input::Cordoned(nodes) => {
+            GroupHostInput::Cordoned(nodes) => {
                 self.cordons = nodes;
                 self.keep_free();
             }
-            Input::Described(description) => {
+            GroupHostInput::Described(description) => {
                 self.description = description;
                 self.describe();
             }
-            Input::Policy(policy) => {
+            GroupHostInput::Policy(policy) => {
                 self.policy = Some(policy);
                 self.set_policy();
             }
-            Input::Off { group, node, reply } => reply(self.say_off(group, node)),
+            GroupHostInput::Off { group, node, reply } => reply(self.say_off(group, node)),
         }
     }
 
@@ -371,7 +375,7 @@ impl Keeper {
                 group: GroupId(lineage.group),
                 after: lineage.begins_after(),
                 from: GroupId(*from),
-                home: Home {
+                home: ReplicaHome {
                     node: name::node(home.member),
                     store: StoreId(home.store),
                 },
@@ -390,7 +394,7 @@ impl Keeper {
         self.host.handle(self.now.steady, input, &mut self.said);
     }
 
-    fn ticket(&mut self, asked: Asked) -> Ticket {
+    fn ticket(&mut self, asked: PendingCall) -> Ticket {
         self.next += 1;
         let ticket = Ticket(self.next);
         self.asked.insert(ticket, asked);
@@ -398,15 +402,15 @@ impl Keeper {
     }
 
     /// While the disk refuses, nothing more is promised: it could not be kept.
-    fn propose(&mut self, group: GroupId, entry: Vec<u8>, reply: Reply<Outcome>) {
+    fn propose(&mut self, group: GroupId, entry: Vec<u8>, reply: GroupReply<ApplyOutcome>) {
         // One that another has taken the place of forgets what it takes.
-        if name::kind(group) == name::Kind::Vc && !self.vcs.contains_key(&group) {
-            return reply(Err(Error::NoLeader));
+        if name::kind(group) == name::GroupKind::Vc && !self.vcs.contains_key(&group) {
+            return reply(Err(GroupError::NoLeader));
         }
         if let Some(problem) = &self.refusing {
-            return reply(Err(Error::Storage(problem.clone())));
+            return reply(Err(GroupError::Storage(problem.clone())));
         }
-        let ticket = self.ticket(Asked::Entry(reply));
+        let ticket = self.ticket(PendingCall::Entry(reply));
         self.give(HostInput::Propose {
             group,
             ticket,
@@ -419,7 +423,7 @@ impl Keeper {
         if let Some(node) = heard {
             self.heard(group, node);
         }
-        let ticket = self.ticket(Asked::Reading(reading));
+        let ticket = self.ticket(PendingCall::Reading(reading));
         self.give(HostInput::Read { group, ticket });
     }
 
@@ -462,13 +466,13 @@ impl Keeper {
         let due = self.vcs.iter().filter(|(_, lead)| due(lead));
         let due: Vec<_> = due.map(|(group, _)| *group).collect();
         for group in due {
-            self.feed(group, coordinator::Input::Tick);
+            self.feed(group, coordinator::CoordinatorInput::Tick);
         }
     }
 
     fn written(&mut self, number: u64) {
         if self.refusing.take().is_some() {
-            self.out.push(Output::Problem(None));
+            self.out.push(GroupHostOutput::Problem(None));
         }
         self.give(HostInput::Written(number));
     }
@@ -476,14 +480,15 @@ impl Keeper {
     /// Entries are in the hands of their groups, which offer them to the disk until it takes them:
     /// who waits for one is told that, and who comes next that nothing is taken.
     fn refused_by_disk(&mut self, problem: &str) {
-        let waiting = |_: &Ticket, asked: &mut Asked| matches!(asked, Asked::Entry(_));
+        let waiting = |_: &Ticket, asked: &mut PendingCall| matches!(asked, PendingCall::Entry(_));
         for (_, asked) in self.asked.extract_if(.., waiting) {
-            if let Asked::Entry(reply) = asked {
+            if let PendingCall::Entry(reply) = asked {
                 let text = format!("the state cannot be written now: {problem}");
-                reply(Err(Error::Unknown(text)));
+                reply(Err(GroupError::Unknown(text)));
             }
         }
-        self.out.push(Output::Problem(Some(problem.to_owned())));
+        self.out
+            .push(GroupHostOutput::Problem(Some(problem.to_owned())));
         self.refusing = Some(problem.to_owned());
         // Others may have disks that take what this one does not.
         self.hand_over();
@@ -503,12 +508,12 @@ impl Keeper {
         }
     }
 
-    fn perform(&mut self, said: HostOutput<Outcome>) {
+    fn perform(&mut self, said: HostOutput<ApplyOutcome>) {
         match said {
-            HostOutput::Write(write) => self.out.push(Output::Write(write)),
+            HostOutput::Write(write) => self.out.push(GroupHostOutput::Write(write)),
             HostOutput::Send { to, frame } => {
-                let bytes = parcel::frame(&frame);
-                self.out.push(Output::Send { to, bytes });
+                let bytes = envelope::frame(&frame);
+                self.out.push(GroupHostOutput::Send { to, bytes });
             }
             HostOutput::Applied {
                 group,
@@ -521,12 +526,12 @@ impl Keeper {
                 self.forget_lost(group);
                 // They are given from so many voters on.
                 self.allow_leases();
-                if let Some(Asked::Changes(reply)) = self.answered(ticket) {
+                if let Some(PendingCall::Changes(reply)) = self.answered(ticket) {
                     reply(Ok(()));
                 }
             }
             HostOutput::Read { group, ticket } => {
-                if let Some(Asked::Reading(reading)) = self.asked.remove(&ticket) {
+                if let Some(PendingCall::Reading(reading)) = self.asked.remove(&ticket) {
                     self.read(group, reading);
                 }
             }
@@ -542,19 +547,19 @@ impl Keeper {
                 replica,
                 why,
             } => {
-                let ended = Event::CopyEnded {
+                let ended = GroupEvent::CopyEnded {
                     group,
                     replica,
                     why,
                 };
-                self.out.push(Output::Event(ended));
+                self.out.push(GroupHostOutput::Event(ended));
                 self.lost.remove(&group);
                 self.deposed(group);
             }
         }
     }
 
-    fn answered(&mut self, ticket: Option<Ticket>) -> Option<Asked> {
+    fn answered(&mut self, ticket: Option<Ticket>) -> Option<PendingCall> {
         self.asked.remove(&ticket?)
     }
 
@@ -571,31 +576,31 @@ impl Keeper {
         &mut self,
         (group, index, entry): (GroupId, u64, Vec<u8>),
         ticket: Option<Ticket>,
-        outcome: Outcome,
+        outcome: ApplyOutcome,
     ) {
         let took = outcome.is_ok();
         let told = match &outcome {
-            Outcome::Vc(outcome) => Some(outcome.clone()),
-            Outcome::Cluster(_) => None,
-            Outcome::Unreadable(problem) => {
+            ApplyOutcome::Vc(outcome) => Some(outcome.clone()),
+            ApplyOutcome::Cluster(_) => None,
+            ApplyOutcome::Unreadable(problem) => {
                 let problem = problem.clone();
-                let event = Event::Unreadable {
+                let event = GroupEvent::Unreadable {
                     group,
                     index,
                     problem,
                 };
-                self.out.push(Output::Event(event));
+                self.out.push(GroupHostOutput::Event(event));
                 None
             }
         };
         // Before what follows from it.
-        self.out.push(Output::Applied {
+        self.out.push(GroupHostOutput::Applied {
             group,
             index,
             entry,
             took,
         });
-        if let Some(Asked::Entry(reply)) = self.answered(ticket) {
+        if let Some(PendingCall::Entry(reply)) = self.answered(ticket) {
             // A proposer that went away needs no answer; the entry counts all the same.
             reply(Ok(outcome));
         }
@@ -603,16 +608,16 @@ impl Keeper {
             self.begin_watch(group, applied);
         }
         if let Some(told) = told {
-            self.feed(group, coordinator::Input::Applied(told));
+            self.feed(group, coordinator::CoordinatorInput::Applied(told));
         }
     }
 
     fn read(&self, group: GroupId, reading: Reading) {
-        reading(self.seen(group).ok_or(Error::NoLeader));
+        reading(self.seen(group).ok_or(GroupError::NoLeader));
     }
 
-    fn seen(&self, group: GroupId) -> Option<Seen<'_>> {
-        Some(Seen {
+    fn seen(&self, group: GroupId) -> Option<LocalGroup<'_>> {
+        Some(LocalGroup {
             machine: self.host.machine(group)?,
             coordinator: self.vcs.get(&group).and_then(Lead::coordinator),
             hearing: self.hearing_of(group),
@@ -633,18 +638,18 @@ impl Keeper {
         })
     }
 
-    fn refused(&mut self, group: GroupId, ticket: Ticket, why: Refused) {
+    fn refused(&mut self, group: GroupId, ticket: Ticket, why: HostRefusal) {
         match self.asked.remove(&ticket) {
-            Some(Asked::Entry(reply)) => reply(Err(why.into())),
-            Some(Asked::Changes(reply)) => reply(Err(why.into())),
-            Some(Asked::Reading(reading)) => reading(Err(why.into())),
+            Some(PendingCall::Entry(reply)) => reply(Err(why.into())),
+            Some(PendingCall::Changes(reply)) => reply(Err(why.into())),
+            Some(PendingCall::Reading(reading)) => reading(Err(why.into())),
             // Lost together with the lead, but for want of room.
-            Some(Asked::Own(entry)) if why == Refused::Busy => {
+            Some(PendingCall::Own(entry)) if why == HostRefusal::Busy => {
                 self.again.push((group, entry));
                 let at = self.now.steady.plus_millis(AGAIN_MS);
                 self.again_at.get_or_insert(at);
             }
-            Some(Asked::Own(_)) | None => {}
+            Some(PendingCall::Own(_)) | None => {}
         }
     }
 }

@@ -6,18 +6,18 @@ use muster_gossip::member::MemberId;
 
 /// What a group replicates: told by the lowest bit of its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// The cluster's own affairs.
+pub enum GroupKind {
+    /// The cluster state.
     Cluster,
     /// A virtual cluster.
     Vc,
 }
 
 /// What a group replicates.
-pub const fn kind(group: GroupId) -> Kind {
+pub const fn kind(group: GroupId) -> GroupKind {
     match group.0 & 1 {
-        0 => Kind::Cluster,
-        _ => Kind::Vc,
+        0 => GroupKind::Cluster,
+        _ => GroupKind::Vc,
     }
 }
 
@@ -33,7 +33,7 @@ pub const fn new_vc(random: u64) -> GroupId {
     GroupId(random | 1)
 }
 
-/// The group that is to settle a cluster's affairs in place of another one, by a random number.
+/// The group that is to hold the state of a cluster in place of another one, by a random number.
 pub const fn new_cluster(random: u64) -> GroupId {
     GroupId(random & !1)
 }
@@ -65,13 +65,13 @@ mod tests {
     fn a_number_tells_what_the_group_replicates() {
         let mut id = ClusterId::default();
         id.0[0] = 0xff;
-        assert_eq!(kind(cluster(id)), Kind::Cluster);
+        assert_eq!(kind(cluster(id)), GroupKind::Cluster);
         assert_eq!(cluster(id), GroupId(0xfe));
-        assert_eq!(kind(new_cluster(7)), Kind::Cluster);
+        assert_eq!(kind(new_cluster(7)), GroupKind::Cluster);
         assert!(
             [6, 7]
                 .iter()
-                .all(|random| kind(new_vc(*random)) == Kind::Vc)
+                .all(|random| kind(new_vc(*random)) == GroupKind::Vc)
         );
     }
 

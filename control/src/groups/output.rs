@@ -1,19 +1,19 @@
-//! What comes out of a keeper.
+//! What comes out of a group host.
 
 use muster_consensus::{GroupId, NodeId, Removal, ReplicaId, Write};
 use muster_model::id::{self, VcName};
 
 use crate::cluster::Binding;
 use crate::fence::Term;
-use crate::lease::Question;
+use crate::lease::SilenceQuestion;
 use crate::order::Order;
 
-/// What a keeper wants done, in this order.
+/// What a group host wants done, in this order.
 #[derive(Debug)]
-pub enum Output {
-    /// Make durable, then give [`Written`](super::Input::Written). The next one comes only after that.
+pub enum GroupHostOutput {
+    /// Make durable, then give [`Written`](super::GroupHostInput::Written). The next one comes only after that.
     Write(Write),
-    /// Carry to a node, where it is a [`Parcel`](super::Input::Parcel). May be lost, late, doubled.
+    /// Carry to a node, where it is a [`Envelope`](super::GroupHostInput::Envelope). May be lost, late, doubled.
     Send {
         /// To whom.
         to: NodeId,
@@ -39,16 +39,16 @@ pub enum Output {
         term: Term,
     },
     /// Ask the leader of the `cluster` group whether a node is silent there too; the answer is
-    /// [`Silence`](super::Input::Silence), also if there is none.
+    /// [`Silence`](super::GroupHostInput::Silence), also if there is none.
     Question {
         /// The group of the virtual cluster that asks.
         group: GroupId,
         /// What.
-        question: Question,
+        question: SilenceQuestion,
     },
     /// Ask the leader of the `cluster` group to bind a virtual cluster to cells, if anything is asked for or
     /// given back, and then what each is bound to, if that is newer than what is known; the answer is
-    /// [`Bound`](super::Input::Bound).
+    /// [`Bound`](super::GroupHostInput::Bound).
     Bind {
         /// The group of the virtual cluster.
         group: GroupId,
@@ -85,12 +85,12 @@ pub enum Output {
     /// Why nothing can be made durable now; none: it can again.
     Problem(Option<String>),
     /// Something that people may want to know.
-    Event(Event),
+    Event(GroupEvent),
 }
 
 /// Something that people may want to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum GroupEvent {
     /// A copy here is no more.
     CopyEnded {
         /// Of which group.

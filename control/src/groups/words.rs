@@ -1,20 +1,20 @@
 //! What this node and others say to each other about virtual clusters: orders, what is told of them, and
 //! requests for reports.
 
-use muster_consensus::{GroupId, Input as HostInput, NodeId};
+use muster_consensus::{GroupId, HostInput, NodeId};
 use muster_model::id::{self, VcName};
 
-use super::parcel::{self, Parcel, Word};
-use super::{Event, Keeper, Output};
+use super::envelope::{self, Envelope, Word};
+use super::{GroupEvent, GroupHost, GroupHostOutput};
 use crate::coordinator;
 use crate::order::Tell;
 
-impl Keeper {
+impl GroupHost {
     /// Takes apart what another node sent.
-    pub(super) fn unpack(&mut self, from: NodeId, parcel: &[u8]) {
-        match self.unpacker.take(from, parcel) {
-            Some(Parcel::Frame(bytes)) => self.give(HostInput::Frame { from, bytes }),
-            Some(Parcel::Word(word)) => self.hear(from, word),
+    pub(super) fn unpack(&mut self, from: NodeId, envelope: &[u8]) {
+        match self.unpacker.take(from, envelope) {
+            Some(Envelope::Frame(bytes)) => self.give(HostInput::Frame { from, bytes }),
+            Some(Envelope::Word(word)) => self.hear(from, word),
             None => {}
         }
     }
@@ -46,12 +46,12 @@ impl Keeper {
             return;
         };
         match word {
-            Word::Order { order, .. } => self.out.push(Output::Order { from, order }),
+            Word::Order { order, .. } => self.out.push(GroupHostOutput::Order { from, order }),
             Word::Ask {
                 generation, term, ..
             } => {
                 let vc = lead.vc().clone();
-                self.out.push(Output::Asked {
+                self.out.push(GroupHostOutput::Asked {
                     from,
                     vc,
                     generation,
@@ -75,18 +75,19 @@ impl Keeper {
             self.numbers.insert(node.clone(), from);
             self.avoid_unreachable();
         }
-        self.feed(group, coordinator::Input::Tell { node, tell });
+        self.feed(group, coordinator::CoordinatorInput::Tell { node, tell });
     }
 
     /// Says a word to another node. May be lost.
     pub(super) fn say(&mut self, to: NodeId, word: &Word) {
         self.words = self.words.wrapping_add(1);
-        let parcels = parcel::pack(word, self.words);
-        if parcels.is_empty() {
-            self.out.push(Output::Event(Event::TooLong { to }));
+        let envelopes = envelope::pack(word, self.words);
+        if envelopes.is_empty() {
+            self.out
+                .push(GroupHostOutput::Event(GroupEvent::TooLong { to }));
         }
-        let send = |bytes| Output::Send { to, bytes };
-        self.out.extend(parcels.into_iter().map(send));
+        let send = |bytes| GroupHostOutput::Send { to, bytes };
+        self.out.extend(envelopes.into_iter().map(send));
     }
 
     /// Asks a node for a report to the leader of a virtual cluster, if that is here.
@@ -98,7 +99,7 @@ impl Keeper {
         let generation = lead.generation();
         if node == self.me {
             let vc = lead.vc().clone();
-            self.out.push(Output::Asked {
+            self.out.push(GroupHostOutput::Asked {
                 from: node,
                 vc,
                 generation,

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use muster_model::id::{AttemptUid, VcName};
 use muster_model::time::Time;
 
-use super::{GRACE_MS, Lease};
+use super::{GRACE_MS, LeaseTime};
 
 /// After a request that nobody granted, the next one is sent so much sooner: this part of the time
 /// between two renewals.
@@ -22,14 +22,14 @@ pub struct Leased {
     /// Its virtual cluster.
     pub vc: VcName,
     /// The lease, once its placement is committed.
-    pub lease: Option<Lease>,
+    pub lease: Option<LeaseTime>,
     /// The task of an earlier round that it keeps the place of: it goes on with that one's lease.
     pub before: Option<AttemptUid>,
 }
 
 /// Who may renew a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Authority {
+pub enum LeaseAuthority {
     /// The leader of the virtual cluster.
     Vc,
     /// The leader of the `cluster` group.
@@ -38,20 +38,20 @@ pub enum Authority {
 
 /// A request for renewal: for everything that the node holds of a virtual cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct RenewalRequest {
     /// The virtual cluster.
     pub vc: VcName,
     /// Who is asked.
-    pub of: Authority,
+    pub of: LeaseAuthority,
     /// Names the request: an answer to another one renews nothing.
     pub number: u64,
 }
 
 /// What the caller must do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Output {
-    /// Ask, and say how it went with [`Holder::answered`], whatever happens.
-    Ask(Request),
+pub enum LeaseOutput {
+    /// Ask, and say how it went with [`LeaseHolder::answered`], whatever happens.
+    Ask(RenewalRequest),
     /// The task's muster-init may let it run until then, on this node's clock since boot.
     Extend {
         /// The task.
@@ -68,16 +68,16 @@ pub enum Output {
 
 /// The leases of a node.
 #[derive(Clone, Debug, Default)]
-pub struct Holder {
-    tasks: BTreeMap<AttemptUid, Held>,
+pub struct LeaseHolder {
+    tasks: BTreeMap<AttemptUid, LeasedTask>,
     vcs: BTreeMap<VcName, Renewal>,
     requests: u64,
 }
 
 #[derive(Clone, Debug)]
-struct Held {
+struct LeasedTask {
     vc: VcName,
-    lease: Option<Lease>,
+    lease: Option<LeaseTime>,
     /// When it was granted; none if that was in an earlier life of the agent.
     since: Option<Time>,
     /// When its last process is gone; none before the first renewal of what an earlier life of
@@ -91,7 +91,7 @@ struct Held {
 #[derive(Clone, Debug, Default)]
 struct Renewal {
     /// Requests on their way: when they were sent, by whom they go to.
-    sent: BTreeMap<Authority, (u64, Time)>,
+    sent: BTreeMap<LeaseAuthority, (u64, Time)>,
     /// When the newest request that was granted was sent.
     granted: Option<Time>,
     /// When the next one is due.
@@ -100,7 +100,7 @@ struct Renewal {
     asked: bool,
 }
 
-impl Held {
+impl LeasedTask {
     /// When the task is told to end.
     fn last_call(&self) -> Option<Time> {
         let ends = self.ends.filter(|_| !self.over)?;
@@ -108,13 +108,13 @@ impl Held {
     }
 }
 
-impl Holder {
+impl LeaseHolder {
     /// Takes what an earlier life of the agent has left. Until when it may run its muster-init
     /// knows.
     pub fn adopt(&mut self, now: Time, held: impl IntoIterator<Item = Leased>) {
         for Leased { uid, vc, lease, .. } in held {
             self.vcs.entry(vc.clone()).or_default().due = now;
-            let task = Held {
+            let task = LeasedTask {
                 vc,
                 lease,
                 since: None,
@@ -138,7 +138,7 @@ impl Holder {
         {
             let known_as = before.filter(|_| !known.contains_key(&uid));
             let known = known.remove(known_as.as_ref().unwrap_or(&uid));
-            let mut task = known.unwrap_or(Held {
+            let mut task = known.unwrap_or(LeasedTask {
                 vc,
                 lease: None,
                 since: Some(now),
@@ -172,11 +172,11 @@ impl Holder {
     }
 
     /// Does what is due.
-    pub fn tick(&mut self, now: Time, out: &mut Vec<Output>) {
+    pub fn tick(&mut self, now: Time, out: &mut Vec<LeaseOutput>) {
         for (uid, task) in &mut self.tasks {
             if task.last_call().is_some_and(|at| at <= now) {
                 task.over = true;
-                out.push(Output::End { uid: uid.clone() });
+                out.push(LeaseOutput::End { uid: uid.clone() });
             }
         }
         for vc in self.due(now) {
@@ -201,7 +201,12 @@ impl Holder {
     }
 
     /// A request was granted or not.
-    pub fn answered(&mut self, request: &Request, granted: bool, out: &mut Vec<Output>) {
+    pub fn answered(
+        &mut self,
+        request: &RenewalRequest,
+        granted: bool,
+        out: &mut Vec<LeaseOutput>,
+    ) {
         let Some(renewal) = self.vcs.get_mut(&request.vc) else {
             return;
         };
@@ -226,21 +231,21 @@ impl Holder {
             if let Some(ends) = ends.filter(|_| longer) {
                 task.ends = Some(ends);
                 let uid = uid.clone();
-                out.push(Output::Extend { uid, ends });
+                out.push(LeaseOutput::Extend { uid, ends });
             }
         }
     }
 
-    /// When [`Holder::tick`] is due.
+    /// When [`LeaseHolder::tick`] is due.
     pub fn deadline(&self) -> Option<Time> {
-        let ends = self.tasks.values().filter_map(Held::last_call);
+        let ends = self.tasks.values().filter_map(LeasedTask::last_call);
         let asks = self.vcs.values().map(|renewal| renewal.due);
         ends.chain(asks).min()
     }
 
     /// Asks whoever has no request on its way: the virtual cluster's leader always, the other one
     /// when a renewal was missed.
-    fn ask(&mut self, now: Time, vc: &VcName, out: &mut Vec<Output>) {
+    fn ask(&mut self, now: Time, vc: &VcName, out: &mut Vec<LeaseOutput>) {
         let every = pause(&self.tasks, vc);
         let Some(renewal) = self.vcs.get_mut(vc) else {
             return;
@@ -251,9 +256,9 @@ impl Holder {
             None => renewal.asked,
         };
         renewal.asked = true;
-        let mut of = vec![Authority::Vc];
+        let mut of = vec![LeaseAuthority::Vc];
         if missed {
-            of.push(Authority::Cluster);
+            of.push(LeaseAuthority::Cluster);
         }
         for of in of {
             if renewal.sent.contains_key(&of) {
@@ -263,16 +268,16 @@ impl Holder {
             let number = self.requests;
             renewal.sent.insert(of, (number, now));
             let vc = vc.clone();
-            out.push(Output::Ask(Request { vc, of, number }));
+            out.push(LeaseOutput::Ask(RenewalRequest { vc, of, number }));
         }
     }
 }
 
 /// Between two renewals of what is held of a virtual cluster, milliseconds.
-fn pause(tasks: &BTreeMap<AttemptUid, Held>, vc: &VcName) -> u64 {
+fn pause(tasks: &BTreeMap<AttemptUid, LeasedTask>, vc: &VcName) -> u64 {
     let leases = tasks.values().filter(|task| task.vc == *vc);
     let shortest = leases.filter_map(|task| task.lease).min();
-    shortest.unwrap_or(Lease::SHORTEST).renew_ms()
+    shortest.unwrap_or(LeaseTime::SHORTEST).renew_ms()
 }
 
 #[cfg(test)]

@@ -13,8 +13,8 @@
 mod holder;
 mod watch;
 
-pub use holder::{Authority, Holder, Leased, Output, Request};
-pub use watch::{Hearing, Question, Watch};
+pub use holder::{LeaseAuthority, LeaseHolder, LeaseOutput, Leased, RenewalRequest};
+pub use watch::{Hearing, SilenceQuestion, SilenceWatch};
 
 use serde::{Deserialize, Serialize};
 
@@ -30,12 +30,12 @@ const LOST_PERCENT: u64 = 103;
 
 /// The lease of a run: the seconds for which its node may be away without any harm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Lease {
+pub struct LeaseTime {
     /// How long, as the job says.
     pub seconds: u32,
 }
 
-impl Lease {
+impl LeaseTime {
     /// The shortest that a job may ask for.
     pub const SHORTEST: Self = Self {
         seconds: muster_model::job::FAILOVER_S_MIN,
@@ -48,7 +48,7 @@ impl Lease {
 
     /// From the sending of a request that was granted to the task's very end, milliseconds: two
     /// renewals may be missed and the task has its grace, so that who is away for less than
-    /// [`Lease::seconds`] loses nothing.
+    /// [`LeaseTime::seconds`] loses nothing.
     pub fn wire_ms(self) -> u64 {
         u64::from(self.seconds) * 1000 + 2 * self.renew_ms() + GRACE_MS
     }
@@ -65,13 +65,13 @@ mod tests {
 
     #[test]
     fn a_lease_outlasts_the_time_that_a_job_names() {
-        let lease = |seconds| Lease { seconds };
+        let lease = |seconds| LeaseTime { seconds };
         assert_eq!(lease(300).renew_ms(), 15_000);
         assert_eq!(lease(300).wire_ms(), 350_000);
         assert_eq!(lease(300).lost_ms(), 360_500);
-        assert_eq!(Lease::SHORTEST.renew_ms(), 1_000);
-        assert_eq!(Lease::SHORTEST.wire_ms(), 37_000);
-        assert_eq!(Lease::SHORTEST.lost_ms(), 38_110);
+        assert_eq!(LeaseTime::SHORTEST.renew_ms(), 1_000);
+        assert_eq!(LeaseTime::SHORTEST.wire_ms(), 37_000);
+        assert_eq!(LeaseTime::SHORTEST.lost_ms(), 38_110);
         let longest = lease(muster_model::job::FAILOVER_S_MAX);
         assert!(longest.lost_ms() > longest.wire_ms());
     }

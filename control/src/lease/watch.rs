@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use muster_model::id::NodeId;
 use muster_model::time::Time;
 
-use super::Lease;
+use super::LeaseTime;
 
 /// When a leader heard of each node last, counted from its election at the earliest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl Hearing {
 
 /// A question to the leader of the `cluster` group: has this node been silent to it for so long?
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Question {
+pub struct SilenceQuestion {
     /// The node.
     pub node: NodeId,
     /// For so many milliseconds.
@@ -53,14 +53,14 @@ pub struct Question {
 
 /// What the leader of a virtual cluster does about silent nodes.
 #[derive(Clone, Debug)]
-pub struct Watch {
+pub struct SilenceWatch {
     hearing: Hearing,
     /// The question that is on its way, by the node that it is about.
     asking: BTreeMap<NodeId, u64>,
     questions: u64,
 }
 
-impl Watch {
+impl SilenceWatch {
     /// Of a leader that was elected by now; tasks of its virtual cluster are on these nodes.
     pub fn new(now: Time, nodes: impl IntoIterator<Item = NodeId>) -> Self {
         let mut hearing = Hearing::new(now);
@@ -90,18 +90,18 @@ impl Watch {
         &mut self,
         now: Time,
         overdue: impl Fn(&NodeId, u64) -> Option<u64>,
-    ) -> Vec<Question> {
+    ) -> Vec<SilenceQuestion> {
         let mut questions = Vec::new();
         for (node, last) in &self.hearing.last {
             let silence_ms = now.micros_since(*last) / 1000;
-            if silence_ms < Lease::SHORTEST.lost_ms() || self.asking.contains_key(node) {
+            if silence_ms < LeaseTime::SHORTEST.lost_ms() || self.asking.contains_key(node) {
                 continue;
             }
             if let Some(for_ms) = overdue(node, silence_ms) {
                 self.questions += 1;
                 let (node, number) = (node.clone(), self.questions);
                 self.asking.insert(node.clone(), number);
-                questions.push(Question {
+                questions.push(SilenceQuestion {
                     node,
                     for_ms,
                     number,
@@ -114,7 +114,12 @@ impl Watch {
     /// The other leader's answer; none if it gave none. True: all that held by a lease which is
     /// over after `for_ms` has ended on that node. What arrived since the question was asked
     /// voids it.
-    pub fn answered(&mut self, now: Time, question: &Question, silent: Option<bool>) -> bool {
+    pub fn answered(
+        &mut self,
+        now: Time,
+        question: &SilenceQuestion,
+        silent: Option<bool>,
+    ) -> bool {
         if self.asking.get(&question.node) != Some(&question.number) {
             return false;
         }
@@ -137,15 +142,15 @@ mod tests {
         "n1".parse().unwrap()
     }
 
-    fn watch(elected_ms: u64) -> Watch {
-        Watch::new(at(elected_ms), [node()])
+    fn watch(elected_ms: u64) -> SilenceWatch {
+        SilenceWatch::new(at(elected_ms), [node()])
     }
 
     fn overdue(_: &NodeId, silence_ms: u64) -> Option<u64> {
         (silence_ms >= LONG).then_some(LONG)
     }
 
-    fn questions(watch: &mut Watch, ms: u64) -> Vec<Question> {
+    fn questions(watch: &mut SilenceWatch, ms: u64) -> Vec<SilenceQuestion> {
         watch.questions(at(ms), overdue)
     }
 
@@ -156,7 +161,7 @@ mod tests {
         watch.heard(at(2_000), &node());
         assert_eq!(questions(&mut watch, 2_000 + LONG - 1), []);
         let due = 2_000 + LONG;
-        let question = |number| Question {
+        let question = |number| SilenceQuestion {
             node: node(),
             for_ms: LONG,
             number,

@@ -8,12 +8,18 @@
 use muster_model::id::VcName;
 
 use super::tell::Heading;
-use super::{Change, Ledger, Output, record};
+use super::{Ledger, LedgerChange, LedgerOutput, record};
 use crate::fence::{Fence, StartId, Term};
-use crate::order::{Command, Order, Refusal, Reply};
+use crate::order::{GangCommand, Order, OrderOutcome, OrderRefusal};
 
 impl Ledger {
-    pub(super) fn learn(&mut self, vc: VcName, generation: u32, term: Term, out: &mut Vec<Output>) {
+    pub(super) fn learn(
+        &mut self,
+        vc: VcName,
+        generation: u32,
+        term: Term,
+        out: &mut Vec<LedgerOutput>,
+    ) {
         let fence = Fence {
             generation,
             term,
@@ -25,7 +31,7 @@ impl Ledger {
         }
     }
 
-    pub(super) fn moved(&mut self, start: StartId, out: &mut Vec<Output>) {
+    pub(super) fn moved(&mut self, start: StartId, out: &mut Vec<LedgerOutput>) {
         self.identity.start = start;
         self.latest.clear();
         let fences = std::mem::take(&mut self.fences);
@@ -37,7 +43,7 @@ impl Ledger {
     }
 
     /// Leaders that do not know yet place elsewhere from now on.
-    pub(super) fn close(&mut self, why: Option<String>, out: &mut Vec<Output>) {
+    pub(super) fn close(&mut self, why: Option<String>, out: &mut Vec<LedgerOutput>) {
         if self.closed != why {
             self.closed = why;
             self.changed();
@@ -56,7 +62,7 @@ impl Ledger {
         &mut self,
         order: Order,
         port_is_free: &dyn Fn(u16) -> bool,
-        out: &mut Vec<Output>,
+        out: &mut Vec<LedgerOutput>,
     ) {
         let heading = Heading {
             vc: &order.vc.clone(),
@@ -68,34 +74,34 @@ impl Ledger {
                 self.fences.insert(order.vc.clone(), order.fence);
                 self.carry_out(order, fence_changes, port_is_free, out);
             }
-            Err(refusal) => self.answer(&heading, Reply::Refused(refusal), out),
+            Err(refusal) => self.answer(&heading, OrderOutcome::Refused(refusal), out),
         }
     }
 
     /// Whether it is about tasks that are held here, and about nothing new. Of all others it is not known
     /// yet whether they are gone.
-    fn holds_all(&self, command: &Command) -> bool {
+    fn holds_all(&self, command: &GangCommand) -> bool {
         match command {
-            Command::Reserve { .. } | Command::Launch { .. } => false,
-            Command::Go { members }
-            | Command::Stop { members, .. }
-            | Command::Settle { members } => {
+            GangCommand::Reserve { .. } | GangCommand::Launch { .. } => false,
+            GangCommand::Go { members }
+            | GangCommand::Stop { members, .. }
+            | GangCommand::Settle { members } => {
                 let mut members = members.iter();
                 members.all(|member| self.grants.contains_key(&member.uid))
             }
         }
     }
 
-    fn admit(&self, order: &Order) -> Result<Vec<Change>, Refusal> {
+    fn admit(&self, order: &Order) -> Result<Vec<LedgerChange>, OrderRefusal> {
         if order.epoch != self.identity.epoch || order.start != self.identity.start {
-            return Err(Refusal::OtherLife);
+            return Err(OrderRefusal::OtherLife);
         }
-        let known = self.fence(&order.vc).ok_or(Refusal::Unfenced)?;
+        let known = self.fence(&order.vc).ok_or(OrderRefusal::Unfenced)?;
         if order.fence <= known {
-            return Err(Refusal::Fenced(known));
+            return Err(OrderRefusal::Fenced(known));
         }
         if self.why_unsettled().is_some() && !self.holds_all(&order.command) {
-            return Err(Refusal::Unsettled);
+            return Err(OrderRefusal::Unsettled);
         }
         if order.fence.reign() == known.reign() {
             return Ok(Vec::new());

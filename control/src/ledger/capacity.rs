@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use muster_model::id::AttemptUid;
 use muster_model::node::Free;
 
-use super::grant::Grant;
+use super::grant::TaskGrant;
 use super::{GRANTS_MAX, Ledger};
-use crate::order::{Ask, Ports};
+use crate::order::{ReserveAsk, TaskPorts};
 
 impl Ledger {
     pub(super) fn count_free(&self) -> Free {
@@ -17,10 +17,10 @@ impl Ledger {
     /// What would be free without some who have something now. What is claimed is free to nobody
     /// else, counted once where those still have it who would give it up.
     fn free_without(&self, gone: &[AttemptUid]) -> Free {
-        let stays = |grant: &&Grant| !gone.contains(&grant.member.uid);
+        let stays = |grant: &&TaskGrant| !gone.contains(&grant.member.uid);
         let used = self.grants.values().filter(|g| g.occupies()).filter(stays);
         let claims = self.grants.values().filter(|grant| grant.claims());
-        let used: Vec<&Grant> = used.chain(claims).collect();
+        let used: Vec<&TaskGrant> = used.chain(claims).collect();
         let taken: BTreeSet<_> = used.iter().flat_map(|g| &g.devices).map(|d| &d.1).collect();
         let given_up = self.given_up(gone);
         let cpu: u64 = used.iter().map(|g| u64::from(g.cpu)).sum();
@@ -40,7 +40,7 @@ impl Ledger {
 
     /// Checks that all asks fit together into what is free now, or would be without some who have
     /// something; says what does not.
-    pub(super) fn fits(&self, asks: &[Ask], gone: &[AttemptUid]) -> Result<(), String> {
+    pub(super) fn fits(&self, asks: &[ReserveAsk], gone: &[AttemptUid]) -> Result<(), String> {
         if self.grants.len() + asks.len() > GRANTS_MAX {
             return Err(format!("the node holds {} tasks", self.grants.len()));
         }
@@ -67,9 +67,9 @@ impl Ledger {
     /// given again.
     pub(super) fn pick_ports(
         &mut self,
-        asks: &[Ask],
+        asks: &[ReserveAsk],
         port_is_free: &dyn Fn(u16) -> bool,
-    ) -> Result<Vec<Ports>, String> {
+    ) -> Result<Vec<TaskPorts>, String> {
         let mut taken = self.ports_taken();
         asks.iter()
             .map(|ask| {

@@ -3,24 +3,24 @@
 
 use std::collections::BTreeMap;
 
-use super::{Change, Ledger, record};
-use crate::order::{Ask, Refusal};
+use super::{Ledger, LedgerChange, record};
+use crate::order::{OrderRefusal, ReserveAsk};
 
 /// Cells whose epoch is kept, at most: more than a machine has places and devices.
 const CELLS_MAX: usize = 65_536;
 
 impl Ledger {
     /// Refuses asks for cells of which a newer epoch was heard, and for more than a node can have.
-    pub(super) fn check_epochs(&self, asks: &[Ask]) -> Result<(), Refusal> {
+    pub(super) fn check_epochs(&self, asks: &[ReserveAsk]) -> Result<(), OrderRefusal> {
         let is_new = |(leaf, _): &(u32, u64)| !self.cell_epochs.contains_key(leaf);
         let new = asks.iter().flat_map(epochs).filter(is_new).count();
         if self.cell_epochs.len() + new > CELLS_MAX {
             let why = format!("more than {CELLS_MAX} cells are named on one node");
-            return Err(Refusal::NotFree(why));
+            return Err(OrderRefusal::NotFree(why));
         }
         let older = |(leaf, epoch): (u32, u64)| {
             let known = *self.cell_epochs.get(&leaf)?;
-            (epoch < known).then_some(Refusal::OldCell { leaf, epoch: known })
+            (epoch < known).then_some(OrderRefusal::OldCell { leaf, epoch: known })
         };
         match asks.iter().flat_map(epochs).find_map(older) {
             Some(refusal) => Err(refusal),
@@ -29,7 +29,7 @@ impl Ledger {
     }
 
     /// Notes the epochs of what is granted, for good.
-    pub(super) fn note_epochs(&mut self, asks: &[Ask]) -> Option<Change> {
+    pub(super) fn note_epochs(&mut self, asks: &[ReserveAsk]) -> Option<LedgerChange> {
         let mut is_news = false;
         for (leaf, epoch) in asks.iter().flat_map(epochs) {
             is_news |= self.cell_epochs.insert(leaf, epoch) != Some(epoch);
@@ -38,7 +38,7 @@ impl Ledger {
     }
 
     /// The log that epochs are places in is another one from now on.
-    pub(super) fn forget_epochs(&mut self) -> Option<Change> {
+    pub(super) fn forget_epochs(&mut self) -> Option<LedgerChange> {
         let known = std::mem::take(&mut self.cell_epochs);
         (!known.is_empty()).then(record::delete_cell_epochs)
     }
@@ -49,7 +49,7 @@ impl Ledger {
     }
 }
 
-fn epochs(ask: &Ask) -> impl Iterator<Item = (u32, u64)> {
+fn epochs(ask: &ReserveAsk) -> impl Iterator<Item = (u32, u64)> {
     let leaves = ask.leaves.iter().copied();
     leaves.zip(ask.epochs.iter().copied())
 }

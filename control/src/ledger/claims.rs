@@ -7,12 +7,12 @@ use std::collections::BTreeSet;
 
 use muster_model::id::{AttemptUid, VcName};
 
-use super::grant::{Grant, Phase, State};
+use super::grant::{GrantState, HeldPhase, TaskGrant};
 use super::orders::give_way;
 use super::record::put_grant;
-use super::{Ledger, Output, Step};
-use crate::gang::Run;
-use crate::order::Ask;
+use super::{ExecutorStep, Ledger, LedgerOutput};
+use crate::gang::GangRun;
+use crate::order::ReserveAsk;
 
 /// What is told to give way again after a crash gets this long between the polite and the hard
 /// signal, milliseconds: it was told once before.
@@ -30,14 +30,14 @@ impl Ledger {
     /// not fit even then.
     pub(super) fn victims(
         &self,
-        asks: &[Ask],
+        asks: &[ReserveAsk],
         named: &[AttemptUid],
     ) -> Result<Vec<AttemptUid>, String> {
         if self.fits(asks, &[]).is_ok() {
             return Ok(Vec::new());
         }
-        let may_go = |grant: &Grant| {
-            let goes = matches!(grant.state, State::Draining | State::Ended { .. });
+        let may_go = |grant: &TaskGrant| {
+            let goes = matches!(grant.state, GrantState::Draining | GrantState::Ended { .. });
             grant.occupies() && (grant.evictable || goes)
         };
         let may_go = |uid: &&AttemptUid| self.grants.get(uid).is_some_and(may_go);
@@ -78,10 +78,10 @@ impl Ledger {
     }
 
     /// Gives claimants what they waited for, once nothing of those that had it is left.
-    pub(super) fn take_over(&mut self, out: &mut Vec<Output>) {
+    pub(super) fn take_over(&mut self, out: &mut Vec<LedgerOutput>) {
         for run in self.claiming() {
             let waits = |ledger: &Self, uid: &AttemptUid| {
-                ledger.grants.get(uid).is_some_and(Grant::occupies)
+                ledger.grants.get(uid).is_some_and(TaskGrant::occupies)
             };
             let members: Vec<AttemptUid> = self
                 .of_run(&run)
@@ -95,7 +95,7 @@ impl Ledger {
                     grant.victims = victims;
                 }
             }
-            let is_clear = |grant: &Grant| grant.victims.is_empty();
+            let is_clear = |grant: &TaskGrant| grant.victims.is_empty();
             if self.of_run(&run).all(is_clear) {
                 self.hold(&members, &run, out);
             }
@@ -103,7 +103,12 @@ impl Ledger {
     }
 
     /// Nothing is in the way of these any more.
-    fn hold(&mut self, members: &[AttemptUid], run: &(VcName, Run), out: &mut Vec<Output>) {
+    fn hold(
+        &mut self,
+        members: &[AttemptUid],
+        run: &(VcName, GangRun),
+        out: &mut Vec<LedgerOutput>,
+    ) {
         let mut records = Vec::new();
         let mut steps = Vec::new();
         let mut lost = false;
@@ -112,20 +117,23 @@ impl Ledger {
                 continue;
             };
             match grant.state {
-                State::Claimed { expires } => grant.state = State::Reserved { expires },
+                GrantState::Claimed { expires } => grant.state = GrantState::Reserved { expires },
                 // How long its lease lasts was known to the agent that died.
-                State::Evicting if grant.lease.is_some() && !grant.fresh => {
+                GrantState::Evicting if grant.lease.is_some() && !grant.fresh => {
                     lost = true;
                     continue;
                 }
-                State::Evicting => match self.pending.remove(uid) {
+                GrantState::Evicting => match self.pending.remove(uid) {
                     Some(task) => {
-                        grant.state = State::Held(Phase::Starting { go: false });
-                        steps.push(Step::Create(Box::new(task)));
+                        grant.state = GrantState::Held(HeldPhase::Starting { go: false });
+                        steps.push(ExecutorStep::Create(Box::new(task)));
                     }
-                    None => grant.state = State::Held(Phase::Absent),
+                    None => grant.state = GrantState::Held(HeldPhase::Absent),
                 },
-                State::Reserved { .. } | State::Held(_) | State::Draining | State::Ended { .. } => {
+                GrantState::Reserved { .. }
+                | GrantState::Held(_)
+                | GrantState::Draining
+                | GrantState::Ended { .. } => {
                     continue;
                 }
             }
@@ -135,38 +143,39 @@ impl Ledger {
             members.iter().for_each(|uid| self.forget(uid));
         } else {
             self.persist(records, out);
-            out.extend(steps.into_iter().map(Output::Step));
+            out.extend(steps.into_iter().map(LedgerOutput::Step));
         }
         self.changed();
         self.announce_run(run, out);
     }
 
     /// After a crash: who was told to give way is told again.
-    pub(super) fn evict_again(&self, out: &mut Vec<Output>) {
+    pub(super) fn evict_again(&self, out: &mut Vec<LedgerOutput>) {
         let evicted = self
             .grants
             .values()
-            .filter(|grant| grant.is_evicted && matches!(grant.state, State::Draining));
+            .filter(|grant| grant.is_evicted && matches!(grant.state, GrantState::Draining));
         let steps = evicted.map(|grant| give_way(grant.member.uid.clone(), GRACE_AGAIN_MS));
-        out.extend(steps.map(Output::Step));
+        out.extend(steps.map(LedgerOutput::Step));
     }
 
     /// Runs that wait for others to give something back.
-    fn claiming(&self) -> BTreeSet<(VcName, Run)> {
+    fn claiming(&self) -> BTreeSet<(VcName, GangRun)> {
         let claims = self.grants.values().filter(|grant| grant.claims());
         claims
             .map(|grant| (grant.vc.clone(), grant.run.clone()))
             .collect()
     }
 
-    fn of_run(&self, run: &(VcName, Run)) -> impl Iterator<Item = &Grant> {
-        let own = |grant: &&Grant| (&grant.vc, &grant.run) == (&run.0, &run.1) && grant.claims();
+    fn of_run(&self, run: &(VcName, GangRun)) -> impl Iterator<Item = &TaskGrant> {
+        let own =
+            |grant: &&TaskGrant| (&grant.vc, &grant.run) == (&run.0, &run.1) && grant.claims();
         self.grants.values().filter(own)
     }
 }
 
 impl GivenUp {
-    fn add(&mut self, grant: &Grant) {
+    fn add(&mut self, grant: &TaskGrant) {
         self.cpu += u64::from(grant.cpu);
         self.memory_mb = self.memory_mb.saturating_add(grant.memory_mb);
     }

@@ -2,7 +2,7 @@
 
 use muster_model::id::AttemptUid;
 
-use super::{Change, Ledger, Output, record};
+use super::{Ledger, LedgerChange, LedgerOutput, record};
 
 /// A change that may wait is made durable with the next one, at the latest after this long.
 pub const LAZY_WRITE_MS: u64 = 1000;
@@ -22,15 +22,15 @@ impl Ledger {
         self.version += 1;
     }
 
-    pub(super) fn persist(&mut self, changes: Vec<Change>, out: &mut Vec<Output>) {
+    pub(super) fn persist(&mut self, changes: Vec<LedgerChange>, out: &mut Vec<LedgerOutput>) {
         let mut all = std::mem::take(&mut self.lazy);
         all.extend(changes);
         if !all.is_empty() {
-            out.push(Output::Persist(all));
+            out.push(LedgerOutput::Persist(all));
         }
     }
 
-    pub(super) fn flush(&mut self, out: &mut Vec<Output>) {
+    pub(super) fn flush(&mut self, out: &mut Vec<LedgerOutput>) {
         if self.lazy.is_empty() {
             self.flush_at = None;
             return;

@@ -6,23 +6,23 @@ use muster_model::node::{DeviceId, NodeTask};
 use muster_model::time::Time;
 use serde::{Deserialize, Serialize};
 
-use super::reserve::Request;
-use crate::gang::Run;
-use crate::lease::{Lease, Leased};
-use crate::order::{Ask, Holding, Member, Ports, Standing};
+use super::reserve::ReserveRequest;
+use crate::gang::GangRun;
+use crate::lease::{LeaseTime, Leased};
+use crate::order::{ReserveAsk, RunMember, TaskHolding, TaskPorts, TaskStanding};
 
 /// One task's share of the node.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Grant {
+pub(super) struct TaskGrant {
     pub(super) vc: VcName,
     pub(super) job: JobKey,
-    pub(super) run: Run,
-    pub(super) member: Member,
+    pub(super) run: GangRun,
+    pub(super) member: RunMember,
     pub(super) cpu: u32,
     pub(super) memory_mb: u64,
     pub(super) devices: Vec<(u32, DeviceId)>,
     pub(super) leaves: Vec<u32>,
-    pub(super) ports: Ports,
+    pub(super) ports: TaskPorts,
     /// Whether the node ends it for whoever was promised what it uses.
     pub(super) evictable: bool,
     /// Tasks that have to go before it can be held; those that are gone count no more.
@@ -30,7 +30,7 @@ pub(super) struct Grant {
     /// It was told to give way, which no later agent takes back.
     pub(super) is_evicted: bool,
     /// By which it is held, once it is.
-    pub(super) lease: Option<Lease>,
+    pub(super) lease: Option<LeaseTime>,
     /// It was granted in this life of the agent.
     #[serde(skip)]
     pub(super) fresh: bool,
@@ -40,12 +40,12 @@ pub(super) struct Grant {
     /// The container of an earlier round that is there still. Nothing is created before it is gone.
     #[serde(skip)]
     pub(super) clears: Option<AttemptUid>,
-    pub(super) state: State,
+    pub(super) state: GrantState,
 }
 
 /// Where a grant stands. Free has no grant; a sick device is simply not free.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) enum State {
+pub(super) enum GrantState {
     /// Set aside until `expires`.
     Reserved { expires: Time },
     /// As reserved, but for what its victims still use. They have heard nothing of it.
@@ -53,7 +53,7 @@ pub(super) enum State {
     /// Its placement is committed, and its victims were told to give way.
     Evicting,
     /// Carries out a committed placement.
-    Held(Phase),
+    Held(HeldPhase),
     /// Told to end; its processes may still be there.
     Draining,
     /// Its exit waits to be committed. Holds its resources until `gone`.
@@ -66,7 +66,7 @@ pub(super) enum State {
 
 /// How far a held task has come, as this agent life knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Phase {
+pub(super) enum HeldPhase {
     /// Held by an earlier life; the executor is looking for it.
     Adopting { go: bool },
     /// Looked for and not found.
@@ -79,8 +79,12 @@ pub(super) enum Phase {
     Running,
 }
 
-impl Grant {
-    pub(super) fn reserve(request: &Request<'_>, ask: &Ask, ports: Ports) -> Self {
+impl TaskGrant {
+    pub(super) fn reserve(
+        request: &ReserveRequest<'_>,
+        ask: &ReserveAsk,
+        ports: TaskPorts,
+    ) -> Self {
         Self {
             vc: request.vc.clone(),
             job: request.job.clone(),
@@ -98,26 +102,29 @@ impl Grant {
             fresh: true,
             before: None,
             clears: None,
-            state: State::Reserved {
+            state: GrantState::Reserved {
                 expires: Time::default(),
             },
         }
     }
 
     /// Whether it is of an earlier round of the same attempt.
-    pub(super) fn is_of_earlier_round(&self, run: &Run) -> bool {
+    pub(super) fn is_of_earlier_round(&self, run: &GangRun) -> bool {
         let own = &self.run;
         (&own.gang, own.attempt) == (&run.gang, run.attempt) && own.round < run.round
     }
 
     /// Whether its resources are in use.
     pub(super) const fn occupies(&self) -> bool {
-        !self.claims() && !matches!(self.state, State::Ended { gone: true, .. })
+        !self.claims() && !matches!(self.state, GrantState::Ended { gone: true, .. })
     }
 
     /// Whether it waits for others to give its resources back.
     pub(super) const fn claims(&self) -> bool {
-        matches!(self.state, State::Claimed { .. } | State::Evicting)
+        matches!(
+            self.state,
+            GrantState::Claimed { .. } | GrantState::Evicting
+        )
     }
 
     /// Whether it was set aside or claimed in an earlier life of the agent and is not held yet. A lease
@@ -129,14 +136,17 @@ impl Grant {
     /// Whether it ends by itself unless it is launched.
     pub(super) const fn expires(&self) -> Option<Time> {
         match self.state {
-            State::Reserved { expires } | State::Claimed { expires } => Some(expires),
-            State::Evicting | State::Held(_) | State::Draining | State::Ended { .. } => None,
+            GrantState::Reserved { expires } | GrantState::Claimed { expires } => Some(expires),
+            GrantState::Evicting
+            | GrantState::Held(_)
+            | GrantState::Draining
+            | GrantState::Ended { .. } => None,
         }
     }
 
     /// What it uses, for leaders of other virtual clusters.
-    pub(super) fn holding(&self) -> Option<Holding> {
-        self.occupies().then(|| Holding {
+    pub(super) fn holding(&self) -> Option<TaskHolding> {
+        self.occupies().then(|| TaskHolding {
             job: self.job.clone(),
             leaves: self.leaves.clone(),
             devices: self.devices.iter().map(|(index, _)| *index).collect(),
@@ -156,10 +166,10 @@ impl Grant {
     /// end would end.
     pub(super) fn leased(&self) -> Option<Leased> {
         let counts = match self.state {
-            State::Reserved { .. } | State::Claimed { .. } => self.fresh,
-            State::Evicting => self.fresh && self.lease.is_some(),
-            State::Held(_) | State::Draining => self.lease.is_some(),
-            State::Ended { .. } => false,
+            GrantState::Reserved { .. } | GrantState::Claimed { .. } => self.fresh,
+            GrantState::Evicting => self.fresh && self.lease.is_some(),
+            GrantState::Held(_) | GrantState::Draining => self.lease.is_some(),
+            GrantState::Ended { .. } => false,
         };
         counts.then(|| Leased {
             uid: self.member.uid.clone(),
@@ -169,28 +179,29 @@ impl Grant {
         })
     }
 
-    pub(super) fn standing(&self) -> Standing {
+    pub(super) fn standing(&self) -> TaskStanding {
         match &self.state {
-            State::Reserved { .. } | State::Claimed { .. } => Standing::Reserved,
-            State::Held(Phase::Absent) => Standing::Absent,
-            State::Evicting | State::Held(Phase::Adopting { .. } | Phase::Starting { .. }) => {
-                Standing::Starting
+            GrantState::Reserved { .. } | GrantState::Claimed { .. } => TaskStanding::Reserved,
+            GrantState::Held(HeldPhase::Absent) => TaskStanding::Absent,
+            GrantState::Evicting
+            | GrantState::Held(HeldPhase::Adopting { .. } | HeldPhase::Starting { .. }) => {
+                TaskStanding::Starting
             }
-            State::Held(Phase::Ready) => Standing::Ready,
-            State::Held(Phase::Running) => Standing::Running,
-            State::Draining if self.is_evicted => Standing::Evicted,
-            State::Draining => Standing::Stopping,
-            State::Ended { verdict, .. } => Standing::Ended(verdict.clone()),
+            GrantState::Held(HeldPhase::Ready) => TaskStanding::Ready,
+            GrantState::Held(HeldPhase::Running) => TaskStanding::Running,
+            GrantState::Draining if self.is_evicted => TaskStanding::Evicted,
+            GrantState::Draining => TaskStanding::Stopping,
+            GrantState::Ended { verdict, .. } => TaskStanding::Ended(verdict.clone()),
         }
     }
 
     pub(super) fn view(&self) -> NodeTask {
         let state = match self.state {
-            State::Reserved { .. } => "Reserved",
-            State::Claimed { .. } | State::Evicting => "Claimed",
-            State::Held(_) => "Held",
-            State::Draining | State::Ended { gone: false, .. } => "Draining",
-            State::Ended { gone: true, .. } => "Free",
+            GrantState::Reserved { .. } => "Reserved",
+            GrantState::Claimed { .. } | GrantState::Evicting => "Claimed",
+            GrantState::Held(_) => "Held",
+            GrantState::Draining | GrantState::Ended { gone: false, .. } => "Draining",
+            GrantState::Ended { gone: true, .. } => "Free",
         };
         NodeTask {
             job: self.job.to_string(),

@@ -5,23 +5,23 @@
 //! their peers by where they were before.
 
 use muster_model::id::{AttemptUid, VcName};
-use muster_model::launch::{Placement, TaskSpec};
+use muster_model::launch::{TaskPlacement, TaskSpec};
 
-use super::grant::{Grant, Phase, State};
-use super::orders::Work;
+use super::grant::{GrantState, HeldPhase, TaskGrant};
+use super::orders::OrderEffects;
 use super::record::{delete_grant, put_grant};
-use super::{Ledger, Output, Step};
-use crate::gang::Run;
-use crate::order::Member;
+use super::{ExecutorStep, Ledger, LedgerOutput};
+use crate::gang::GangRun;
+use crate::order::RunMember;
 
 impl Ledger {
     /// Gives tasks that have nothing in this run the places that they had in an earlier round, as far as
     /// they were placed there again and have them still. Gives the containers that are to end for it.
     pub(super) fn keep_places(
         &mut self,
-        (vc, run): (&VcName, &Run),
+        (vc, run): (&VcName, &GangRun),
         tasks: &[TaskSpec],
-        work: &mut Work,
+        work: &mut OrderEffects,
     ) -> Vec<AttemptUid> {
         let mut left = Vec::new();
         for task in tasks {
@@ -42,15 +42,18 @@ impl Ledger {
     /// The grant of an earlier round for the same task in the very same place. What is told to end, or
     /// has, is no place to keep; nor, under a lease, what an earlier life of the agent was granted, for
     /// when that lease ends that life knew; nor what was launched by another lease than it is to hold by.
-    fn kept_place(&self, vc: &VcName, run: &Run, task: &TaskSpec) -> Option<AttemptUid> {
+    fn kept_place(&self, vc: &VcName, run: &GangRun, task: &TaskSpec) -> Option<AttemptUid> {
         let place = &task.placement;
-        let is_same = |grant: &&Grant| {
+        let is_same = |grant: &&TaskGrant| {
             let is_open = matches!(
                 grant.state,
-                State::Reserved { .. } | State::Claimed { .. } | State::Evicting | State::Held(_)
+                GrantState::Reserved { .. }
+                    | GrantState::Claimed { .. }
+                    | GrantState::Evicting
+                    | GrantState::Held(_)
             );
             let lease_s = grant.lease.map(|lease| lease.seconds);
-            let is_launched = matches!(grant.state, State::Evicting | State::Held(_));
+            let is_launched = matches!(grant.state, GrantState::Evicting | GrantState::Held(_));
             is_open
                 && (!is_launched || lease_s == task.lease_s)
                 && (grant.fresh || task.lease_s.is_none())
@@ -66,10 +69,10 @@ impl Ledger {
     /// Names a grant anew. Whether a container is left that nobody has told to end.
     fn take_place(
         &mut self,
-        run: &Run,
+        run: &GangRun,
         before: &AttemptUid,
-        place: &Placement,
-        work: &mut Work,
+        place: &TaskPlacement,
+        work: &mut OrderEffects,
     ) -> bool {
         let Some(mut grant) = self.grants.remove(before) else {
             return false;
@@ -79,12 +82,12 @@ impl Ledger {
         grant.member.uid = place.uid.clone();
         grant.before = Some(before.clone());
         let mut is_left = false;
-        if let State::Held(phase) = &mut grant.state {
-            if grant.clears.is_none() && *phase != Phase::Absent {
+        if let GrantState::Held(phase) = &mut grant.state {
+            if grant.clears.is_none() && *phase != HeldPhase::Absent {
                 grant.clears = Some(before.clone());
                 is_left = true;
             }
-            *phase = Phase::Absent;
+            *phase = HeldPhase::Absent;
         }
         work.changes.push(delete_grant(before));
         work.changes.push(put_grant(&grant));
@@ -95,7 +98,7 @@ impl Ledger {
     }
 
     /// Whoever counted on one to give way counts on the other.
-    fn claim_from(&mut self, before: &AttemptUid, uid: &AttemptUid, work: &mut Work) {
+    fn claim_from(&mut self, before: &AttemptUid, uid: &AttemptUid, work: &mut OrderEffects) {
         for grant in self.grants.values_mut() {
             let mut victims = grant.victims.iter_mut();
             if let Some(victim) = victims.find(|victim| *victim == before) {
@@ -109,10 +112,10 @@ impl Ledger {
     pub(super) fn earlier_rounds(
         &self,
         vc: &VcName,
-        run: &Run,
-        members: &[Member],
+        run: &GangRun,
+        members: &[RunMember],
     ) -> Vec<AttemptUid> {
-        let is_meant = |grant: &&Grant| {
+        let is_meant = |grant: &&TaskGrant| {
             let mut members = members.iter();
             grant.is_of_earlier_round(run) && members.any(|member| member.task == grant.member.task)
         };
@@ -121,11 +124,16 @@ impl Ledger {
     }
 
     /// The container of an earlier round has ended, or is gone as well.
-    pub(super) fn clear(&mut self, before: &AttemptUid, is_gone: bool, out: &mut Vec<Output>) {
+    pub(super) fn clear(
+        &mut self,
+        before: &AttemptUid,
+        is_gone: bool,
+        out: &mut Vec<LedgerOutput>,
+    ) {
         if !is_gone {
-            return out.push(Output::Step(Step::Remove(before.clone())));
+            return out.push(LedgerOutput::Step(ExecutorStep::Remove(before.clone())));
         }
-        let cleared = |grant: &&mut Grant| grant.clears.as_ref() == Some(before);
+        let cleared = |grant: &&mut TaskGrant| grant.clears.as_ref() == Some(before);
         let Some(grant) = self.grants.values_mut().find(cleared) else {
             return;
         };
@@ -133,16 +141,16 @@ impl Ledger {
         let uid = grant.member.uid.clone();
         match grant.state {
             // Nothing of its own was made.
-            State::Draining => self.vanish(&uid, out),
-            State::Held(_) => {
+            GrantState::Draining => self.vanish(&uid, out),
+            GrantState::Held(_) => {
                 if let Some(task) = self.pending.remove(&uid) {
-                    out.push(Output::Step(Step::Create(Box::new(task))));
+                    out.push(LedgerOutput::Step(ExecutorStep::Create(Box::new(task))));
                 }
             }
-            State::Reserved { .. }
-            | State::Claimed { .. }
-            | State::Evicting
-            | State::Ended { .. } => {}
+            GrantState::Reserved { .. }
+            | GrantState::Claimed { .. }
+            | GrantState::Evicting
+            | GrantState::Ended { .. } => {}
         }
     }
 

@@ -30,13 +30,13 @@ use muster_model::node::{Capacity, NodeTask};
 use muster_model::time::Time;
 
 use crate::fence::{Fence, LedgerEpoch, StartId, Term};
-use crate::gang::Run;
+use crate::gang::GangRun;
 use crate::lease::Leased;
-use crate::order::{FreeList, Member, Order, Tell};
+use crate::order::{FreeList, Order, RunMember, Tell};
 pub use durable::LAZY_WRITE_MS;
-use grant::{Grant, State};
+use grant::{GrantState, TaskGrant};
 pub use orphans::Membership;
-pub use record::{Change, Error};
+pub use record::{LedgerChange, LedgerReadError};
 
 /// Grants of one node at most, ended ones included.
 pub const GRANTS_MAX: usize = 4096;
@@ -46,7 +46,7 @@ const KEPT_MS: u64 = 30_000;
 
 /// Who this node is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Identity {
+pub struct LedgerIdentity {
     /// Its id.
     pub node: NodeId,
     /// Address that other nodes' tasks reach it at.
@@ -59,7 +59,7 @@ pub struct Identity {
 
 /// What can happen to a ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Input {
+pub enum LedgerInput {
     /// The first input of an agent life.
     Started,
     /// The containers that there are, by the first look of this agent life. Those that nothing here
@@ -83,7 +83,7 @@ pub enum Input {
         /// The name of the life that begins.
         start: StartId,
     },
-    /// As which member the node takes orders from now on; said at each start, and after [`Input::Moved`].
+    /// As which member the node takes orders from now on; said at each start, and after [`LedgerInput::Moved`].
     /// What was granted to it as another member is settled by nobody any more.
     Serves(Membership),
     /// A leader orders something.
@@ -108,7 +108,7 @@ pub enum Input {
 /// What the executor sees of a task. Each fact may be told again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Observation {
-    /// Nothing of it is on this node: the answer to [`Step::Adopt`] when no container is there.
+    /// Nothing of it is on this node: the answer to [`ExecutorStep::Adopt`] when no container is there.
     Absent,
     /// Everything is checked; it waits for Go.
     Ready,
@@ -118,26 +118,26 @@ pub enum Observation {
     LaunchFailed(Box<Verdict>),
     /// Its process ended; the engine still keeps the exit.
     Ended(Box<Verdict>),
-    /// The container and every process of it are gone: the answer to [`Step::Remove`].
+    /// The container and every process of it are gone: the answer to [`ExecutorStep::Remove`].
     Gone,
 }
 
 /// What the caller must do, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Output {
+pub enum LedgerOutput {
     /// Make these durable, in one transaction, before the next output.
-    Persist(Vec<Change>),
+    Persist(Vec<LedgerChange>),
     /// Tell the leader; may be lost.
     Tell(Tell),
     /// Tell the leader of this virtual cluster alone, who asked; may be lost.
     TellOne(VcName, Tell),
     /// Have the executor do this.
-    Step(Step),
+    Step(ExecutorStep),
 }
 
 /// What the executor is to do. Each is safe to repeat, and none waits for another task.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum ExecutorStep {
     /// Look for the container of a task that the ledger holds, watch it, and observe what it
     /// does: Ready, Running, Ended or Absent.
     Adopt(AttemptUid),
@@ -162,26 +162,26 @@ pub enum Step {
 #[derive(Clone, Debug)]
 struct Latest {
     fence: Fence,
-    members: Vec<Member>,
+    members: Vec<RunMember>,
 }
 
 /// A node's ledger.
 #[derive(Clone, Debug)]
 pub struct Ledger {
-    identity: Identity,
+    identity: LedgerIdentity,
     /// The time of the input that is being handled.
     now: Time,
     capacity: Capacity,
     /// Why nothing new is admitted, if so. Told at each start of the agent.
     closed: Option<String>,
-    grants: BTreeMap<AttemptUid, Grant>,
+    grants: BTreeMap<AttemptUid, TaskGrant>,
     fences: BTreeMap<VcName, Fence>,
     /// In which epoch each cell was asked for last.
     cell_epochs: BTreeMap<u32, u64>,
-    latest: BTreeMap<(VcName, Run), Latest>,
+    latest: BTreeMap<(VcName, GangRun), Latest>,
     version: u64,
     next_port: u16,
-    lazy: Vec<Change>,
+    lazy: Vec<LedgerChange>,
     flush_at: Option<Time>,
     /// What is to be created when those that give way are gone. A later life of the agent is told
     /// again.
@@ -203,10 +203,10 @@ impl Ledger {
     /// # Errors
     /// When a record cannot be read; the agent must not run on a ledger it does not understand.
     pub fn recover(
-        identity: Identity,
+        identity: LedgerIdentity,
         records: impl IntoIterator<Item = (String, Vec<u8>)>,
         capacity: Capacity,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, LedgerReadError> {
         let next_port = capacity.port_first;
         let mut ledger = Self {
             identity,
@@ -238,33 +238,33 @@ impl Ledger {
     pub fn handle(
         &mut self,
         now: Time,
-        input: Input,
+        input: LedgerInput,
         port_is_free: &dyn Fn(u16) -> bool,
-        out: &mut Vec<Output>,
+        out: &mut Vec<LedgerOutput>,
     ) {
         self.now = now;
         self.expire();
         match input {
-            Input::Started => self.adopt(out),
-            Input::Found(containers) => self.found(containers, out),
-            Input::Learned {
+            LedgerInput::Started => self.adopt(out),
+            LedgerInput::Found(containers) => self.found(containers, out),
+            LedgerInput::Learned {
                 vc,
                 generation,
                 term,
             } => self.learn(vc, generation, term, out),
-            Input::Moved { start } => self.moved(start, out),
-            Input::Serves(membership) => self.serves(membership, out),
-            Input::Order(order) => self.order(*order, port_is_free, out),
-            Input::Observed { uid, what } => self.observe(&uid, what, out),
-            Input::Capacity(capacity) => {
+            LedgerInput::Moved { start } => self.moved(start, out),
+            LedgerInput::Serves(membership) => self.serves(membership, out),
+            LedgerInput::Order(order) => self.order(*order, port_is_free, out),
+            LedgerInput::Observed { uid, what } => self.observe(&uid, what, out),
+            LedgerInput::Capacity(capacity) => {
                 self.capacity = capacity;
                 self.changed();
                 self.report(out);
             }
-            Input::Closed(why) => self.close(why, out),
-            Input::Report(Some(vc)) => out.push(Output::TellOne(vc, self.told())),
-            Input::Report(None) => self.report(out),
-            Input::Tick => {}
+            LedgerInput::Closed(why) => self.close(why, out),
+            LedgerInput::Report(Some(vc)) => out.push(LedgerOutput::TellOne(vc, self.told())),
+            LedgerInput::Report(None) => self.report(out),
+            LedgerInput::Tick => {}
         }
         self.drop_orphans();
         self.take_over(out);
@@ -272,9 +272,9 @@ impl Ledger {
         self.flush(out);
     }
 
-    /// When [`Input::Tick`] is due.
+    /// When [`LedgerInput::Tick`] is due.
     pub fn deadline(&self) -> Option<Time> {
-        let reservations = self.grants.values().filter_map(Grant::expires);
+        let reservations = self.grants.values().filter_map(TaskGrant::expires);
         reservations.chain(self.flush_at).chain(self.tell_at).min()
     }
 
@@ -286,22 +286,22 @@ impl Ledger {
 
     /// What the ledger has granted, for people.
     pub fn tasks(&self) -> Vec<NodeTask> {
-        self.grants.values().map(Grant::view).collect()
+        self.grants.values().map(TaskGrant::view).collect()
     }
 
     /// The tasks that hold by run leases, and those that may come to.
     pub fn leased(&self) -> impl Iterator<Item = Leased> {
-        self.grants.values().filter_map(Grant::leased)
+        self.grants.values().filter_map(TaskGrant::leased)
     }
 
     /// Whether a step that waited for the disk is still to be done: what was given up meanwhile is not
     /// created any more.
-    pub fn is_due(&self, step: &Step) -> bool {
-        let Step::Create(task) = step else {
+    pub fn is_due(&self, step: &ExecutorStep) -> bool {
+        let ExecutorStep::Create(task) = step else {
             return true;
         };
         let grant = self.grants.get(&task.placement.uid);
-        grant.is_some_and(|grant| matches!(grant.state, State::Held(_)))
+        grant.is_some_and(|grant| matches!(grant.state, GrantState::Held(_)))
     }
 
     /// What is free now.
@@ -317,17 +317,21 @@ impl Ledger {
         &self.capacity
     }
 
-    fn adopt(&mut self, out: &mut Vec<Output>) {
+    fn adopt(&mut self, out: &mut Vec<LedgerOutput>) {
         self.cap_waits();
         for grant in self.grants.values() {
             let uid = grant.member.uid.clone();
             match &grant.state {
-                State::Held(_) | State::Draining => out.push(Output::Step(Step::Adopt(uid))),
-                State::Ended { gone: false, .. } => out.push(Output::Step(Step::Remove(uid))),
-                State::Ended { gone: true, .. }
-                | State::Reserved { .. }
-                | State::Claimed { .. }
-                | State::Evicting => {}
+                GrantState::Held(_) | GrantState::Draining => {
+                    out.push(LedgerOutput::Step(ExecutorStep::Adopt(uid)))
+                }
+                GrantState::Ended { gone: false, .. } => {
+                    out.push(LedgerOutput::Step(ExecutorStep::Remove(uid)))
+                }
+                GrantState::Ended { gone: true, .. }
+                | GrantState::Reserved { .. }
+                | GrantState::Claimed { .. }
+                | GrantState::Evicting => {}
             }
         }
         self.evict_again(out);
@@ -338,7 +342,9 @@ impl Ledger {
     fn cap_waits(&mut self) {
         let latest = self.now.plus_millis(KEPT_MS);
         for grant in self.grants.values_mut() {
-            if let State::Reserved { expires } | State::Claimed { expires } = &mut grant.state {
+            if let GrantState::Reserved { expires } | GrantState::Claimed { expires } =
+                &mut grant.state
+            {
                 *expires = latest.min(*expires);
             }
         }

@@ -3,18 +3,23 @@
 use muster_model::exit::Verdict;
 use muster_model::id::{AttemptUid, VcName};
 
-use super::grant::{Phase, State};
+use super::grant::{GrantState, HeldPhase};
 use super::record::put_grant;
 use super::tell::Heading;
-use super::{Ledger, Observation, Output, Step};
-use crate::gang::Run;
-use crate::order::Reply;
+use super::{ExecutorStep, Ledger, LedgerOutput, Observation};
+use crate::gang::GangRun;
+use crate::order::OrderOutcome;
 use crate::verdict;
 
 impl Ledger {
     /// A fact on a task that the ledger does not hold is of no interest, but a container that
     /// nothing here stands for is removed.
-    pub(super) fn observe(&mut self, uid: &AttemptUid, what: Observation, out: &mut Vec<Output>) {
+    pub(super) fn observe(
+        &mut self,
+        uid: &AttemptUid,
+        what: Observation,
+        out: &mut Vec<LedgerOutput>,
+    ) {
         if matches!(what, Observation::Gone) {
             self.cleared(uid, out);
         }
@@ -30,7 +35,7 @@ impl Ledger {
                 return;
             }
             if !matches!(what, Observation::Gone | Observation::Absent) {
-                out.push(Output::Step(Step::Remove(uid.clone())));
+                out.push(LedgerOutput::Step(ExecutorStep::Remove(uid.clone())));
             }
             return;
         }
@@ -45,64 +50,67 @@ impl Ledger {
         }
     }
 
-    fn saw_absent(&mut self, uid: &AttemptUid, out: &mut Vec<Output>) {
+    fn saw_absent(&mut self, uid: &AttemptUid, out: &mut Vec<LedgerOutput>) {
         let Some(grant) = self.grants.get_mut(uid) else {
             return;
         };
         match grant.state {
             // How long its lease lasts was known to the agent that died.
-            State::Held(Phase::Adopting { .. }) if grant.lease.is_some() => {
+            GrantState::Held(HeldPhase::Adopting { .. }) if grant.lease.is_some() => {
                 self.end_lost(uid, out);
             }
-            State::Held(Phase::Adopting { go: false }) => {
-                grant.state = State::Held(Phase::Absent);
+            GrantState::Held(HeldPhase::Adopting { go: false }) => {
+                grant.state = GrantState::Held(HeldPhase::Absent);
                 self.announce(uid, out);
             }
-            State::Held(Phase::Adopting { go: true }) | State::Draining => self.vanish(uid, out),
-            State::Reserved { .. }
-            | State::Claimed { .. }
-            | State::Evicting
-            | State::Held(_)
-            | State::Ended { .. } => {}
+            GrantState::Held(HeldPhase::Adopting { go: true }) | GrantState::Draining => {
+                self.vanish(uid, out)
+            }
+            GrantState::Reserved { .. }
+            | GrantState::Claimed { .. }
+            | GrantState::Evicting
+            | GrantState::Held(_)
+            | GrantState::Ended { .. } => {}
         }
     }
 
-    fn saw_ready(&mut self, uid: &AttemptUid, out: &mut Vec<Output>) {
+    fn saw_ready(&mut self, uid: &AttemptUid, out: &mut Vec<LedgerOutput>) {
         let Some(grant) = self.grants.get_mut(uid) else {
             return;
         };
-        let State::Held(Phase::Adopting { go } | Phase::Starting { go }) = grant.state else {
+        let GrantState::Held(HeldPhase::Adopting { go } | HeldPhase::Starting { go }) = grant.state
+        else {
             return;
         };
         if go {
-            grant.state = State::Held(Phase::Running);
-            out.push(Output::Step(Step::Go(uid.clone())));
+            grant.state = GrantState::Held(HeldPhase::Running);
+            out.push(LedgerOutput::Step(ExecutorStep::Go(uid.clone())));
         } else {
-            grant.state = State::Held(Phase::Ready);
+            grant.state = GrantState::Held(HeldPhase::Ready);
         }
         self.announce(uid, out);
     }
 
-    fn saw_running(&mut self, uid: &AttemptUid, out: &mut Vec<Output>) {
+    fn saw_running(&mut self, uid: &AttemptUid, out: &mut Vec<LedgerOutput>) {
         let Some(grant) = self.grants.get_mut(uid) else {
             return;
         };
-        if matches!(grant.state, State::Held(phase) if phase != Phase::Running) {
-            grant.state = State::Held(Phase::Running);
+        if matches!(grant.state, GrantState::Held(phase) if phase != HeldPhase::Running) {
+            grant.state = GrantState::Held(HeldPhase::Running);
             self.announce(uid, out);
         }
     }
 
     /// The exit is told before it is durable here, since the engine still keeps it. It is made
     /// durable before the container, and with it the engine's copy, is removed.
-    fn saw_end(&mut self, uid: &AttemptUid, verdict: Box<Verdict>, out: &mut Vec<Output>) {
+    fn saw_end(&mut self, uid: &AttemptUid, verdict: Box<Verdict>, out: &mut Vec<LedgerOutput>) {
         let Some(grant) = self.grants.get_mut(uid) else {
             return;
         };
-        if !matches!(grant.state, State::Held(_) | State::Draining) {
+        if !matches!(grant.state, GrantState::Held(_) | GrantState::Draining) {
             return;
         }
-        grant.state = State::Ended {
+        grant.state = GrantState::Ended {
             verdict,
             gone: false,
             settled: false,
@@ -110,42 +118,42 @@ impl Ledger {
         let record = put_grant(grant);
         self.announce(uid, out);
         self.persist(vec![record], out);
-        out.push(Output::Step(Step::Remove(uid.clone())));
+        out.push(LedgerOutput::Step(ExecutorStep::Remove(uid.clone())));
     }
 
-    fn saw_gone(&mut self, uid: &AttemptUid, out: &mut Vec<Output>) {
+    fn saw_gone(&mut self, uid: &AttemptUid, out: &mut Vec<LedgerOutput>) {
         let Some(grant) = self.grants.get_mut(uid) else {
             return;
         };
         if grant.clears.is_some() {
             // Nothing of it was made yet, and what was there before is not gone: its lease is over.
-            grant.state = State::Draining;
+            grant.state = GrantState::Draining;
             self.pending.remove(uid);
             return;
         }
         match &mut grant.state {
-            State::Ended { settled: true, .. } => self.vanish(uid, out),
-            State::Ended { gone, .. } => {
+            GrantState::Ended { settled: true, .. } => self.vanish(uid, out),
+            GrantState::Ended { gone, .. } => {
                 *gone = true;
                 let record = put_grant(grant);
                 self.lazy.push(record);
                 self.changed();
                 self.announce(uid, out);
             }
-            State::Draining => self.vanish(uid, out),
-            State::Held(_) => self.end_lost(uid, out),
+            GrantState::Draining => self.vanish(uid, out),
+            GrantState::Held(_) => self.end_lost(uid, out),
             // Its lease is over before it had anything.
-            State::Evicting => self.vanish(uid, out),
-            State::Reserved { .. } | State::Claimed { .. } => {}
+            GrantState::Evicting => self.vanish(uid, out),
+            GrantState::Reserved { .. } | GrantState::Claimed { .. } => {}
         }
     }
 
     /// Nothing of a held task is there, and nobody knows how it ended.
-    fn end_lost(&mut self, uid: &AttemptUid, out: &mut Vec<Output>) {
+    fn end_lost(&mut self, uid: &AttemptUid, out: &mut Vec<LedgerOutput>) {
         let Some(grant) = self.grants.get_mut(uid) else {
             return;
         };
-        grant.state = State::Ended {
+        grant.state = GrantState::Ended {
             verdict: Box::new(verdict::lost()),
             gone: true,
             settled: false,
@@ -157,7 +165,7 @@ impl Ledger {
     }
 
     /// Drops the grant and says that the task is gone.
-    pub(super) fn vanish(&mut self, uid: &AttemptUid, out: &mut Vec<Output>) {
+    pub(super) fn vanish(&mut self, uid: &AttemptUid, out: &mut Vec<LedgerOutput>) {
         let Some(grant) = self.grants.get(uid) else {
             return;
         };
@@ -167,17 +175,17 @@ impl Ledger {
         self.forget_latest();
     }
 
-    pub(super) fn announce(&self, uid: &AttemptUid, out: &mut Vec<Output>) {
+    pub(super) fn announce(&self, uid: &AttemptUid, out: &mut Vec<LedgerOutput>) {
         if let Some(grant) = self.grants.get(uid) {
             self.announce_run(&(grant.vc.clone(), grant.run.clone()), out);
         }
     }
 
     /// Answers the run's newest order again; if this life has none, reports to everyone.
-    pub(super) fn announce_run(&self, run: &(VcName, Run), out: &mut Vec<Output>) {
+    pub(super) fn announce_run(&self, run: &(VcName, GangRun), out: &mut Vec<LedgerOutput>) {
         match self.latest.get(run) {
             Some(latest) => {
-                let reply = Reply::Standing(self.standings(&run.1, &latest.members));
+                let reply = OrderOutcome::Standing(self.standings(&run.1, &latest.members));
                 let heading = Heading {
                     vc: &run.0,
                     run: &run.1,

@@ -6,36 +6,36 @@ use muster_model::exit::Cause;
 use muster_model::id::{AttemptUid, VcName};
 use muster_model::launch::TaskSpec;
 
-use super::grant::{Grant, Phase, State};
+use super::grant::{GrantState, HeldPhase, TaskGrant};
 use super::record::put_grant;
-use super::reserve::Request;
+use super::reserve::ReserveRequest;
 use super::tell::Heading;
-use super::{Change, Latest, Ledger, Output, Step};
+use super::{ExecutorStep, Latest, Ledger, LedgerChange, LedgerOutput};
 use crate::environment::Variables;
-use crate::gang::Run;
-use crate::lease::Lease;
-use crate::order::{Command, Member, Order, Reply, Standing};
+use crate::gang::GangRun;
+use crate::lease::LeaseTime;
+use crate::order::{GangCommand, Order, OrderOutcome, RunMember, TaskStanding};
 
 /// What carrying out an order leads to, before it is put in order.
 #[derive(Debug, Default)]
-pub(super) struct Work {
-    pub(super) changes: Vec<Change>,
-    pub(super) steps: Vec<Step>,
+pub(super) struct OrderEffects {
+    pub(super) changes: Vec<LedgerChange>,
+    pub(super) steps: Vec<ExecutorStep>,
     /// Runs of other orders that it has changed something of.
-    touched: BTreeSet<(VcName, Run)>,
+    touched: BTreeSet<(VcName, GangRun)>,
 }
 
 impl Ledger {
     pub(super) fn carry_out(
         &mut self,
         order: Order,
-        changes: Vec<Change>,
+        changes: Vec<LedgerChange>,
         port_is_free: &dyn Fn(u16) -> bool,
-        out: &mut Vec<Output>,
+        out: &mut Vec<LedgerOutput>,
     ) {
-        let mut work = Work {
+        let mut work = OrderEffects {
             changes,
-            ..Work::default()
+            ..OrderEffects::default()
         };
         let Order {
             vc,
@@ -46,16 +46,16 @@ impl Ledger {
         } = order;
         let (vc, run) = (&vc, &run);
         // Settle is about some tasks only; changes of the others still answer the order before.
-        let is_settle = matches!(command, Command::Settle { .. });
+        let is_settle = matches!(command, GangCommand::Settle { .. });
         let (reply, members) = match command {
-            Command::Reserve {
+            GangCommand::Reserve {
                 job,
                 asks,
                 evictable,
                 victims,
                 ttl_ms,
             } => {
-                let request = Request {
+                let request = ReserveRequest {
                     vc,
                     run,
                     job: &job,
@@ -65,12 +65,12 @@ impl Ledger {
                     expires: self.now.plus_millis(ttl_ms),
                 };
                 let reply = self.reserve(&request, port_is_free);
-                if matches!(reply, Reply::Granted(_)) {
+                if matches!(reply, OrderOutcome::Granted(_)) {
                     work.changes.extend(self.reserved_records(&asks));
                 }
                 (reply, asks.into_iter().map(|ask| ask.member).collect())
             }
-            Command::Launch {
+            GangCommand::Launch {
                 mut tasks,
                 shared,
                 grace_ms,
@@ -78,7 +78,7 @@ impl Ledger {
                 tasks.iter_mut().for_each(|task| add_shared(task, &shared));
                 let members = tasks.iter().map(member_of).collect();
                 let left = self.keep_places((vc, run), &tasks, &mut work);
-                let end = |uid| Step::Stop {
+                let end = |uid| ExecutorStep::Stop {
                     uid,
                     cause: Cause::AttemptCompleted,
                     grace_ms,
@@ -88,11 +88,11 @@ impl Ledger {
                 self.evict(victims, grace_ms, &mut work);
                 self.standing_reply(run, members)
             }
-            Command::Go { members } => {
+            GangCommand::Go { members } => {
                 self.go(run, &members, &mut work);
                 self.standing_reply(run, members)
             }
-            Command::Stop {
+            GangCommand::Stop {
                 members,
                 cause,
                 grace_ms,
@@ -104,9 +104,9 @@ impl Ledger {
                 self.drop_reservations(vc, run);
                 self.standing_reply(run, members)
             }
-            Command::Settle { members } => {
+            GangCommand::Settle { members } => {
                 self.settle(&members);
-                (Reply::Settled, members)
+                (OrderOutcome::Settled, members)
             }
         };
         if !is_settle {
@@ -117,7 +117,7 @@ impl Ledger {
             self.persist(work.changes, out);
         }
         self.answer(&Heading { vc, run, fence }, reply, out);
-        out.extend(work.steps.into_iter().map(Output::Step));
+        out.extend(work.steps.into_iter().map(LedgerOutput::Step));
         for run in &work.touched {
             self.announce_run(run, out);
         }
@@ -126,11 +126,16 @@ impl Ledger {
 
     /// Launches the tasks that have a place in the run; of the others there is nothing. Gives those that
     /// have to give way.
-    fn launch(&mut self, run: &Run, tasks: Vec<TaskSpec>, work: &mut Work) -> BTreeSet<AttemptUid> {
+    fn launch(
+        &mut self,
+        run: &GangRun,
+        tasks: Vec<TaskSpec>,
+        work: &mut OrderEffects,
+    ) -> BTreeSet<AttemptUid> {
         let mut victims = BTreeSet::new();
         let is_stale = |task: &&TaskSpec| {
             let grant = self.grants.get(&task.placement.uid);
-            task.lease_s.is_some() && grant.is_some_and(Grant::is_from_earlier_life)
+            task.lease_s.is_some() && grant.is_some_and(TaskGrant::is_from_earlier_life)
         };
         let stale = tasks.iter().filter(is_stale);
         let stale: Vec<AttemptUid> = stale.map(|task| task.placement.uid.clone()).collect();
@@ -143,44 +148,44 @@ impl Ledger {
                 continue;
             };
             match grant.state {
-                State::Reserved { .. } => {
-                    grant.state = State::Held(Phase::Starting { go: false });
-                    grant.lease = task.lease_s.map(|seconds| Lease { seconds });
+                GrantState::Reserved { .. } => {
+                    grant.state = GrantState::Held(HeldPhase::Starting { go: false });
+                    grant.lease = task.lease_s.map(|seconds| LeaseTime { seconds });
                     work.changes.push(put_grant(grant));
                 }
-                State::Held(Phase::Absent) => {
-                    grant.state = State::Held(Phase::Starting { go: false });
+                GrantState::Held(HeldPhase::Absent) => {
+                    grant.state = GrantState::Held(HeldPhase::Starting { go: false });
                     if grant.clears.is_some() {
                         self.pending.insert(task.placement.uid.clone(), task);
                         continue;
                     }
                 }
-                State::Claimed { .. } | State::Evicting => {
-                    if !matches!(grant.state, State::Evicting) {
-                        grant.state = State::Evicting;
-                        grant.lease = task.lease_s.map(|seconds| Lease { seconds });
+                GrantState::Claimed { .. } | GrantState::Evicting => {
+                    if !matches!(grant.state, GrantState::Evicting) {
+                        grant.state = GrantState::Evicting;
+                        grant.lease = task.lease_s.map(|seconds| LeaseTime { seconds });
                         work.changes.push(put_grant(grant));
                     }
                     victims.extend(grant.victims.iter().cloned());
                     self.pending.insert(task.placement.uid.clone(), task);
                     continue;
                 }
-                State::Held(_) | State::Draining | State::Ended { .. } => continue,
+                GrantState::Held(_) | GrantState::Draining | GrantState::Ended { .. } => continue,
             }
-            work.steps.push(Step::Create(Box::new(task)));
+            work.steps.push(ExecutorStep::Create(Box::new(task)));
         }
         victims
     }
 
     /// Ends those that give way: what has no process at once, all others after the polite signal.
-    fn evict(&mut self, victims: BTreeSet<AttemptUid>, grace_ms: u64, work: &mut Work) {
+    fn evict(&mut self, victims: BTreeSet<AttemptUid>, grace_ms: u64, work: &mut OrderEffects) {
         for uid in victims {
             let Some(grant) = self.grants.get_mut(&uid) else {
                 continue;
             };
             match grant.state {
-                State::Held(phase) if phase != Phase::Absent => {
-                    grant.state = State::Draining;
+                GrantState::Held(phase) if phase != HeldPhase::Absent => {
+                    grant.state = GrantState::Draining;
                     grant.is_evicted = true;
                     work.changes.push(put_grant(grant));
                     // Its gang is to give way with it, not when it has ended.
@@ -190,15 +195,15 @@ impl Ledger {
                     }
                 }
                 // A later agent is not to take that back either.
-                State::Draining => {
+                GrantState::Draining => {
                     grant.is_evicted = true;
                     work.changes.push(put_grant(grant));
                 }
-                State::Ended { .. } => {}
-                State::Reserved { .. }
-                | State::Claimed { .. }
-                | State::Evicting
-                | State::Held(_) => {
+                GrantState::Ended { .. } => {}
+                GrantState::Reserved { .. }
+                | GrantState::Claimed { .. }
+                | GrantState::Evicting
+                | GrantState::Held(_) => {
                     work.touched.insert((grant.vc.clone(), grant.run.clone()));
                     self.forget(&uid);
                 }
@@ -206,7 +211,7 @@ impl Ledger {
         }
     }
 
-    fn go(&mut self, run: &Run, members: &[Member], work: &mut Work) {
+    fn go(&mut self, run: &GangRun, members: &[RunMember], work: &mut OrderEffects) {
         for member in members {
             let Some(grant) = self.grants.get_mut(&member.uid) else {
                 continue;
@@ -214,52 +219,58 @@ impl Ledger {
             if grant.run != *run {
                 continue;
             }
-            if let State::Held(phase) = &mut grant.state {
+            if let GrantState::Held(phase) = &mut grant.state {
                 match phase {
-                    Phase::Ready => {
-                        *phase = Phase::Running;
-                        work.steps.push(Step::Go(member.uid.clone()));
+                    HeldPhase::Ready => {
+                        *phase = HeldPhase::Running;
+                        work.steps.push(ExecutorStep::Go(member.uid.clone()));
                     }
-                    Phase::Adopting { go } | Phase::Starting { go } => *go = true,
+                    HeldPhase::Adopting { go } | HeldPhase::Starting { go } => *go = true,
                     // Ran, and is no more: nobody launches it again.
-                    Phase::Absent => self.forget(&member.uid),
-                    Phase::Running => {}
+                    HeldPhase::Absent => self.forget(&member.uid),
+                    HeldPhase::Running => {}
                 }
             }
         }
     }
 
-    fn stop(&mut self, uids: Vec<AttemptUid>, cause: Cause, grace_ms: u64, work: &mut Work) {
+    fn stop(
+        &mut self,
+        uids: Vec<AttemptUid>,
+        cause: Cause,
+        grace_ms: u64,
+        work: &mut OrderEffects,
+    ) {
         for uid in uids {
             let Some(grant) = self.grants.get_mut(&uid) else {
                 continue;
             };
             match grant.state {
-                State::Reserved { .. }
-                | State::Claimed { .. }
-                | State::Evicting
-                | State::Held(Phase::Absent) => self.forget(&uid),
+                GrantState::Reserved { .. }
+                | GrantState::Claimed { .. }
+                | GrantState::Evicting
+                | GrantState::Held(HeldPhase::Absent) => self.forget(&uid),
                 // The container of the round before was told to end already, and of its own it has none.
-                State::Held(_) if grant.clears.is_some() => grant.state = State::Draining,
-                State::Held(_) => {
-                    grant.state = State::Draining;
-                    work.steps.push(Step::Stop {
+                GrantState::Held(_) if grant.clears.is_some() => grant.state = GrantState::Draining,
+                GrantState::Held(_) => {
+                    grant.state = GrantState::Draining;
+                    work.steps.push(ExecutorStep::Stop {
                         uid,
                         cause,
                         grace_ms,
                     });
                 }
-                State::Draining | State::Ended { .. } => {}
+                GrantState::Draining | GrantState::Ended { .. } => {}
             }
         }
     }
 
-    fn settle(&mut self, members: &[Member]) {
-        for Member { uid, .. } in members {
+    fn settle(&mut self, members: &[RunMember]) {
+        for RunMember { uid, .. } in members {
             let Some(grant) = self.grants.get_mut(uid) else {
                 continue;
             };
-            if let State::Ended { gone, settled, .. } = &mut grant.state {
+            if let GrantState::Ended { gone, settled, .. } = &mut grant.state {
                 *settled = true;
                 if *gone {
                     self.forget(uid);
@@ -268,14 +279,25 @@ impl Ledger {
         }
     }
 
-    fn standing_reply(&self, run: &Run, members: Vec<Member>) -> (Reply, Vec<Member>) {
-        (Reply::Standing(self.standings(run, &members)), members)
+    fn standing_reply(
+        &self,
+        run: &GangRun,
+        members: Vec<RunMember>,
+    ) -> (OrderOutcome, Vec<RunMember>) {
+        (
+            OrderOutcome::Standing(self.standings(run, &members)),
+            members,
+        )
     }
 
-    pub(super) fn standings(&self, run: &Run, members: &[Member]) -> Vec<(Member, Standing)> {
-        let standing = |member: &Member| match self.grants.get(&member.uid) {
+    pub(super) fn standings(
+        &self,
+        run: &GangRun,
+        members: &[RunMember],
+    ) -> Vec<(RunMember, TaskStanding)> {
+        let standing = |member: &RunMember| match self.grants.get(&member.uid) {
             Some(grant) if grant.run == *run => grant.standing(),
-            Some(_) | None => Standing::Gone,
+            Some(_) | None => TaskStanding::Gone,
         };
         let each = members.iter();
         each.map(|member| (member.clone(), standing(member)))
@@ -293,8 +315,8 @@ impl Ledger {
 }
 
 /// The order to a task to make room for whoever was promised what it uses.
-pub(super) const fn give_way(uid: AttemptUid, grace_ms: u64) -> Step {
-    Step::Stop {
+pub(super) const fn give_way(uid: AttemptUid, grace_ms: u64) -> ExecutorStep {
+    ExecutorStep::Stop {
         uid,
         cause: Cause::Preempted,
         grace_ms,
@@ -309,8 +331,8 @@ fn add_shared(task: &mut TaskSpec, shared: &Variables) {
     }
 }
 
-fn member_of(task: &TaskSpec) -> Member {
-    Member {
+fn member_of(task: &TaskSpec) -> RunMember {
+    RunMember {
         task: task.placement.task.clone(),
         uid: task.placement.uid.clone(),
     }

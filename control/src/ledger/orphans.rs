@@ -12,9 +12,9 @@ use muster_model::exit::Cause;
 use muster_model::id::AttemptUid;
 use serde::{Deserialize, Serialize};
 
-use super::grant::{Phase, State};
+use super::grant::{GrantState, HeldPhase};
 use super::record::{put_grant, put_service};
-use super::{Ledger, Output, Step};
+use super::{ExecutorStep, Ledger, LedgerOutput};
 use crate::lease::GRACE_MS;
 
 /// As which member of which cluster a machine takes orders.
@@ -37,7 +37,7 @@ pub(super) struct Service {
 
 impl Ledger {
     /// The machine is this member from now on. If it was another one, nobody settles what was granted then.
-    pub(super) fn serves(&mut self, membership: Membership, out: &mut Vec<Output>) {
+    pub(super) fn serves(&mut self, membership: Membership, out: &mut Vec<LedgerOutput>) {
         let before = self.service.membership.replace(membership);
         if before == Some(membership) {
             return;
@@ -73,33 +73,41 @@ impl Ledger {
             return false;
         };
         match grant.state {
-            State::Reserved { .. }
-            | State::Claimed { .. }
-            | State::Evicting
-            | State::Ended { gone: true, .. } => false,
+            GrantState::Reserved { .. }
+            | GrantState::Claimed { .. }
+            | GrantState::Evicting
+            | GrantState::Ended { gone: true, .. } => false,
             // The container of an earlier round may be there.
-            State::Held(Phase::Absent) => grant.clears.is_some(),
-            State::Held(_) | State::Draining | State::Ended { gone: false, .. } => true,
+            GrantState::Held(HeldPhase::Absent) => grant.clears.is_some(),
+            GrantState::Held(_) | GrantState::Draining | GrantState::Ended { gone: false, .. } => {
+                true
+            }
         }
     }
 
     /// Ends what has not been told to go: nobody will say it.
-    fn end_before_go(&mut self, records: &mut Vec<super::Change>, out: &mut Vec<Output>) {
+    fn end_before_go(
+        &mut self,
+        records: &mut Vec<super::LedgerChange>,
+        out: &mut Vec<LedgerOutput>,
+    ) {
         for uid in &self.service.orphans {
             let Some(grant) = self.grants.get_mut(uid) else {
                 continue;
             };
             let has_container = match grant.state {
-                State::Held(Phase::Starting { go: false } | Phase::Ready) => grant.clears.is_none(),
+                GrantState::Held(HeldPhase::Starting { go: false } | HeldPhase::Ready) => {
+                    grant.clears.is_none()
+                }
                 // Its own is not made, and the one of the round before was told to end already.
-                State::Held(Phase::Absent) if grant.clears.is_some() => false,
+                GrantState::Held(HeldPhase::Absent) if grant.clears.is_some() => false,
                 _ => continue,
             };
             self.pending.remove(uid);
-            grant.state = State::Draining;
+            grant.state = GrantState::Draining;
             records.push(put_grant(grant));
             if has_container {
-                out.push(Output::Step(Step::Stop {
+                out.push(LedgerOutput::Step(ExecutorStep::Stop {
                     uid: uid.clone(),
                     cause: Cause::AttemptCompleted,
                     grace_ms: GRACE_MS,

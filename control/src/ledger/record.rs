@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::Ledger;
-use super::grant::{Grant, Phase, State};
+use super::grant::{GrantState, HeldPhase, TaskGrant};
 use super::orphans::Service;
 use crate::fence::Fence;
 
@@ -20,7 +20,7 @@ const SERVICE: &str = "service";
 
 /// A change of the durable records.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum LedgerChange {
     /// Sets a record.
     Put {
         /// Its key.
@@ -37,7 +37,7 @@ pub enum Change {
 
 /// A ledger that cannot be read back.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum LedgerReadError {
     /// A key of no known kind.
     #[error("ledger record {0:?} is of no known kind")]
     Key(String),
@@ -59,49 +59,51 @@ pub enum Error {
     },
 }
 
-pub(super) fn put_grant(grant: &Grant) -> Change {
+pub(super) fn put_grant(grant: &TaskGrant) -> LedgerChange {
     put(format!("{GRANT}{}", grant.member.uid), grant)
 }
 
-pub(super) fn delete_grant(uid: &AttemptUid) -> Change {
-    Change::Delete {
+pub(super) fn delete_grant(uid: &AttemptUid) -> LedgerChange {
+    LedgerChange::Delete {
         key: format!("{GRANT}{uid}"),
     }
 }
 
-pub(super) fn put_fence(vc: &VcName, fence: Fence) -> Change {
+pub(super) fn put_fence(vc: &VcName, fence: Fence) -> LedgerChange {
     put(format!("{FENCE}{vc}"), &fence)
 }
 
-pub(super) fn delete_fence(vc: &VcName) -> Change {
-    Change::Delete {
+pub(super) fn delete_fence(vc: &VcName) -> LedgerChange {
+    LedgerChange::Delete {
         key: format!("{FENCE}{vc}"),
     }
 }
 
-pub(super) fn put_cell_epochs(epochs: &BTreeMap<u32, u64>) -> Change {
+pub(super) fn put_cell_epochs(epochs: &BTreeMap<u32, u64>) -> LedgerChange {
     put(CELL_EPOCHS.to_owned(), epochs)
 }
 
-pub(super) fn delete_cell_epochs() -> Change {
-    Change::Delete {
+pub(super) fn delete_cell_epochs() -> LedgerChange {
+    LedgerChange::Delete {
         key: CELL_EPOCHS.to_owned(),
     }
 }
 
-pub(super) fn put_service(service: &Service) -> Change {
+pub(super) fn put_service(service: &Service) -> LedgerChange {
     put(SERVICE.to_owned(), service)
 }
 
-fn put(key: String, value: &impl Serialize) -> Change {
+fn put(key: String, value: &impl Serialize) -> LedgerChange {
     // Encoding plain structs into a Vec cannot fail; an empty record would be refused at start.
     let value = postcard::to_extend(value, vec![VERSION]).unwrap_or_default();
-    Change::Put { key, value }
+    LedgerChange::Put { key, value }
 }
 
-pub(super) fn restore(ledger: &mut Ledger, key: &str, value: &[u8]) -> Result<(), Error> {
+pub(super) fn restore(ledger: &mut Ledger, key: &str, value: &[u8]) -> Result<(), LedgerReadError> {
     if let Some(vc) = key.strip_prefix(FENCE) {
-        let vc = vc.parse().map_err(|_| Error::Key(key.to_owned()))?;
+        let vc = vc
+            .parse()
+            .map_err(|_| LedgerReadError::Key(key.to_owned()))?;
         ledger.fences.insert(vc, body(key, value)?);
         return Ok(());
     }
@@ -114,27 +116,34 @@ pub(super) fn restore(ledger: &mut Ledger, key: &str, value: &[u8]) -> Result<()
         return Ok(());
     }
     if !key.starts_with(GRANT) {
-        return Err(Error::Key(key.to_owned()));
+        return Err(LedgerReadError::Key(key.to_owned()));
     }
-    let mut grant: Grant = body(key, value)?;
+    let mut grant: TaskGrant = body(key, value)?;
     match grant.state {
-        State::Held(_) | State::Draining if grant.is_evicted => grant.state = State::Draining,
-        State::Held(_) | State::Draining => {
-            grant.state = State::Held(Phase::Adopting { go: false });
+        GrantState::Held(_) | GrantState::Draining if grant.is_evicted => {
+            grant.state = GrantState::Draining
         }
-        State::Reserved { .. } | State::Claimed { .. } | State::Evicting | State::Ended { .. } => {}
+        GrantState::Held(_) | GrantState::Draining => {
+            grant.state = GrantState::Held(HeldPhase::Adopting { go: false });
+        }
+        GrantState::Reserved { .. }
+        | GrantState::Claimed { .. }
+        | GrantState::Evicting
+        | GrantState::Ended { .. } => {}
     }
     ledger.grants.insert(grant.member.uid.clone(), grant);
     Ok(())
 }
 
-fn body<T: DeserializeOwned>(key: &str, value: &[u8]) -> Result<T, Error> {
+fn body<T: DeserializeOwned>(key: &str, value: &[u8]) -> Result<T, LedgerReadError> {
     match value {
-        [VERSION, body @ ..] => postcard::from_bytes(body).map_err(|source| Error::Body {
-            key: key.to_owned(),
-            source,
-        }),
-        _ => Err(Error::Version {
+        [VERSION, body @ ..] => {
+            postcard::from_bytes(body).map_err(|source| LedgerReadError::Body {
+                key: key.to_owned(),
+                source,
+            })
+        }
+        _ => Err(LedgerReadError::Version {
             key: key.to_owned(),
             version: value.first().copied(),
         }),

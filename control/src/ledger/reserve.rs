@@ -4,18 +4,18 @@ use muster_model::id::{AttemptUid, JobKey, VcName};
 use muster_model::time::Time;
 
 use super::Ledger;
-use super::grant::{Grant, State};
+use super::grant::{GrantState, TaskGrant};
 use super::record::put_grant;
-use crate::gang::{AttemptNo, Run};
-use crate::order::{Ask, Ports, Refusal, Reply};
+use crate::gang::{AttemptNo, GangRun};
+use crate::order::{OrderOutcome, OrderRefusal, ReserveAsk, TaskPorts};
 
 /// A Reserve order, unpacked.
 #[derive(Debug)]
-pub(super) struct Request<'a> {
+pub(super) struct ReserveRequest<'a> {
     pub(super) vc: &'a VcName,
-    pub(super) run: &'a Run,
+    pub(super) run: &'a GangRun,
     pub(super) job: &'a JobKey,
-    pub(super) asks: &'a [Ask],
+    pub(super) asks: &'a [ReserveAsk],
     pub(super) evictable: bool,
     pub(super) victims: &'a [AttemptUid],
     pub(super) expires: Time,
@@ -27,17 +27,17 @@ impl Ledger {
     /// new end.
     pub(super) fn reserve(
         &mut self,
-        request: &Request<'_>,
+        request: &ReserveRequest<'_>,
         port_is_free: &dyn Fn(u16) -> bool,
-    ) -> Reply {
+    ) -> OrderOutcome {
         if self.is_outdated(request) {
-            return Reply::Refused(Refusal::Outdated);
+            return OrderOutcome::Refused(OrderRefusal::Outdated);
         }
         if let Err(refusal) = self.check_epochs(request.asks) {
-            return Reply::Refused(refusal);
+            return OrderOutcome::Refused(refusal);
         }
         if let Some(why) = &self.closed {
-            return Reply::Refused(Refusal::NotFree(why.clone()));
+            return OrderOutcome::Refused(OrderRefusal::NotFree(why.clone()));
         }
         if !self.is_repeat(request) {
             self.drop_replaced(request);
@@ -47,7 +47,7 @@ impl Ledger {
                 Ok((victims, ports))
             });
             match fit {
-                Err(missing) => return Reply::Refused(Refusal::NotFree(missing)),
+                Err(missing) => return OrderOutcome::Refused(OrderRefusal::NotFree(missing)),
                 Ok((victims, ports)) => self.grant(request, &victims, ports),
             }
         }
@@ -55,16 +55,16 @@ impl Ledger {
         let granted = request.asks.iter().filter_map(|ask| {
             let grant = self.grants.get_mut(&ask.member.uid)?;
             grant.state = match grant.victims.is_empty() {
-                true => State::Reserved { expires },
-                false => State::Claimed { expires },
+                true => GrantState::Reserved { expires },
+                false => GrantState::Claimed { expires },
             };
             Some((ask.member.clone(), grant.ports.clone()))
         });
-        Reply::Granted(granted.collect())
+        OrderOutcome::Granted(granted.collect())
     }
 
     /// The records of a granted request.
-    pub(super) fn reserved_records(&mut self, asks: &[Ask]) -> Vec<super::Change> {
+    pub(super) fn reserved_records(&mut self, asks: &[ReserveAsk]) -> Vec<super::LedgerChange> {
         let epochs = self.note_epochs(asks);
         let grants = asks
             .iter()
@@ -72,9 +72,14 @@ impl Ledger {
         grants.map(put_grant).chain(epochs).collect()
     }
 
-    fn grant(&mut self, request: &Request<'_>, victims: &[AttemptUid], ports: Vec<Ports>) {
+    fn grant(
+        &mut self,
+        request: &ReserveRequest<'_>,
+        victims: &[AttemptUid],
+        ports: Vec<TaskPorts>,
+    ) {
         for (ask, ports) in request.asks.iter().zip(ports) {
-            let mut grant = Grant::reserve(request, ask, ports);
+            let mut grant = TaskGrant::reserve(request, ask, ports);
             grant.victims = victims.to_vec();
             self.grants.insert(ask.member.uid.clone(), grant);
         }
@@ -82,7 +87,7 @@ impl Ledger {
     }
 
     /// Whether this run, or a later one of the gang, is past reserving here.
-    fn is_outdated(&self, request: &Request<'_>) -> bool {
+    fn is_outdated(&self, request: &ReserveRequest<'_>) -> bool {
         self.of_gang(request.vc, request.run).any(|grant| {
             let later = place(&grant.run) > place(request.run);
             let same = place(&grant.run) == place(request.run);
@@ -90,7 +95,7 @@ impl Ledger {
         })
     }
 
-    fn is_repeat(&self, request: &Request<'_>) -> bool {
+    fn is_repeat(&self, request: &ReserveRequest<'_>) -> bool {
         let held = self
             .of_gang(request.vc, request.run)
             .filter(|g| g.run == *request.run);
@@ -111,9 +116,9 @@ impl Ledger {
 
     /// What a newer Reserve of the attempt replaces. Other tasks may keep the places that they were given in
     /// an earlier round.
-    fn drop_replaced(&mut self, request: &Request<'_>) {
+    fn drop_replaced(&mut self, request: &ReserveRequest<'_>) {
         let run = request.run;
-        let is_replaced = |grant: &Grant| {
+        let is_replaced = |grant: &TaskGrant| {
             let mut asks = request.asks.iter();
             grant.run.attempt != run.attempt
                 || grant.run.round == run.round
@@ -123,12 +128,13 @@ impl Ledger {
     }
 
     /// Those of this run and of earlier ones.
-    pub(super) fn drop_reservations(&mut self, vc: &VcName, run: &Run) {
+    pub(super) fn drop_reservations(&mut self, vc: &VcName, run: &GangRun) {
         self.drop_reserved(vc, run, |_| true);
     }
 
-    fn drop_reserved(&mut self, vc: &VcName, run: &Run, is_meant: impl Fn(&Grant) -> bool) {
-        let is_over = |grant: &Grant| grant.expires().is_some() && place(&grant.run) <= place(run);
+    fn drop_reserved(&mut self, vc: &VcName, run: &GangRun, is_meant: impl Fn(&TaskGrant) -> bool) {
+        let is_over =
+            |grant: &TaskGrant| grant.expires().is_some() && place(&grant.run) <= place(run);
         let stale: Vec<AttemptUid> = self
             .of_gang(vc, run)
             .filter(|grant| is_over(grant) && is_meant(grant))
@@ -139,7 +145,7 @@ impl Ledger {
         }
     }
 
-    pub(super) fn of_gang(&self, vc: &VcName, run: &Run) -> impl Iterator<Item = &Grant> {
+    pub(super) fn of_gang(&self, vc: &VcName, run: &GangRun) -> impl Iterator<Item = &TaskGrant> {
         self.grants
             .values()
             .filter(move |grant| grant.vc == *vc && grant.run.gang == run.gang)
@@ -147,6 +153,6 @@ impl Ledger {
 }
 
 /// Runs of one gang follow each other in this order.
-fn place(run: &Run) -> (AttemptNo, u32) {
+fn place(run: &GangRun) -> (AttemptNo, u32) {
     (run.attempt, run.round)
 }

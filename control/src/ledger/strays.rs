@@ -3,8 +3,8 @@
 
 use muster_model::id::AttemptUid;
 
-use super::grant::State;
-use super::{Ledger, Output, Step};
+use super::grant::GrantState;
+use super::{ExecutorStep, Ledger, LedgerOutput};
 
 /// Why nothing is granted before the first look.
 const SEARCHING: &str = "it has not seen yet which containers are left on it; if that lasts, see \
@@ -14,10 +14,10 @@ const CLEARING: &str = "containers that its ledger does not know are being remov
 
 impl Ledger {
     /// Takes the first look of this agent life at the containers.
-    pub(super) fn found(&mut self, containers: Vec<AttemptUid>, out: &mut Vec<Output>) {
+    pub(super) fn found(&mut self, containers: Vec<AttemptUid>, out: &mut Vec<LedgerOutput>) {
         let strays = containers.into_iter();
         let strays: Vec<_> = strays.filter(|uid| !self.may_have_container(uid)).collect();
-        let remove = |uid: &AttemptUid| Output::Step(Step::Remove(uid.clone()));
+        let remove = |uid: &AttemptUid| LedgerOutput::Step(ExecutorStep::Remove(uid.clone()));
         out.extend(strays.iter().map(remove));
         self.strays = Some(strays.into_iter().collect());
         self.changed();
@@ -25,7 +25,7 @@ impl Ledger {
     }
 
     /// Nothing is left of a container.
-    pub(super) fn cleared(&mut self, uid: &AttemptUid, out: &mut Vec<Output>) {
+    pub(super) fn cleared(&mut self, uid: &AttemptUid, out: &mut Vec<LedgerOutput>) {
         let Some(strays) = &mut self.strays else {
             return;
         };
@@ -49,7 +49,7 @@ impl Ledger {
         grant.is_some_and(|grant| {
             matches!(
                 grant.state,
-                State::Held(_) | State::Draining | State::Ended { gone: false, .. }
+                GrantState::Held(_) | GrantState::Draining | GrantState::Ended { gone: false, .. }
             )
         })
     }

@@ -2,10 +2,10 @@
 
 use muster_model::id::VcName;
 
-use super::{Ledger, Output};
+use super::{Ledger, LedgerOutput};
 use crate::fence::Fence;
-use crate::gang::Run;
-use crate::order::{Answer, HeldTask, Reply, Report, Tell};
+use crate::gang::GangRun;
+use crate::order::{HeldTask, NodeReport, OrderAnswer, OrderOutcome, Tell};
 
 /// Leaders of other virtual clusters hear of changes after so many milliseconds.
 const TELL_OTHERS_MS: u64 = 200;
@@ -14,13 +14,18 @@ const TELL_OTHERS_MS: u64 = 200;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Heading<'a> {
     pub(super) vc: &'a VcName,
-    pub(super) run: &'a Run,
+    pub(super) run: &'a GangRun,
     pub(super) fence: Fence,
 }
 
 impl Ledger {
-    pub(super) fn answer(&self, of: &Heading<'_>, reply: Reply, out: &mut Vec<Output>) {
-        out.push(Output::Tell(Tell::Answer(Answer {
+    pub(super) fn answer(
+        &self,
+        of: &Heading<'_>,
+        reply: OrderOutcome,
+        out: &mut Vec<LedgerOutput>,
+    ) {
+        out.push(LedgerOutput::Tell(Tell::Answer(OrderAnswer {
             vc: of.vc.clone(),
             fence: of.fence,
             epoch: self.identity.epoch,
@@ -31,8 +36,8 @@ impl Ledger {
         })));
     }
 
-    pub(super) fn report(&self, out: &mut Vec<Output>) {
-        out.push(Output::Tell(self.told()));
+    pub(super) fn report(&self, out: &mut Vec<LedgerOutput>) {
+        out.push(LedgerOutput::Tell(self.told()));
     }
 
     /// A report of what there is now.
@@ -44,7 +49,7 @@ impl Ledger {
             standing: grant.standing(),
             holding: grant.holding(),
         });
-        Tell::Report(Box::new(Report {
+        Tell::Report(Box::new(NodeReport {
             node: self.identity.node.clone(),
             start: self.identity.start,
             epoch: self.identity.epoch,
@@ -58,7 +63,7 @@ impl Ledger {
     }
 
     /// Where several virtual clusters use the node, the leaders of all hear what one of them did.
-    pub(super) fn tell_others(&mut self, out: &mut Vec<Output>) {
+    pub(super) fn tell_others(&mut self, out: &mut Vec<LedgerOutput>) {
         if self.told_version == self.version || self.fences.len() < 2 {
             self.tell_at = None;
             return;

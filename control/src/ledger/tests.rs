@@ -12,14 +12,20 @@ use std::sync::Arc;
 
 use muster_model::exit::{Cause, Verdict};
 use muster_model::id::{AttemptUid, JobKey, TaskId};
-use muster_model::launch::{Limits, Placement, TaskSpec};
+use muster_model::launch::{TaskLimits, TaskPlacement, TaskSpec};
 use muster_model::node::{Capacity, Device, DeviceId};
 use muster_model::time::Time;
 
-use super::{Change, Identity, Input, LAZY_WRITE_MS, Ledger, Observation, Output, Step};
+use super::{
+    ExecutorStep, LAZY_WRITE_MS, Ledger, LedgerChange, LedgerIdentity, LedgerInput, LedgerOutput,
+    Observation,
+};
 use crate::fence::{Fence, LedgerEpoch, StartId, Term};
-use crate::gang::{AttemptNo, GangId, JobId, Run};
-use crate::order::{Answer, Ask, Command, Member, Order, Refusal, Reply, Standing, Tell};
+use crate::gang::{AttemptNo, GangId, GangRun, JobId};
+use crate::order::{
+    GangCommand, Order, OrderAnswer, OrderOutcome, OrderRefusal, ReserveAsk, RunMember,
+    TaskStanding, Tell,
+};
 use crate::verdict;
 
 const TTL_MS: u64 = 10_000;
@@ -58,8 +64,8 @@ fn capacity() -> Capacity {
     }
 }
 
-fn identity(start: u64) -> Identity {
-    Identity {
+fn identity(start: u64) -> LedgerIdentity {
+    LedgerIdentity {
         node: "n1".parse().unwrap(),
         address: "10.0.0.1".to_owned(),
         epoch: LedgerEpoch(1),
@@ -71,12 +77,12 @@ fn key() -> JobKey {
     "alice~x".parse().unwrap()
 }
 
-fn member(job: u64) -> Member {
+fn member(job: u64) -> RunMember {
     let task = TaskId {
         role: "w".parse().unwrap(),
         index: 0,
     };
-    Member {
+    RunMember {
         task,
         uid: uid(job),
     }
@@ -86,8 +92,8 @@ fn uid(job: u64) -> AttemptUid {
     format!("u{job}").parse().unwrap()
 }
 
-fn run(job: u64, round: u32) -> Run {
-    Run {
+fn run(job: u64, round: u32) -> GangRun {
+    GangRun {
         gang: GangId {
             job: JobId(job),
             task: None,
@@ -98,8 +104,8 @@ fn run(job: u64, round: u32) -> Run {
 }
 
 /// One task of the job with 4 cores, these devices and one port.
-fn reserve(job: u64, devices: &[u32]) -> Command {
-    let ask = Ask {
+fn reserve(job: u64, devices: &[u32]) -> GangCommand {
+    let ask = ReserveAsk {
         member: member(job),
         cpu: 4,
         memory_mb: 100,
@@ -111,7 +117,7 @@ fn reserve(job: u64, devices: &[u32]) -> Command {
         leaves: devices.to_vec(),
         ports: vec![("http".to_owned(), 1)],
     };
-    Command::Reserve {
+    GangCommand::Reserve {
         job: key(),
         asks: vec![ask],
         evictable: false,
@@ -120,11 +126,11 @@ fn reserve(job: u64, devices: &[u32]) -> Command {
     }
 }
 
-fn launch(job: u64) -> Command {
+fn launch(job: u64) -> GangCommand {
     let spec = TaskSpec {
         job: key(),
         attempt: 0,
-        placement: Placement {
+        placement: TaskPlacement {
             task: member(job).task,
             uid: uid(job),
             node: "n1".parse().unwrap(),
@@ -135,7 +141,7 @@ fn launch(job: u64) -> Command {
         },
         image: String::new(),
         image_auth: None,
-        limits: Limits {
+        limits: TaskLimits {
             cpu: 4,
             memory_mb: 100,
             shm_mb: 1,
@@ -150,29 +156,29 @@ fn launch(job: u64) -> Command {
         environment: BTreeMap::new(),
         sealed_secrets: Vec::new(),
     };
-    Command::Launch {
+    GangCommand::Launch {
         tasks: vec![spec],
         shared: Arc::default(),
         grace_ms: 1_000,
     }
 }
 
-fn go(job: u64) -> Command {
-    Command::Go {
+fn go(job: u64) -> GangCommand {
+    GangCommand::Go {
         members: vec![member(job)],
     }
 }
 
-fn stop(job: u64) -> Command {
-    Command::Stop {
+fn stop(job: u64) -> GangCommand {
+    GangCommand::Stop {
         members: vec![member(job)],
         cause: Cause::UserStop,
         grace_ms: 1,
     }
 }
 
-fn settle(job: u64) -> Command {
-    Command::Settle {
+fn settle(job: u64) -> GangCommand {
+    GangCommand::Settle {
         members: vec![member(job)],
     }
 }
@@ -197,13 +203,13 @@ impl Bench {
             tells: Vec::new(),
         };
         bench.learn(1);
-        bench.input(Input::Found(Vec::new()));
+        bench.input(LedgerInput::Found(Vec::new()));
         bench.tells.clear();
         bench
     }
 
     fn learn(&mut self, term: u64) {
-        self.input(Input::Learned {
+        self.input(LedgerInput::Learned {
             vc: "default".parse().unwrap(),
             generation: 1,
             term: Term(term),
@@ -211,19 +217,21 @@ impl Bench {
     }
 
     /// Performs the outputs; an agent that dies would have performed none.
-    fn input(&mut self, input: Input) {
+    fn input(&mut self, input: LedgerInput) {
         let mut out = Vec::new();
         self.ledger.handle(self.now, input, &|_| true, &mut out);
         for output in out {
             match output {
-                Output::Persist(changes) => changes.into_iter().for_each(|change| match change {
-                    Change::Put { key, value } => drop(self.disk.insert(key, value)),
-                    Change::Delete { key } => drop(self.disk.remove(&key)),
-                }),
-                Output::Tell(tell) | Output::TellOne(_, tell) => self.tells.push(tell),
-                Output::Step(step) => self.steps.push(match step {
-                    Step::Adopt(uid) => format!("adopt {uid}"),
-                    Step::Create(spec) => {
+                LedgerOutput::Persist(changes) => {
+                    changes.into_iter().for_each(|change| match change {
+                        LedgerChange::Put { key, value } => drop(self.disk.insert(key, value)),
+                        LedgerChange::Delete { key } => drop(self.disk.remove(&key)),
+                    })
+                }
+                LedgerOutput::Tell(tell) | LedgerOutput::TellOne(_, tell) => self.tells.push(tell),
+                LedgerOutput::Step(step) => self.steps.push(match step {
+                    ExecutorStep::Adopt(uid) => format!("adopt {uid}"),
+                    ExecutorStep::Create(spec) => {
                         let variables = spec.environment.iter();
                         let variables = variables.map(|(name, value)| format!(" {name}={value}"));
                         format!(
@@ -232,23 +240,23 @@ impl Bench {
                             variables.collect::<String>()
                         )
                     }
-                    Step::Go(uid) => format!("go {uid}"),
-                    Step::Stop { uid, .. } => format!("stop {uid}"),
-                    Step::Remove(uid) => format!("remove {uid}"),
+                    ExecutorStep::Go(uid) => format!("go {uid}"),
+                    ExecutorStep::Stop { uid, .. } => format!("stop {uid}"),
+                    ExecutorStep::Remove(uid) => format!("remove {uid}"),
                 }),
             }
         }
     }
 
     fn seen(&mut self, job: u64, what: Observation) {
-        self.input(Input::Observed {
+        self.input(LedgerInput::Observed {
             uid: uid(job),
             what,
         });
     }
 
     /// The leader's next order of this term, for the agent's present life.
-    fn order(&mut self, term: u64, run: Run, command: Command) -> Order {
+    fn order(&mut self, term: u64, run: GangRun, command: GangCommand) -> Order {
         self.seq += 1;
         Order {
             vc: "default".parse().unwrap(),
@@ -264,22 +272,22 @@ impl Bench {
         }
     }
 
-    fn deliver(&mut self, order: Order) -> Reply {
+    fn deliver(&mut self, order: Order) -> OrderOutcome {
         self.tells.clear();
-        self.input(Input::Order(Box::new(order)));
+        self.input(LedgerInput::Order(Box::new(order)));
         match self.tells.remove(0) {
-            Tell::Answer(Answer { reply, .. }) => reply,
+            Tell::Answer(OrderAnswer { reply, .. }) => reply,
             Tell::Report(report) => panic!("no answer but {report:?}"),
         }
     }
 
-    fn say(&mut self, job: u64, command: Command) -> Reply {
+    fn say(&mut self, job: u64, command: GangCommand) -> OrderOutcome {
         let order = self.order(1, run(job, 0), command);
         self.deliver(order)
     }
 
     /// What the reply says, in a word.
-    fn told(&mut self, job: u64, command: Command) -> &'static str {
+    fn told(&mut self, job: u64, command: GangCommand) -> &'static str {
         word(&self.say(job, command))
     }
 
@@ -292,8 +300,8 @@ impl Bench {
     fn restart(&mut self) {
         self.start += 1;
         self.ledger = Ledger::recover(identity(self.start), self.disk.clone(), capacity()).unwrap();
-        self.input(Input::Started);
-        self.input(Input::Found(Vec::new()));
+        self.input(LedgerInput::Started);
+        self.input(LedgerInput::Found(Vec::new()));
     }
 
     fn free_cpu(&self) -> u32 {
@@ -301,23 +309,23 @@ impl Bench {
     }
 }
 
-fn word(reply: &Reply) -> &'static str {
+fn word(reply: &OrderOutcome) -> &'static str {
     match reply {
-        Reply::Granted(_) => "granted",
-        Reply::Settled => "settled",
-        Reply::Refused(Refusal::NotFree(_)) => "not free",
-        Reply::Refused(Refusal::Outdated) => "outdated",
-        Reply::Refused(_) => "refused",
-        Reply::Standing(list) => match &list[0].1 {
-            Standing::Reserved => "reserved",
-            Standing::Absent => "absent",
-            Standing::Starting => "starting",
-            Standing::Ready => "ready",
-            Standing::Running => "running",
-            Standing::Stopping => "stopping",
-            Standing::Evicted => "evicted",
-            Standing::Ended(_) => "ended",
-            Standing::Gone => "gone",
+        OrderOutcome::Granted(_) => "granted",
+        OrderOutcome::Settled => "settled",
+        OrderOutcome::Refused(OrderRefusal::NotFree(_)) => "not free",
+        OrderOutcome::Refused(OrderRefusal::Outdated) => "outdated",
+        OrderOutcome::Refused(_) => "refused",
+        OrderOutcome::Standing(list) => match &list[0].1 {
+            TaskStanding::Reserved => "reserved",
+            TaskStanding::Absent => "absent",
+            TaskStanding::Starting => "starting",
+            TaskStanding::Ready => "ready",
+            TaskStanding::Running => "running",
+            TaskStanding::Stopping => "stopping",
+            TaskStanding::Evicted => "evicted",
+            TaskStanding::Ended(_) => "ended",
+            TaskStanding::Gone => "gone",
         },
     }
 }
@@ -356,11 +364,11 @@ fn a_task_from_its_reservation_to_the_end() {
 fn a_node_that_is_kept_free_reserves_nothing_and_launches_what_was_placed() {
     let mut bench = Bench::new();
     bench.told(1, reserve(1, &[0]));
-    bench.input(Input::Closed(Some("it is off limits".to_owned())));
+    bench.input(LedgerInput::Closed(Some("it is off limits".to_owned())));
     assert_eq!(bench.told(2, reserve(2, &[1])), "not free");
     assert_eq!(bench.told(1, reserve(1, &[0])), "not free", "said again");
     assert_eq!(bench.told(1, launch(1)), "starting");
-    bench.input(Input::Closed(None));
+    bench.input(LedgerInput::Closed(None));
     assert_eq!(bench.told(2, reserve(2, &[1])), "granted");
 }
 
@@ -391,15 +399,15 @@ fn a_reservation_ends_by_itself_and_a_newer_one_replaces_it() {
     let mut bench = Bench::new();
     bench.say(1, reserve(1, &[0]));
     let newer = bench.order(1, run(1, 1), reserve(2, &[1]));
-    assert!(matches!(bench.deliver(newer), Reply::Granted(_)));
+    assert!(matches!(bench.deliver(newer), OrderOutcome::Granted(_)));
     assert_eq!(bench.free_cpu(), CPU - 4, "the older is gone");
     assert_eq!(bench.told(1, reserve(1, &[0])), "outdated");
     bench.now = bench.now.plus_millis(TTL_MS);
     assert!(bench.ledger.deadline() <= Some(bench.now));
-    bench.input(Input::Tick);
+    bench.input(LedgerInput::Tick);
     assert_eq!(bench.free_cpu(), CPU);
     bench.now = bench.now.plus_millis(LAZY_WRITE_MS);
-    bench.input(Input::Tick);
+    bench.input(LedgerInput::Tick);
     assert!(bench.disk.keys().all(|key| !key.starts_with("grant/")));
     assert_eq!(bench.told(1, launch(1)), "gone", "too late");
     assert_eq!(bench.steps(), "");
@@ -415,7 +423,7 @@ fn what_was_set_aside_before_a_reboot_ends_by_the_clock_of_the_new_boot() {
     bench.restart();
     assert!(bench.free_cpu() < all, "it is not kept at all");
     bench.now = bench.now.plus_millis(super::KEPT_MS);
-    bench.input(Input::Tick);
+    bench.input(LedgerInput::Tick);
     assert_eq!(bench.free_cpu(), all);
 }
 
@@ -423,7 +431,7 @@ fn what_was_set_aside_before_a_reboot_ends_by_the_clock_of_the_new_boot() {
 fn under_a_lease_nothing_is_launched_that_an_earlier_life_reserved() {
     let leased = |seconds| {
         let mut launch = launch(1);
-        if let Command::Launch { tasks, .. } = &mut launch {
+        if let GangCommand::Launch { tasks, .. } = &mut launch {
             tasks[0].lease_s = seconds;
         }
         launch
@@ -473,7 +481,7 @@ fn after_a_restart_the_executor_says_what_is_left() {
         assert_eq!(report.tasks.len(), 1);
         assert_eq!(bench.steps(), steps);
         let order = bench.order(1, run(1, 0), settle(9));
-        assert_eq!(bench.deliver(order), Reply::Settled);
+        assert_eq!(bench.deliver(order), OrderOutcome::Settled);
         let ledger = bench.ledger.standings(&run(1, 0), &[member(1)]);
         let word = format!("{:?}", ledger[0].1).to_lowercase();
         assert!(word.starts_with(standing), "{word}");
@@ -506,12 +514,12 @@ fn what_had_started_and_is_no_more_holds_nothing() {
 #[test]
 fn orders_are_admitted_by_ledger_life_and_fence() {
     type Bend = fn(&mut Order);
-    let table: [(Bend, Option<Refusal>); 7] = [
+    let table: [(Bend, Option<OrderRefusal>); 7] = [
         (|_| (), None),
         (|order| order.fence.term = Term(2), None),
         (
             |order| order.fence.seq = 1,
-            Some(Refusal::Fenced(Fence {
+            Some(OrderRefusal::Fenced(Fence {
                 generation: 1,
                 term: Term(1),
                 seq: 1,
@@ -519,7 +527,7 @@ fn orders_are_admitted_by_ledger_life_and_fence() {
         ),
         (
             |order| order.fence.term = Term(0),
-            Some(Refusal::Fenced(Fence {
+            Some(OrderRefusal::Fenced(Fence {
                 generation: 1,
                 term: Term(1),
                 seq: 1,
@@ -527,12 +535,15 @@ fn orders_are_admitted_by_ledger_life_and_fence() {
         ),
         (
             |order| order.epoch = LedgerEpoch(9),
-            Some(Refusal::OtherLife),
+            Some(OrderRefusal::OtherLife),
         ),
-        (|order| order.start = StartId(9), Some(Refusal::OtherLife)),
+        (
+            |order| order.start = StartId(9),
+            Some(OrderRefusal::OtherLife),
+        ),
         (
             |order| order.vc = "other".parse().unwrap(),
-            Some(Refusal::Unfenced),
+            Some(OrderRefusal::Unfenced),
         ),
     ];
     for (i, (bend, expected)) in table.into_iter().enumerate() {
@@ -541,7 +552,7 @@ fn orders_are_admitted_by_ledger_life_and_fence() {
         let mut order = bench.order(1, run(1, 0), launch(1));
         bend(&mut order);
         let refused = match bench.deliver(order) {
-            Reply::Refused(refusal) => Some(refusal),
+            OrderOutcome::Refused(refusal) => Some(refusal),
             _ => None,
         };
         assert_eq!(refused, expected, "row {i}");
@@ -563,7 +574,7 @@ fn an_order_of_the_life_before_does_nothing() {
     bench.steps();
     let before = bench.disk.clone();
     let refused = bench.deliver(late.clone());
-    assert_eq!(refused, Reply::Refused(Refusal::OtherLife));
+    assert_eq!(refused, OrderOutcome::Refused(OrderRefusal::OtherLife));
     assert_eq!(bench.steps(), "");
     assert_eq!(bench.disk, before);
     // Nothing else stood in its way: named for this life, the same order is carried out.
@@ -590,18 +601,21 @@ fn records_that_are_not_understood_stop_the_agent() {
 fn a_node_that_moves_to_other_leaders_counts_terms_anew() {
     let mut bench = Bench::new();
     let order = bench.order(5, run(1, 0), reserve(1, &[]));
-    assert!(matches!(bench.deliver(order), Reply::Granted(_)));
+    assert!(matches!(bench.deliver(order), OrderOutcome::Granted(_)));
     let late = bench.order(6, run(2, 0), reserve(2, &[]));
-    bench.input(Input::Moved { start: StartId(9) });
+    bench.input(LedgerInput::Moved { start: StartId(9) });
     assert!(!bench.disk.keys().any(|key| key.starts_with("fence")));
-    let refused = Reply::Refused(Refusal::OtherLife);
+    let refused = OrderOutcome::Refused(OrderRefusal::OtherLife);
     assert_eq!(bench.deliver(late), refused, "from before");
     bench.start = 9;
     let early = bench.order(2, run(2, 0), reserve(2, &[]));
-    assert_eq!(bench.deliver(early), Reply::Refused(Refusal::Unfenced));
+    assert_eq!(
+        bench.deliver(early),
+        OrderOutcome::Refused(OrderRefusal::Unfenced)
+    );
     bench.learn(2);
     let order = bench.order(2, run(2, 0), reserve(2, &[]));
-    assert!(matches!(bench.deliver(order), Reply::Granted(_)));
+    assert!(matches!(bench.deliver(order), OrderOutcome::Granted(_)));
 }
 
 #[test]
@@ -614,7 +628,7 @@ fn a_task_is_created_with_its_own_variables_and_those_of_its_job() {
     };
     let mut bench = Bench::new();
     let mut launch = launch(1);
-    if let Command::Launch { tasks, shared, .. } = &mut launch {
+    if let GangCommand::Launch { tasks, shared, .. } = &mut launch {
         tasks[0].environment = variables(&[("B", "own"), ("C", "own")]);
         *shared = Arc::new(variables(&[("A", "all"), ("B", "all")]));
     }

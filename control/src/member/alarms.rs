@@ -3,7 +3,7 @@
 //!
 //! `Alarms::look` compares what is wrong now with what was told before. It keeps no time: whether a member is
 //! lost is for the mesh to say, which waits long enough. It is called whenever this member sees others, their
-//! copies of logs, documents or the briefing otherwise than before.
+//! copies of logs, documents or the cluster map otherwise than before.
 
 use std::collections::btree_map::Entry as Slot;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,8 +14,8 @@ use muster_gossip::mesh::Reach;
 use muster_gossip::record::DocumentId;
 use muster_model::id::VcName;
 
-use super::input::Event;
-use super::routing::Copy;
+use super::input::MemberEvent;
+use super::routing::AdvertisedCopy;
 use super::seen::MembersSeen;
 use crate::groups::name;
 
@@ -110,7 +110,7 @@ pub enum Clearing {
 }
 
 impl Trouble {
-    /// Which trouble this is: the same in [`Event::Raised`] and [`Event::Cleared`].
+    /// Which trouble this is: the same in [`MemberEvent::Raised`] and [`MemberEvent::Cleared`].
     pub fn key(&self) -> Key {
         match self {
             Self::Expelled => Key::Expelled,
@@ -156,7 +156,7 @@ pub(super) struct Alarms {
 
 impl Alarms {
     /// What is to be told of what is seen now.
-    pub(super) fn look(&mut self, sight: &Sight<'_>) -> Vec<Event> {
+    pub(super) fn look(&mut self, sight: &Sight<'_>) -> Vec<MemberEvent> {
         if !sight.seen.members.contains_key(&sight.me) {
             return self.end(sight.seen.is_expelled);
         }
@@ -169,7 +169,7 @@ impl Alarms {
     }
 
     /// This machine is no member any more: nothing that it saw of the cluster counts.
-    pub(super) fn end(&mut self, is_expelled: bool) -> Vec<Event> {
+    pub(super) fn end(&mut self, is_expelled: bool) -> Vec<MemberEvent> {
         self.groups.clear();
         let wrong = is_expelled.then_some((Key::Expelled, Trouble::Expelled));
         self.compare(wrong.into_iter().collect(), |_, _| Clearing::Gone)
@@ -180,27 +180,27 @@ impl Alarms {
         &mut self,
         wrong: BTreeMap<Key, Trouble>,
         why: impl Fn(&Key, &BTreeMap<Key, Trouble>) -> Clearing,
-    ) -> Vec<Event> {
+    ) -> Vec<MemberEvent> {
         let is_over = |key: &&Key| !wrong.contains_key(*key);
         let over: Vec<Key> = self.standing.keys().filter(is_over).cloned().collect();
         let mut events = Vec::new();
         for key in over {
             if let Some(trouble) = self.standing.remove(&key) {
                 let why = why(&key, &wrong);
-                events.push(Event::Cleared { trouble, why });
+                events.push(MemberEvent::Cleared { trouble, why });
             }
         }
         for (key, trouble) in wrong {
             if let Slot::Vacant(slot) = self.standing.entry(key) {
                 slot.insert(trouble.clone());
-                events.push(Event::Raised(trouble));
+                events.push(MemberEvent::Raised(trouble));
             }
         }
         events
     }
 
     /// Takes note of who votes and leads. The leaders that are others than before.
-    fn hear(&mut self, sight: &Sight<'_>) -> Vec<Event> {
+    fn hear(&mut self, sight: &Sight<'_>) -> Vec<MemberEvent> {
         let copies = copies(sight.seen);
         let is_there = |owner: &Owner, _: &mut Group| sight.groups.contains_key(owner);
         self.groups.retain(is_there);
@@ -210,7 +210,7 @@ impl Alarms {
             let copies = copies.get(id).map_or(&[][..], Vec::as_slice);
             let before = group.hear(*id, copies, sight);
             if let (Some(before), Some((_, leader))) = (before, &group.leader) {
-                changes.push(Event::LeaderChanged {
+                changes.push(MemberEvent::LeaderChanged {
                     owner: owner.clone(),
                     leader: leader.clone(),
                     before,
@@ -304,7 +304,7 @@ struct Group {
 }
 
 /// A member's copy of a group, and its log store.
-type CopyAt<'a> = (MemberId, u64, &'a Copy);
+type CopyAt<'a> = (MemberId, u64, &'a AdvertisedCopy);
 
 /// All copies of logs that members have, by group.
 fn copies(seen: &MembersSeen) -> BTreeMap<GroupId, Vec<CopyAt<'_>>> {

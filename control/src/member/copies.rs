@@ -7,24 +7,24 @@ use muster_gossip::member::MemberId;
 use muster_model::time::Time;
 
 use super::MemberCore;
-use super::input::{Event, Output};
-use crate::groups::copies::{Places, Sightings, Step, next, voters_of};
-use crate::groups::{Input, Machine, Standing};
+use super::input::{MemberEvent, MemberOutput};
+use crate::groups::copies::{CopyStep, MemberPlaces, ReachHistory, next, voters_of};
+use crate::groups::{GroupHostInput, GroupStanding, GroupState};
 
 /// How long a member that said that it goes gets no copy again, ms.
 const GOING_MS: u64 = 30_000;
 
 /// What the leader of a group knows of the places for its copies.
 #[derive(Debug, Default)]
-pub(super) struct Watch {
+pub(super) struct CopyWatch {
     /// The term in which it began to watch.
     term: u64,
-    sightings: Sightings,
+    sightings: ReachHistory,
     /// Members that are about to go, and when they said so last: they give their copies away first.
     going: BTreeMap<MemberId, Time>,
 }
 
-impl Watch {
+impl CopyWatch {
     /// Members that said lately that they go.
     fn gone_soon(&mut self, now: Time) -> BTreeSet<MemberId> {
         self.going
@@ -34,9 +34,9 @@ impl Watch {
 }
 
 impl MemberCore {
-    /// A member is about to go: see [`Input::Going`](super::Input::Going).
+    /// A member is about to go: see [`Input::Going`](super::GroupHostInput::Going).
     pub(super) fn going(&mut self, group: GroupId, member: MemberId) {
-        let Some(term) = self.keeper.led().get(&group).copied() else {
+        let Some(term) = self.group_host.led().get(&group).copied() else {
             return;
         };
         let now = self.now.steady;
@@ -48,7 +48,7 @@ impl MemberCore {
 
     /// Takes the next step of every group that is led here. A leader that was one before starts to watch anew.
     pub(super) fn see_to_copies(&mut self) {
-        let led = self.keeper.led().clone();
+        let led = self.group_host.led().clone();
         self.watches.retain(|group, _| led.contains_key(group));
         for (group, term) in led {
             self.see_to(group, term);
@@ -57,7 +57,7 @@ impl MemberCore {
 
     /// Changes the copies of a group that is led here, if a change is due.
     fn see_to(&mut self, group: GroupId, term: u64) {
-        let Some(standing) = self.keeper.standing(group) else {
+        let Some(standing) = self.group_host.standing(group) else {
             return;
         };
         let Some(places) = self.places(group, &standing) else {
@@ -69,35 +69,35 @@ impl MemberCore {
         let going = watch.gone_soon(now);
         let candidates = watch.sightings.candidates(now, &places, &going);
         match next(&standing, &candidates, &places, group) {
-            Some(Step::Change(changes)) => {
-                let event = Event::CopiesChange {
+            Some(CopyStep::Change(changes)) => {
+                let event = MemberEvent::CopiesChange {
                     group,
                     changes: changes.clone(),
                 };
-                self.out.push(Output::Event(event));
+                self.out.push(MemberOutput::Event(event));
                 // What is refused is found due again.
                 let reply = Box::new(|_| ());
-                self.give(Input::Change {
+                self.give(GroupHostInput::Change {
                     group,
                     changes,
                     reply,
                 });
             }
-            Some(Step::HandOver(to)) => self.give(Input::Transfer { group, to }),
+            Some(CopyStep::HandOver(to)) => self.give(GroupHostInput::Transfer { group, to }),
             None => {}
         }
     }
 
     /// Where copies of a group may lie; none while that cannot be judged here.
-    fn places(&self, group: GroupId, standing: &Standing) -> Option<Places> {
+    fn places(&self, group: GroupId, standing: &GroupStanding) -> Option<MemberPlaces> {
         let seen = self.seen.as_ref()?;
-        match self.keeper.host().machine(group)? {
-            Machine::Vc(_) => {
-                let served = self.briefing.as_ref()?;
-                let is_served = served.vcs.iter().any(|birth| birth.group == group.0);
+        match self.group_host.host().machine(group)? {
+            GroupState::Vc(_) => {
+                let served = self.cluster_map.as_ref()?;
+                let is_served = served.vcs.iter().any(|creation| creation.group == group.0);
                 is_served.then(|| seen.places(&self.drained()))
             }
-            Machine::Cluster(state) => {
+            GroupState::Cluster(state) => {
                 // What the copy does not know yet that it went on from says who is a member.
                 let generation = state.cluster().map_or(0, |cluster| cluster.generation);
                 let has_begun = generation == 0 || generation >= seen.lineage.generation;
@@ -108,19 +108,22 @@ impl MemberCore {
 
     /// The names of the members that admins want empty.
     fn drained(&self) -> BTreeSet<String> {
-        let closed = self.briefing.iter().flat_map(|briefing| &briefing.closed);
+        let closed = self
+            .cluster_map
+            .iter()
+            .flat_map(|cluster_map| &cluster_map.closed);
         let drained = closed.filter(|(_, word)| word.is_draining());
         drained.map(|(node, _)| node.to_string()).collect()
     }
 }
 
 /// What is known of the places for a group's copies since this term.
-fn watch(watches: &mut BTreeMap<GroupId, Watch>, group: GroupId, term: u64) -> &mut Watch {
+fn watch(watches: &mut BTreeMap<GroupId, CopyWatch>, group: GroupId, term: u64) -> &mut CopyWatch {
     let watch = watches.entry(group).or_default();
     if watch.term != term {
-        *watch = Watch {
+        *watch = CopyWatch {
             term,
-            ..Watch::default()
+            ..CopyWatch::default()
         };
     }
     watch

@@ -2,23 +2,23 @@
 
 use std::sync::Arc;
 
-use muster_consensus::{Change, GroupId};
+use muster_consensus::{GroupId, ReplicaChange};
 use muster_gossip::key::ClusterId;
 use muster_gossip::member::MemberId;
 
 use super::alarms::{Clearing, Owner, Trouble};
 use super::routing::RoutingRecord;
 use super::seen::MembersSeen;
-use crate::cluster::{Briefing, Lineage};
+use crate::cluster::{ClusterMap, Lineage};
 use crate::groups;
 
 /// What happens to a member.
 #[derive(Debug)]
-pub enum Input {
+pub enum MemberInput {
     /// [`deadline`](super::MemberCore::deadline) has passed.
     Tick,
     /// For the copies of groups.
-    Groups(groups::Input),
+    Groups(groups::GroupHostInput),
     /// This node is this member of a cluster from now on.
     Joined {
         /// The cluster.
@@ -33,7 +33,7 @@ pub enum Input {
     /// The members are seen so from now on. Those of another cluster are ignored.
     Seen(Box<MembersSeen>),
     /// The cluster told its members this. One of another cluster is ignored.
-    Briefed(Arc<Briefing>),
+    ClusterMap(Arc<ClusterMap>),
     /// A member is about to go: its copy of a group that is led here finds another place. To be given again
     /// for as long as the member is about to go.
     Going {
@@ -46,19 +46,19 @@ pub enum Input {
 
 /// What a member wants done, in this order.
 #[derive(Debug)]
-pub enum Output {
+pub enum MemberOutput {
     /// Of the copies of groups.
-    Groups(groups::Output),
+    Groups(groups::GroupHostOutput),
     /// Tell all members this; it takes the place of what was told before. The summary is the caller's to
     /// write.
     Routing(RoutingRecord),
     /// Something that people may want to know.
-    Event(Event),
+    Event(MemberEvent),
 }
 
 /// Something that people may want to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum MemberEvent {
     /// Another group decides for the cluster from now on.
     Succeeded {
         /// The generation of the cluster.
@@ -69,7 +69,7 @@ pub enum Event {
         /// The group.
         group: GroupId,
         /// In this order, all at once.
-        changes: Vec<Change>,
+        changes: Vec<ReplicaChange>,
     },
     /// Something is wrong from now on.
     Raised(Trouble),

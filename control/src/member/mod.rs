@@ -3,15 +3,15 @@
 //! [`MemberCore`] decides which groups have copies here, who gets copies of those that are led here, which
 //! nodes take no jobs, and what the member tells all others of its copies. It goes by three things: what the
 //! mesh shows of the other members ([`MembersSeen`]), what the cluster told its members
-//! ([`Briefing`]), and the groups themselves ([`Keeper`]).
+//! ([`ClusterMap`]), and the groups themselves ([`GroupHost`]).
 //! - [`seen`]: the members, as this one sees them.
 //! - [`routing`]: what each member says of its copies.
 //! - `copies`: which members have copies of the groups that are led here.
 //! - [`alarms`]: what is wrong with the cluster, told when it begins and when it is over.
 //!
 //! # Driving it
-//! The caller owns the transport, the disk and the clock. It gives [`Input`]s, performs [`Output`]s in order, and
-//! gives [`Input::Tick`] when [`MemberCore::deadline`] has passed. `Output::Groups` is to be performed as
+//! The caller owns the transport, the disk and the clock. It gives [`MemberInput`]s, performs [`MemberOutput`]s in order, and
+//! gives [`MemberInput::Tick`] when [`MemberCore::deadline`] has passed. `Output::Groups` is to be performed as
 //! [`crate::groups`] says.
 
 pub mod alarms;
@@ -25,23 +25,23 @@ mod tests;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use muster_consensus::{GroupId, Home, NodeId, ReplicaId, StoreId};
+use muster_consensus::{GroupId, NodeId, ReplicaHome, ReplicaId, StoreId};
 use muster_gossip::key::ClusterId;
 use muster_gossip::member::MemberId;
 use muster_model::id;
 use muster_model::time::Time;
 
-pub use input::{Event, Input, Output};
+pub use input::{MemberEvent, MemberInput, MemberOutput};
 pub use seen::{Halt, MemberSeen, MembersSeen};
 
-use crate::cluster::{Birth, Briefing, Lineage, Mode, Scheduling};
+use crate::cluster::{AdminScheduling, ClusterMap, Lineage, SchedulingMode, VcCreation};
 use crate::coordinator::Cordon;
 use crate::groups::copies::voters_of;
-use crate::groups::{self, Keeper, Machine, VcGroup, name};
+use crate::groups::{self, GroupHost, GroupState, VcGroup, name};
 use crate::now::Now;
 use alarms::{Alarms, Owner, Sight};
-use copies::Watch;
-use routing::{Copy, RoutingRecord};
+use copies::CopyWatch;
+use routing::{AdvertisedCopy, RoutingRecord};
 
 /// Between two looks at the copies of the groups that are led here, ms.
 const COPIES_MS: u64 = 500;
@@ -54,7 +54,7 @@ const MEMBERS_MS: u64 = 5_000;
 
 /// The cluster that a node is a member of.
 #[derive(Clone, Debug)]
-struct Membership {
+struct ClusterMembership {
     cluster: ClusterId,
     member: MemberId,
     lineage: Lineage,
@@ -73,13 +73,13 @@ type Told = (
 pub struct MemberCore {
     /// The time of the input that is being handled.
     now: Now,
-    keeper: Keeper,
+    group_host: GroupHost,
     /// The log store of all groups.
     store: StoreId,
-    membership: Option<Membership>,
+    membership: Option<ClusterMembership>,
     seen: Option<Box<MembersSeen>>,
-    briefing: Option<Arc<Briefing>>,
-    watches: BTreeMap<GroupId, Watch>,
+    cluster_map: Option<Arc<ClusterMap>>,
+    watches: BTreeMap<GroupId, CopyWatch>,
     alarms: Alarms,
     /// What the groups were told last of the other members, and when.
     told: Option<(Told, Time)>,
@@ -88,20 +88,20 @@ pub struct MemberCore {
     said_at: Time,
     /// When the copies are looked at next.
     due: Time,
-    from_groups: Vec<groups::Output>,
-    out: Vec<Output>,
+    from_groups: Vec<groups::GroupHostOutput>,
+    out: Vec<MemberOutput>,
 }
 
 impl MemberCore {
-    /// A node with these copies of groups, in this log store. It wants [`Input::Tick`] at once.
-    pub fn new(keeper: Keeper, store: StoreId) -> Self {
+    /// A node with these copies of groups, in this log store. It wants [`MemberInput::Tick`] at once.
+    pub fn new(group_host: GroupHost, store: StoreId) -> Self {
         Self {
             now: Now::default(),
-            keeper,
+            group_host,
             store,
             membership: None,
             seen: None,
-            briefing: None,
+            cluster_map: None,
             watches: BTreeMap::new(),
             alarms: Alarms::default(),
             told: None,
@@ -114,7 +114,7 @@ impl MemberCore {
     }
 
     /// Takes one input. The clock that nobody sets counts from when the groups were opened.
-    pub fn handle(&mut self, now: Now, input: Input, out: &mut Vec<Output>) {
+    pub fn handle(&mut self, now: Now, input: MemberInput, out: &mut Vec<MemberOutput>) {
         self.now = now;
         self.take(input);
         if self.membership.is_some() && self.due <= now.steady {
@@ -128,20 +128,23 @@ impl MemberCore {
         out.append(&mut self.out);
     }
 
-    /// When [`Input::Tick`] is due, by the clock that nobody sets.
+    /// When [`MemberInput::Tick`] is due, by the clock that nobody sets.
     pub fn deadline(&self) -> Option<Time> {
         let due = self.membership.as_ref().map(|_| self.due);
-        [due, self.keeper.deadline()].into_iter().flatten().min()
+        [due, self.group_host.deadline()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// The copies of groups.
-    pub const fn groups(&self) -> &Keeper {
-        &self.keeper
+    pub const fn groups(&self) -> &GroupHost {
+        &self.group_host
     }
 
     /// What the cluster told its members last, if anything is known of it.
-    pub const fn briefing(&self) -> Option<&Arc<Briefing>> {
-        self.briefing.as_ref()
+    pub const fn cluster_map(&self) -> Option<&Arc<ClusterMap>> {
+        self.cluster_map.as_ref()
     }
 
     /// The members, as they were seen last.
@@ -154,38 +157,38 @@ impl MemberCore {
         self.membership.as_ref().map(|it| &it.lineage)
     }
 
-    fn take(&mut self, input: Input) {
+    fn take(&mut self, input: MemberInput) {
         match input {
-            Input::Tick => self.give(groups::Input::Tick),
-            Input::Groups(input) => self.give(input),
-            Input::Joined {
+            MemberInput::Tick => self.give(groups::GroupHostInput::Tick),
+            MemberInput::Groups(input) => self.give(input),
+            MemberInput::Joined {
                 cluster,
                 member,
                 lineage,
-            } => self.joined(Membership {
+            } => self.joined(ClusterMembership {
                 cluster,
                 member,
                 lineage,
             }),
-            Input::Left => self.left(),
-            Input::Seen(seen) => self.see(seen),
-            Input::Briefed(briefing) => self.briefed(briefing),
-            Input::Going { group, member } => self.going(group, member),
+            MemberInput::Left => self.left(),
+            MemberInput::Seen(seen) => self.see(seen),
+            MemberInput::ClusterMap(cluster_map) => self.take_cluster_map(cluster_map),
+            MemberInput::Going { group, member } => self.going(group, member),
         }
     }
 
     /// Gives the groups an input.
-    fn give(&mut self, input: groups::Input) {
+    fn give(&mut self, input: groups::GroupHostInput) {
         let mut outputs = std::mem::take(&mut self.from_groups);
-        self.keeper.handle(self.now, input, &mut outputs);
-        let is_lead = |output: &groups::Output| {
+        self.group_host.handle(self.now, input, &mut outputs);
+        let is_lead = |output: &groups::GroupHostOutput| {
             matches!(
                 output,
-                groups::Output::Leads { .. } | groups::Output::Led { .. }
+                groups::GroupHostOutput::Leads { .. } | groups::GroupHostOutput::Led { .. }
             )
         };
         let leads_change = outputs.iter().any(is_lead);
-        self.out.extend(outputs.drain(..).map(Output::Groups));
+        self.out.extend(outputs.drain(..).map(MemberOutput::Groups));
         self.from_groups = outputs;
         if leads_change {
             // Others look for the leader.
@@ -193,40 +196,40 @@ impl MemberCore {
         }
     }
 
-    fn joined(&mut self, membership: Membership) {
-        let Membership {
+    fn joined(&mut self, membership: ClusterMembership) {
+        let ClusterMembership {
             member, lineage, ..
         } = membership.clone();
         self.forget();
         self.membership = Some(membership);
-        self.give(groups::Input::Joined {
+        self.give(groups::GroupHostInput::Joined {
             node: name::node(member),
             cluster: GroupId(lineage.group),
         });
         // It may have been said before the agent ended, and not be done yet.
-        self.give(groups::Input::Succession(lineage));
+        self.give(groups::GroupHostInput::Replacement(lineage));
         self.due = self.now.steady;
     }
 
     fn left(&mut self) {
         self.forget();
         self.membership = None;
-        self.give(groups::Input::Left);
+        self.give(groups::GroupHostInput::Left);
     }
 
     /// What was known of another cluster says nothing of this one.
     fn forget(&mut self) {
         self.seen = None;
-        self.briefing = None;
+        self.cluster_map = None;
         self.told = None;
         self.watches.clear();
         self.said = RoutingRecord::default();
         let over = self.alarms.end(false);
-        self.out.extend(over.into_iter().map(Output::Event));
+        self.out.extend(over.into_iter().map(MemberOutput::Event));
     }
 
     fn see(&mut self, seen: Box<MembersSeen>) {
-        let is_meant = |it: &&mut Membership| it.cluster == seen.cluster;
+        let is_meant = |it: &&mut ClusterMembership| it.cluster == seen.cluster;
         let Some(membership) = self.membership.as_mut().filter(is_meant) else {
             return;
         };
@@ -235,9 +238,9 @@ impl MemberCore {
             membership.lineage = seen.lineage.clone();
             let lineage = seen.lineage.clone();
             let generation = lineage.generation;
-            self.give(groups::Input::Succession(lineage));
+            self.give(groups::GroupHostInput::Replacement(lineage));
             self.out
-                .push(Output::Event(Event::Succeeded { generation }));
+                .push(MemberOutput::Event(MemberEvent::Succeeded { generation }));
         }
         self.seen = Some(seen);
         self.tell_members();
@@ -249,11 +252,15 @@ impl MemberCore {
         let (Some(membership), Some(seen)) = (&self.membership, &self.seen) else {
             return;
         };
-        let births = self.briefing.iter().flat_map(|briefing| &briefing.vcs);
-        let vcs = births.map(|birth| (Owner::Vc(birth.vc.clone()), GroupId(birth.group)));
+        let creations = self
+            .cluster_map
+            .iter()
+            .flat_map(|cluster_map| &cluster_map.vcs);
+        let vcs =
+            creations.map(|creation| (Owner::Vc(creation.vc.clone()), GroupId(creation.group)));
         let cluster = (Owner::Cluster, GroupId(membership.lineage.group));
         let groups: BTreeMap<Owner, GroupId> = [cluster].into_iter().chain(vcs).collect();
-        let host = self.keeper.host();
+        let host = self.group_host.host();
         let own = |id: &GroupId| Some((*id, alarms::voters(&host.view(*id)?)));
         let sight = Sight {
             me: membership.member,
@@ -262,7 +269,7 @@ impl MemberCore {
             groups,
         };
         let events = self.alarms.look(&sight);
-        self.out.extend(events.into_iter().map(Output::Event));
+        self.out.extend(events.into_iter().map(MemberOutput::Event));
     }
 
     /// Tells the groups who else there is, if that is new or was told long ago.
@@ -282,41 +289,43 @@ impl MemberCore {
         }
         self.told = Some((told.clone(), now));
         let (members, names, cluster) = told;
-        self.give(groups::Input::Others {
+        self.give(groups::GroupHostInput::Others {
             members,
             names,
             cluster,
         });
     }
 
-    /// Goes by a briefing: serves its virtual clusters, begins the copies that they were born with here, and
+    /// Goes by a cluster map: serves its virtual clusters, begins the copies that they were born with here, and
     /// keeps jobs off the nodes that admins closed.
-    fn briefed(&mut self, briefing: Arc<Briefing>) {
+    fn take_cluster_map(&mut self, cluster_map: Arc<ClusterMap>) {
         let membership = self.membership.as_ref();
-        if membership.is_none_or(|it| it.cluster != briefing.cluster) {
+        if membership.is_none_or(|it| it.cluster != cluster_map.cluster) {
             return;
         }
-        let before = self.briefing.replace(Arc::clone(&briefing));
-        if before.is_none_or(|before| before.vcs != briefing.vcs) {
-            self.serve(&briefing.vcs);
+        let before = self.cluster_map.replace(Arc::clone(&cluster_map));
+        if before.is_none_or(|before| before.vcs != cluster_map.vcs) {
+            self.serve(&cluster_map.vcs);
         }
-        self.give(groups::Input::Cordoned(cordons(&briefing.closed)));
+        self.give(groups::GroupHostInput::Cordoned(cordons(
+            &cluster_map.closed,
+        )));
         self.say_routing();
         self.look_for_alarms();
     }
 
-    fn serve(&mut self, births: &[Birth]) {
-        let served = births.iter();
-        let served = served.map(|birth| (birth.vc.clone(), VcGroup::of(birth)));
+    fn serve(&mut self, creations: &[VcCreation]) {
+        let served = creations.iter();
+        let served = served.map(|creation| (creation.vc.clone(), VcGroup::of(creation)));
         let vcs = served.collect();
-        self.give(groups::Input::Serve { vcs });
-        for birth in births {
-            self.give(match birth.before.is_empty() {
-                true => groups::Input::Birth {
-                    group: GroupId(birth.group),
-                    homes: homes(birth),
+        self.give(groups::GroupHostInput::Serve { vcs });
+        for creation in creations {
+            self.give(match creation.before.is_empty() {
+                true => groups::GroupHostInput::Creation {
+                    group: GroupId(creation.group),
+                    homes: homes(creation),
                 },
-                false => groups::Input::Inherit(birth.lineage()),
+                false => groups::GroupHostInput::Inherit(creation.lineage()),
             });
         }
     }
@@ -330,18 +339,21 @@ impl MemberCore {
         self.said_at = self.now.steady;
         if record != self.said {
             self.said.clone_from(&record);
-            self.out.push(Output::Routing(record));
+            self.out.push(MemberOutput::Routing(record));
         }
     }
 
     /// Which copies are here of the cluster's group and of those that are served.
     fn routing(&self, cluster: GroupId) -> RoutingRecord {
-        let host = self.keeper.host();
-        let births = self.briefing.iter().flat_map(|briefing| &briefing.vcs);
-        let served = births.map(|birth| GroupId(birth.group));
+        let host = self.group_host.host();
+        let creations = self
+            .cluster_map
+            .iter()
+            .flat_map(|cluster_map| &cluster_map.vcs);
+        let served = creations.map(|creation| GroupId(creation.group));
         let copies = [cluster].into_iter().chain(served).filter_map(|group| {
             let view = host.view(group)?;
-            Some(Copy {
+            Some(AdvertisedCopy {
                 group: group.0,
                 votes: view.voters.contains(&view.replica),
                 leads: if view.leads { view.term } else { 0 },
@@ -356,16 +368,18 @@ impl MemberCore {
             summary: String::new(),
             store: self.store.0,
             copies: copies.collect(),
-            briefing: self.newest_briefing(cluster),
+            cluster_map: self.newest_cluster_map(cluster),
         }
     }
 
-    /// The newest version of the briefing that is known here, if there is a copy of the cluster's group.
-    fn newest_briefing(&self, cluster: GroupId) -> u64 {
-        let host = self.keeper.host();
-        let known = self.briefing.as_ref().map_or(0, |it| it.version);
+    /// The newest version of the cluster map that is known here, if there is a copy of the cluster's group.
+    fn newest_cluster_map(&self, cluster: GroupId) -> u64 {
+        let host = self.group_host.host();
+        let known = self.cluster_map.as_ref().map_or(0, |it| it.version);
         match (host.view(cluster), host.machine(cluster)) {
-            (Some(view), Some(Machine::Cluster(state))) if view.leads => known.max(state.briefed()),
+            (Some(view), Some(GroupState::Cluster(state))) if view.leads => {
+                known.max(state.map_version())
+            }
             (Some(_), Some(_)) => known,
             _ => 0,
         }
@@ -373,8 +387,8 @@ impl MemberCore {
 }
 
 /// Where the first copies of a virtual cluster's log lie.
-fn homes(birth: &Birth) -> BTreeMap<ReplicaId, Home> {
-    let homes = birth.homes.iter().map(|home| Home {
+fn homes(creation: &VcCreation) -> BTreeMap<ReplicaId, ReplicaHome> {
+    let homes = creation.homes.iter().map(|home| ReplicaHome {
         node: name::node(home.member),
         store: StoreId(home.store),
     });
@@ -382,12 +396,12 @@ fn homes(birth: &Birth) -> BTreeMap<ReplicaId, Home> {
 }
 
 /// The nodes that take no jobs, as admins said.
-fn cordons(closed: &BTreeMap<id::NodeId, Scheduling>) -> BTreeMap<id::NodeId, Cordon> {
-    let cordon = |(node, word): (&id::NodeId, &Scheduling)| {
+fn cordons(closed: &BTreeMap<id::NodeId, AdminScheduling>) -> BTreeMap<id::NodeId, Cordon> {
+    let cordon = |(node, word): (&id::NodeId, &AdminScheduling)| {
         let drain_at = match word.mode {
-            Mode::Open => return None,
-            Mode::Cordoned => None,
-            Mode::Draining { from_ms } => Some(Time::from_millis(from_ms)),
+            SchedulingMode::Open => return None,
+            SchedulingMode::Cordoned => None,
+            SchedulingMode::Draining { from_ms } => Some(Time::from_millis(from_ms)),
         };
         Some((node.clone(), Cordon { drain_at }))
     };

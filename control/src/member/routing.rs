@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 /// The log store of a member, by its own word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Store {
+pub struct AdvertisedStore {
     /// Which it is.
     pub id: StoreId,
     /// How many copies of logs are in it.
@@ -31,15 +31,15 @@ pub struct RoutingRecord {
     /// Names its log store: made with it, so that an empty one is not taken for the one before.
     pub store: u64,
     /// Its copies of the logs of groups.
-    pub copies: Vec<Copy>,
-    /// The version of the briefing that is known there, if it has a copy; else 0. What a few say
+    pub copies: Vec<AdvertisedCopy>,
+    /// The version of the cluster map that is known there, if it has a copy; else 0. What a few say
     /// is enough, and a new version makes no other record new.
-    pub briefing: u64,
+    pub cluster_map: u64,
 }
 
 /// What a node says of its copy of a group's log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Copy {
+pub struct AdvertisedCopy {
     /// The group's number.
     pub group: u64,
     /// Whether it votes.
@@ -53,8 +53,8 @@ pub struct Copy {
 
 impl RoutingRecord {
     /// The log store.
-    pub const fn log_store(&self) -> Store {
-        Store {
+    pub const fn log_store(&self) -> AdvertisedStore {
+        AdvertisedStore {
             id: StoreId(self.store),
             copies: self.copies.len(),
         }
@@ -82,7 +82,7 @@ impl RoutingRecord {
 /// The members that vote in a group: as its leader says, for a member that was off when another one got its
 /// vote has said last that it votes. Where no leader can be reached, all that said that they vote.
 pub fn voters_told(
-    copies: &[(MemberId, Copy)],
+    copies: &[(MemberId, AdvertisedCopy)],
     is_away: impl Fn(MemberId) -> bool,
 ) -> BTreeSet<MemberId> {
     match leader_of(copies, is_away) {
@@ -96,9 +96,9 @@ pub fn voters_told(
 
 /// The leader. A member that led last and cannot be reached leads no more, as far as can be said here.
 pub fn leader_of(
-    copies: &[(MemberId, Copy)],
+    copies: &[(MemberId, AdvertisedCopy)],
     is_away: impl Fn(MemberId) -> bool,
-) -> Option<&(MemberId, Copy)> {
+) -> Option<&(MemberId, AdvertisedCopy)> {
     let first = copies.first();
     first.filter(|(id, copy)| copy.leads > 0 && !is_away(*id))
 }
@@ -122,7 +122,7 @@ pub fn holds(mesh: &Mesh, member: MemberId) -> BTreeSet<u64> {
 
 /// Members that say they have a copy of a group's log: who leads in the newest term first, and last
 /// those that cannot be reached.
-pub fn copies(mesh: &Mesh, group: GroupId) -> Vec<(MemberId, Copy)> {
+pub fn copies(mesh: &Mesh, group: GroupId) -> Vec<(MemberId, AdvertisedCopy)> {
     let copy = |id| {
         let record = record(mesh, id)?;
         let mut copies = record.copies.into_iter();
@@ -134,9 +134,9 @@ pub fn copies(mesh: &Mesh, group: GroupId) -> Vec<(MemberId, Copy)> {
 
 /// The leader of the newest term first, and last those that cannot be reached.
 pub(super) fn likeliest_first(
-    mut copies: Vec<(MemberId, Copy)>,
+    mut copies: Vec<(MemberId, AdvertisedCopy)>,
     is_away: impl Fn(MemberId) -> bool,
-) -> Vec<(MemberId, Copy)> {
+) -> Vec<(MemberId, AdvertisedCopy)> {
     copies.sort_by_key(|(id, copy)| (is_away(*id), Reverse(copy.leads), !copy.votes));
     copies
 }
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn a_routing_record_is_read_as_it_was_written() {
-        let copy = Copy {
+        let copy = AdvertisedCopy {
             group: 7,
             votes: true,
             leads: 3,
@@ -157,7 +157,7 @@ mod tests {
             summary: "8 Tesla V100, 96 cores, 768 GiB".to_owned(),
             store: u64::MAX,
             copies: vec![copy],
-            briefing: 5,
+            cluster_map: 5,
         };
         let bytes = record.encode();
         assert_eq!(RoutingRecord::decode(&bytes), Some(record));

@@ -4,17 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use muster_consensus::{GroupId, NodeId};
 use muster_gossip::Mesh;
-use muster_gossip::documents::DocumentView;
+use muster_gossip::documents::KnownDocument;
 use muster_gossip::join::Text;
 use muster_gossip::key::ClusterId;
 use muster_gossip::member::MemberId;
 use muster_gossip::mesh::Reach;
-use muster_gossip::record::{DocumentId, MemberState, RecordKey, Stage, SuccessionBody};
+use muster_gossip::record::{AdmissionState, DocumentId, HeaderStage, RecordKey, ReplacementBody};
 use muster_model::id;
 
-use super::routing::{self, Copy, RoutingRecord};
+use super::routing::{self, AdvertisedCopy, RoutingRecord};
 use crate::cluster::{ClusterState, Lineage, is_marked};
-use crate::groups::copies::{Place, Places};
+use crate::groups::copies::{MemberPlace, MemberPlaces};
 use crate::groups::name;
 
 /// The members of the cluster, as one of them sees them by its mesh.
@@ -80,7 +80,7 @@ impl MembersSeen {
             halted: halted(mesh),
             is_expelled: mesh
                 .member(mesh.me())
-                .is_some_and(|me| me.body.state == MemberState::Expelled),
+                .is_some_and(|me| me.body.state == AdmissionState::Expelled),
             is_cloned: mesh.is_cloned(),
         }
     }
@@ -101,7 +101,7 @@ impl MembersSeen {
 
     /// Members that say they have a copy of a group's log: the leader of the newest term first, and last those
     /// that cannot be reached.
-    pub fn copies(&self, group: GroupId) -> Vec<(MemberId, Copy)> {
+    pub fn copies(&self, group: GroupId) -> Vec<(MemberId, AdvertisedCopy)> {
         let copy = |(id, seen): (&MemberId, &MemberSeen)| {
             let copies = &seen.routing.as_ref()?.copies;
             let copy = copies.iter().find(|copy| copy.group == group.0)?;
@@ -113,7 +113,7 @@ impl MembersSeen {
 
     /// Members that say they have a copy of one of these groups.
     pub fn holders(&self, groups: &[u64]) -> BTreeSet<MemberId> {
-        let has = |copy: &Copy| groups.contains(&copy.group);
+        let has = |copy: &AdvertisedCopy| groups.contains(&copy.group);
         let holds = |seen: &MemberSeen| {
             let copies = seen.routing.iter().flat_map(|it| &it.copies);
             copies.into_iter().any(has)
@@ -134,10 +134,10 @@ impl MembersSeen {
 
     /// Where copies of a virtual cluster's log may lie. `drained`: the names of the members that admins want
     /// empty.
-    pub(super) fn places(&self, drained: &BTreeSet<String>) -> Places {
+    pub(super) fn places(&self, drained: &BTreeSet<String>) -> MemberPlaces {
         let voters = self.voters(GroupId(self.lineage.group));
         let place = |(id, seen): (&MemberId, &MemberSeen)| {
-            let place = Place {
+            let place = MemberPlace {
                 rack: Text::try_from(seen.rack.clone()).unwrap_or_default(),
                 votes: seen.votes,
                 is_drained: drained.contains(&seen.name),
@@ -150,10 +150,10 @@ impl MembersSeen {
 
     /// Where copies of the log of the cluster's group may lie: its state says who is a member. `voters`: the
     /// members whose copies vote.
-    pub fn places_of(&self, state: &ClusterState, voters: &[MemberId]) -> Places {
+    pub fn places_of(&self, state: &ClusterState, voters: &[MemberId]) -> MemberPlaces {
         let place = |(id, seen): (&MemberId, &MemberSeen)| {
             let member = state.admitted(*id)?;
-            let place = Place {
+            let place = MemberPlace {
                 rack: member.rack.clone(),
                 votes: member.votes,
                 is_drained: member.is_drained(),
@@ -167,36 +167,36 @@ impl MembersSeen {
 
 impl MemberSeen {
     /// As far as the mesh alone knows.
-    fn place(&self, keeps_affairs: bool) -> Place {
+    fn place(&self, votes_in_cluster_group: bool) -> MemberPlace {
         let store = self.routing.as_ref().map(RoutingRecord::log_store);
-        Place {
+        MemberPlace {
             rack: Text::default(),
             votes: false,
             reach: self.reach,
             store: store.map(|store| store.id),
             copies: store.map_or(0, |store| store.copies),
             is_drained: false,
-            keeps_affairs,
+            votes_in_cluster_group,
         }
     }
 }
 
 /// The group that decides for the cluster and those that did before it, as far as this member has heard.
 pub fn lineage(mesh: &Mesh, cluster: ClusterId) -> Lineage {
-    let record = mesh.record(RecordKey::Succession);
-    let body: Option<SuccessionBody> = record.and_then(|record| record.body().ok());
+    let record = mesh.record(RecordKey::Replacement);
+    let body: Option<ReplacementBody> = record.and_then(|record| record.body().ok());
     Lineage::of_cluster(cluster, body.as_ref())
 }
 
 /// The documents whose newest version goes no further.
 fn halted(mesh: &Mesh) -> BTreeMap<DocumentId, Halt> {
-    let halt = |(id, view): (DocumentId, DocumentView)| {
+    let halt = |(id, view): (DocumentId, KnownDocument)| {
         let rejects = |member: &MemberId| is_marked(&view.coverage.rejected, *member);
         let halt = Halt {
             version: view.header.version,
             rejected_by: mesh.members().filter(rejects).collect(),
         };
-        let is_halted = view.header.stage == Stage::Withdrawn || !halt.rejected_by.is_empty();
+        let is_halted = view.header.stage == HeaderStage::Withdrawn || !halt.rejected_by.is_empty();
         is_halted.then_some((id, halt))
     };
     mesh.documents().filter_map(halt).collect()

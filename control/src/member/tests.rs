@@ -1,12 +1,12 @@
 use std::collections::BTreeSet;
 
-use muster_consensus::{Host, Options};
+use muster_consensus::{Host, HostOptions};
 use muster_gossip::mesh::Reach;
 
 use super::*;
-use crate::cluster::{Hidden, Keys, Name};
+use crate::cluster::{GivenName, Hidden, Keys};
 use crate::coordinator::{self, Coordinator};
-use crate::groups::{GENERATION, Parts};
+use crate::groups::{GENERATION, GroupHostParts};
 
 const CLUSTER: ClusterId = ClusterId([9; 16]);
 const VC: GroupId = GroupId(11);
@@ -20,7 +20,7 @@ struct World {
     said: Vec<RoutingRecord>,
     /// Who told something, and when.
     told_ms: Vec<(usize, u64)>,
-    events: Vec<Event>,
+    events: Vec<MemberEvent>,
 }
 
 fn store(member: usize) -> StoreId {
@@ -33,33 +33,33 @@ fn numbered(member: usize) -> MemberId {
 
 fn core(number: usize) -> MemberCore {
     let node = name::node(numbered(number));
-    let options = Options::new(node, store(number), 0);
+    let options = HostOptions::new(node, store(number), 0);
     let mut outputs = Vec::new();
-    let make = Machine::of;
+    let make = GroupState::of;
     let host = Host::open(Time::default(), options, Vec::new(), make, &mut outputs);
     let coordinator = |vc: &id::VcName, generation| {
-        Coordinator::new(coordinator::Options {
+        Coordinator::new(coordinator::CoordinatorOptions {
             vc: vc.clone(),
             generation,
             seed: 1,
-            policy: coordinator::Policy::default(),
+            policy: coordinator::LeaderPolicy::default(),
         })
     };
-    let keeper = Keeper::new(Parts {
+    let group_host = GroupHost::new(GroupHostParts {
         host,
         outputs,
         coordinator: Box::new(coordinator),
     });
-    MemberCore::new(keeper, store(number))
+    MemberCore::new(group_host, store(number))
 }
 
 /// A virtual cluster with one copy of its log, at the first member.
-fn birth() -> Birth {
-    Birth {
+fn creation() -> VcCreation {
+    VcCreation {
         vc: "default".parse().unwrap(),
         group: VC.0,
         generation: GENERATION,
-        homes: vec![crate::cluster::Home {
+        homes: vec![crate::cluster::CopyHome {
             member: MemberId(0),
             store: store(0).0,
         }],
@@ -67,17 +67,17 @@ fn birth() -> Birth {
     }
 }
 
-fn briefing(closed: &[(&str, Mode)]) -> Briefing {
+fn cluster_map(closed: &[(&str, SchedulingMode)]) -> ClusterMap {
     let closed = closed.iter().map(|(node, mode)| {
-        let word = Scheduling {
+        let word = AdminScheduling {
             mode: *mode,
             reason: "".parse().unwrap(),
-            by: Name::default(),
+            by: GivenName::default(),
             at_ms: 0,
         };
         (node.parse().unwrap(), word)
     });
-    Briefing {
+    ClusterMap {
         cluster: CLUSTER,
         version: 1,
         keys: Keys {
@@ -85,7 +85,7 @@ fn briefing(closed: &[(&str, Mode)]) -> Briefing {
             link: Hidden([0; 32]),
             token: Hidden(Vec::new()),
         },
-        vcs: vec![birth()],
+        vcs: vec![creation()],
         users: BTreeMap::new(),
         closed: closed.collect(),
         description: 0,
@@ -102,7 +102,7 @@ impl World {
             events: Vec::new(),
         };
         for number in 0..members {
-            let joined = Input::Joined {
+            let joined = MemberInput::Joined {
                 cluster: CLUSTER,
                 member: numbered(number),
                 lineage: Lineage::of_cluster(CLUSTER, None),
@@ -112,14 +112,14 @@ impl World {
         world
     }
 
-    fn brief(&mut self, briefing: &Briefing) {
-        let briefing = Arc::new(briefing.clone());
+    fn brief(&mut self, cluster_map: &ClusterMap) {
+        let cluster_map = Arc::new(cluster_map.clone());
         for number in 0..self.cores.len() {
-            self.give(number, Input::Briefed(Arc::clone(&briefing)));
+            self.give(number, MemberInput::ClusterMap(Arc::clone(&cluster_map)));
         }
     }
 
-    fn give(&mut self, number: usize, input: Input) {
+    fn give(&mut self, number: usize, input: MemberInput) {
         let time = Time::from_millis(self.now_ms);
         let now = Now {
             steady: time,
@@ -129,27 +129,27 @@ impl World {
         self.cores[number].handle(now, input, &mut out);
         for output in out {
             match output {
-                Output::Groups(output) => self.perform(number, output),
-                Output::Routing(record) => {
+                MemberOutput::Groups(output) => self.perform(number, output),
+                MemberOutput::Routing(record) => {
                     self.told_ms.push((number, self.now_ms));
                     self.said[number] = record;
                 }
-                Output::Event(event) => self.events.push(event),
+                MemberOutput::Event(event) => self.events.push(event),
             }
         }
     }
 
-    fn perform(&mut self, number: usize, output: groups::Output) {
+    fn perform(&mut self, number: usize, output: groups::GroupHostOutput) {
         match output {
-            groups::Output::Write(write) => {
-                let written = groups::Input::Written(write.number);
-                self.give(number, Input::Groups(written));
+            groups::GroupHostOutput::Write(write) => {
+                let written = groups::GroupHostInput::Written(write.number);
+                self.give(number, MemberInput::Groups(written));
             }
-            groups::Output::Send { to, bytes } => {
+            groups::GroupHostOutput::Send { to, bytes } => {
                 let from = name::node(numbered(number));
                 let to = name::member(to).unwrap().index();
-                let parcel = groups::Input::Parcel { from, bytes };
-                self.give(to, Input::Groups(parcel));
+                let envelope = groups::GroupHostInput::Envelope { from, bytes };
+                self.give(to, MemberInput::Groups(envelope));
             }
             _ => {}
         }
@@ -183,8 +183,8 @@ impl World {
             self.now_ms += STEP_MS;
             let seen = self.seen();
             for number in 0..self.cores.len() {
-                self.give(number, Input::Seen(Box::new(seen.clone())));
-                self.give(number, Input::Tick);
+                self.give(number, MemberInput::Seen(Box::new(seen.clone())));
+                self.give(number, MemberInput::Tick);
             }
         }
     }
@@ -199,12 +199,12 @@ impl World {
 #[test]
 fn a_virtual_cluster_gets_copies_on_all_of_three_members() {
     let mut world = World::new(3);
-    world.brief(&briefing(&[]));
+    world.brief(&cluster_map(&[]));
     world.pass(2_000);
     assert!(world.said[0].copies[0].leads > 0, "{:?}", world.said);
     world.pass(30_000);
     assert_eq!(world.voters(), [0, 1, 2].into());
-    let is_change = |event: &&Event| matches!(event, Event::CopiesChange { .. });
+    let is_change = |event: &&MemberEvent| matches!(event, MemberEvent::CopiesChange { .. });
     let changes = world.events.iter().filter(is_change).count();
     assert!((2..=8).contains(&changes), "{:?}", world.events);
 }
@@ -212,7 +212,7 @@ fn a_virtual_cluster_gets_copies_on_all_of_three_members() {
 #[test]
 fn what_changes_of_copies_is_told_every_two_seconds_at_most() {
     let mut world = World::new(3);
-    world.brief(&briefing(&[]));
+    world.brief(&cluster_map(&[]));
     world.pass(30_000);
     let told = world.told_ms.iter().filter(|(member, _)| *member == 0);
     let times: Vec<u64> = told.map(|(_, at)| *at).collect();
@@ -224,13 +224,13 @@ fn what_changes_of_copies_is_told_every_two_seconds_at_most() {
 #[test]
 fn a_member_that_admins_want_empty_gives_its_copy_to_another() {
     let mut world = World::new(4);
-    world.brief(&briefing(&[]));
+    world.brief(&cluster_map(&[]));
     world.pass(30_000);
     assert_eq!(world.voters().len(), 3);
     let drained = *world.voters().last().unwrap();
     let others: BTreeSet<u32> = (0..4).filter(|member| *member != drained).collect();
-    let mode = Mode::Draining { from_ms: 0 };
-    world.brief(&briefing(&[(&format!("n{drained}"), mode)]));
+    let mode = SchedulingMode::Draining { from_ms: 0 };
+    world.brief(&cluster_map(&[(&format!("n{drained}"), mode)]));
     world.pass(60_000);
     assert_eq!(world.voters(), others);
 }
@@ -238,14 +238,14 @@ fn a_member_that_admins_want_empty_gives_its_copy_to_another() {
 #[test]
 fn a_member_that_is_about_to_go_gives_its_copy_away() {
     let mut world = World::new(4);
-    world.brief(&briefing(&[]));
+    world.brief(&cluster_map(&[]));
     world.pass(30_000);
     let going = *world.voters().last().unwrap();
     let leader = world.said.iter().position(|it| it.copies[0].leads > 0);
     let leader = leader.unwrap();
     for _ in 0..50 {
         let member = MemberId(going);
-        world.give(leader, Input::Going { group: VC, member });
+        world.give(leader, MemberInput::Going { group: VC, member });
         world.pass(100);
     }
     assert!(!world.voters().contains(&going), "{:?}", world.voters());
@@ -256,7 +256,7 @@ fn a_member_that_is_about_to_go_gives_its_copy_away() {
 #[test]
 fn others_hear_at_once_that_a_member_leads() {
     let mut world = World::new(1);
-    world.brief(&briefing(&[]));
+    world.brief(&cluster_map(&[]));
     let leads = |world: &World| {
         let led = world.cores[0].groups().led();
         (led.contains_key(&VC), led.get(&VC).copied())
@@ -264,7 +264,7 @@ fn others_hear_at_once_that_a_member_leads() {
     while !leads(&world).0 {
         assert!(world.now_ms < 5_000, "nobody leads");
         world.now_ms += STEP_MS;
-        world.give(0, Input::Tick);
+        world.give(0, MemberInput::Tick);
     }
     assert_eq!(Some(world.said[0].copies[0].leads), leads(&world).1);
 }
@@ -272,24 +272,24 @@ fn others_hear_at_once_that_a_member_leads() {
 #[test]
 fn what_another_cluster_tells_its_members_is_ignored() {
     let mut world = World::new(1);
-    let other = Briefing {
+    let other = ClusterMap {
         cluster: ClusterId([8; 16]),
-        ..briefing(&[])
+        ..cluster_map(&[])
     };
     world.brief(&other);
     world.pass(2_000);
-    assert!(world.cores[0].briefing().is_none());
+    assert!(world.cores[0].cluster_map().is_none());
     assert!(world.said[0].copies.is_empty());
     let mut seen = world.seen();
     seen.cluster = other.cluster;
     seen.lineage = Lineage::of_cluster(other.cluster, None);
-    world.give(0, Input::Seen(Box::new(seen)));
+    world.give(0, MemberInput::Seen(Box::new(seen)));
     assert_eq!(world.events, [], "it follows no other cluster's group");
-    world.brief(&briefing(&[]));
+    world.brief(&cluster_map(&[]));
     world.pass(2_000);
-    world.give(0, Input::Left);
-    world.brief(&briefing(&[]));
-    assert!(world.cores[0].briefing().is_none(), "it is no member");
+    world.give(0, MemberInput::Left);
+    world.brief(&cluster_map(&[]));
+    assert!(world.cores[0].cluster_map().is_none(), "it is no member");
 }
 
 #[test]
@@ -299,11 +299,11 @@ fn a_member_follows_the_group_that_takes_the_place_of_the_clusters() {
     seen.lineage.before.push(seen.lineage.group);
     seen.lineage.group += 1;
     seen.lineage.generation += 1;
-    world.give(0, Input::Seen(Box::new(seen.clone())));
+    world.give(0, MemberInput::Seen(Box::new(seen.clone())));
     let generation = seen.lineage.generation;
-    assert_eq!(world.events, [Event::Succeeded { generation }]);
+    assert_eq!(world.events, [MemberEvent::Succeeded { generation }]);
     assert_eq!(world.cores[0].lineage(), Some(&seen.lineage));
-    world.give(0, Input::Seen(Box::new(seen)));
+    world.give(0, MemberInput::Seen(Box::new(seen)));
     assert_eq!(world.events.len(), 1, "once");
 }
 
@@ -313,14 +313,14 @@ fn what_was_wrong_in_a_cluster_is_over_when_the_machine_leaves_it() {
     let mut seen = world.seen();
     let lost = seen.members.get_mut(&MemberId(1)).unwrap();
     lost.reach = Reach::Unreachable;
-    world.give(0, Input::Seen(Box::new(seen)));
-    let [Event::Raised(trouble)] = &world.events[..] else {
+    world.give(0, MemberInput::Seen(Box::new(seen)));
+    let [MemberEvent::Raised(trouble)] = &world.events[..] else {
         panic!("{:?}", world.events);
     };
-    let cleared = Event::Cleared {
+    let cleared = MemberEvent::Cleared {
         trouble: trouble.clone(),
         why: alarms::Clearing::Gone,
     };
-    world.give(0, Input::Left);
+    world.give(0, MemberInput::Left);
     assert_eq!(world.events[1..], [cleared]);
 }

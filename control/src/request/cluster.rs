@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use muster_gossip::join;
 use muster_model::id::{NodeId, VcName};
-use muster_model::login::Trust;
+use muster_model::login::LoginTrust;
 use muster_model::mesh::{
     ClusterView, CreatedToken, DocumentText, NewToken, RecoveryView, Scheduling, TokenView,
     VersionView,
@@ -14,13 +14,13 @@ use serde::{Deserialize, Serialize};
 
 use super::table::requests;
 use super::{Json, Request};
-use crate::cluster::{Binding, Briefing, Hidden};
+use crate::cluster::{Binding, ClusterMap, Hidden};
 use crate::coordinator::Bindings;
 
 requests! {
     /// What the leader of the `cluster` group is asked.
     ClusterRequest by OfCluster:
-        Petition,
+        Admit,
         Leave,
         NameCluster,
         Expel,
@@ -30,23 +30,23 @@ requests! {
         RevokeToken,
         EditDocument,
         RollBack,
-        History,
+        GetHistory,
         ReadDocument,
         DescribeCluster,
-        GetBriefing,
+        GetClusterMap,
         LogIn,
         IssueToken,
         ForgetToken,
         RenewLeases,
-        Silence,
+        GetSilence,
         Bind,
         Recover,
 }
 
 /// A stranger asks to be let in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Petition(
-    /// The bytes of a petition of the join protocol.
+pub struct Admit(
+    /// The bytes of an admission request of the join protocol.
     pub Vec<u8>,
 );
 
@@ -56,10 +56,10 @@ pub enum Admittance {
     /// It is welcome: the bytes of a reply of the join protocol.
     Welcome(Vec<u8>),
     /// It is refused.
-    Refused(join::Refusal),
+    Refused(join::JoinRefusal),
 }
 
-impl Request for Petition {
+impl Request for Admit {
     type Answer = Admittance;
 }
 
@@ -203,12 +203,12 @@ impl Request for RollBack {
 
 /// A document's versions, the newest first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct History {
+pub struct GetHistory {
     /// Its number.
     pub document: u16,
 }
 
-impl Request for History {
+impl Request for GetHistory {
     type Answer = Json<Vec<VersionView>>;
 }
 
@@ -235,10 +235,10 @@ impl Request for DescribeCluster {
 
 /// What every member has to know although it has no copy of the cluster's log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct GetBriefing;
+pub struct GetClusterMap;
 
-impl Request for GetBriefing {
-    type Answer = Briefing;
+impl Request for GetClusterMap {
+    type Answer = ClusterMap;
 }
 
 /// A user's password is to be checked, and a token issued. The same request gives the same token.
@@ -249,7 +249,7 @@ pub struct LogIn {
     /// The password.
     pub password: Hidden<String>,
     /// Whether the client that gave it was wrong lately.
-    pub trust: Trust,
+    pub trust: LoginTrust,
     /// When, in seconds since the epoch.
     pub at_s: u64,
     /// Tells its token from others of the same second.
@@ -321,12 +321,12 @@ impl Request for RenewLeases {
 
 /// How long has a node not asked for that?
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Silence {
+pub struct GetSilence {
     /// Its name.
     pub node: NodeId,
 }
 
-impl Request for Silence {
+impl Request for GetSilence {
     /// Milliseconds, counted from the election of the one that answers at the earliest.
     type Answer = u64;
 }

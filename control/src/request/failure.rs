@@ -3,12 +3,12 @@
 use muster_gossip::member::MemberId;
 use serde::{Deserialize, Serialize};
 
-use crate::cluster::Rejected;
+use crate::cluster::ClusterRejection;
 use crate::groups::{self, name};
 
 /// Why a request was not carried out. The three kinds differ in what the asker may do next.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
-pub enum Failure {
+pub enum RequestFailure {
     /// It cannot be done here, or not now. Nothing was done: it may be asked again, or elsewhere.
     #[error("{why}")]
     NotLed {
@@ -22,12 +22,12 @@ pub enum Failure {
     Unknown(String),
     /// It was refused, and nothing was done: the same request is refused again.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] RequestRefusal),
 }
 
 /// Why a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
-pub enum Refusal {
+pub enum RequestRefusal {
     /// The document has another version than the author saw.
     #[error("somebody else edited it meanwhile: version {current} is the newest")]
     Conflict {
@@ -42,7 +42,7 @@ pub enum Refusal {
     Invalid(String),
 }
 
-impl Failure {
+impl RequestFailure {
     /// Another member leads.
     pub fn led_by(member: MemberId) -> Self {
         Self::NotLed {
@@ -64,41 +64,43 @@ impl Failure {
         Self::Unknown(why.into())
     }
 
-    /// [`Refusal::Missing`].
+    /// [`RequestRefusal::Missing`].
     pub fn missing(what: impl Into<String>) -> Self {
-        Self::Refused(Refusal::Missing(what.into()))
+        Self::Refused(RequestRefusal::Missing(what.into()))
     }
 
-    /// [`Refusal::Invalid`].
+    /// [`RequestRefusal::Invalid`].
     pub fn invalid(why: impl Into<String>) -> Self {
-        Self::Refused(Refusal::Invalid(why.into()))
+        Self::Refused(RequestRefusal::Invalid(why.into()))
     }
 }
 
-impl From<groups::Error> for Failure {
-    fn from(error: groups::Error) -> Self {
+impl From<groups::GroupError> for RequestFailure {
+    fn from(error: groups::GroupError) -> Self {
         let text = error.to_string();
         match error {
-            groups::Error::Elsewhere(node) => Self::NotLed {
+            groups::GroupError::Elsewhere(node) => Self::NotLed {
                 leader: name::member(node),
                 why: text,
             },
-            groups::Error::Unknown(_) | groups::Error::Ended => Self::Unknown(text),
-            groups::Error::On(_) => Self::invalid(text),
+            groups::GroupError::Unknown(_) | groups::GroupError::Ended => Self::Unknown(text),
+            groups::GroupError::On(_) => Self::invalid(text),
             _ => Self::unavailable(text),
         }
     }
 }
 
-impl From<Rejected> for Failure {
-    fn from(rejected: Rejected) -> Self {
+impl From<ClusterRejection> for RequestFailure {
+    fn from(rejected: ClusterRejection) -> Self {
         match rejected {
-            Rejected::Conflict { current, .. } => Self::Refused(Refusal::Conflict { current }),
-            Rejected::NoToken(_)
-            | Rejected::NoMember(_)
-            | Rejected::NoDocument(_)
-            | Rejected::NoVc(_) => Self::missing(rejected.to_string()),
-            Rejected::Succession => Self::unavailable(rejected.to_string()),
+            ClusterRejection::Conflict { current, .. } => {
+                Self::Refused(RequestRefusal::Conflict { current })
+            }
+            ClusterRejection::NoToken(_)
+            | ClusterRejection::NoMember(_)
+            | ClusterRejection::NoDocument(_)
+            | ClusterRejection::NoVc(_) => Self::missing(rejected.to_string()),
+            ClusterRejection::Replacement => Self::unavailable(rejected.to_string()),
             _ => Self::invalid(rejected.to_string()),
         }
     }

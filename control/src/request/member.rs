@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use muster_gossip::record::SuccessionBody;
+use muster_gossip::record::ReplacementBody;
 use muster_model::id::NodeId;
 use muster_model::mesh::RecoveryView;
 use muster_model::pull::Pull;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Request;
 use super::table::requests;
-use crate::cluster::{Briefing, Copy};
+use crate::cluster::{ClusterMap, RecoverableCopy};
 
 requests! {
     /// What a member is asked, whichever groups it leads.
@@ -18,7 +18,7 @@ requests! {
         KeepBody,
         ReadBody,
         ListCopies,
-        GetTold,
+        GetKnownClusterMap,
         RecoverCluster,
         Succeed,
         RenewLed,
@@ -58,18 +58,18 @@ pub struct ListCopies {
 }
 
 impl Request for ListCopies {
-    type Answer = Vec<Copy>;
+    type Answer = Vec<RecoverableCopy>;
 }
 
 /// What the member was told of the cluster, if that is newer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct GetTold {
+pub struct GetKnownClusterMap {
     /// The version that is known.
     pub known: u64,
 }
 
-impl Request for GetTold {
-    type Answer = Option<Briefing>;
+impl Request for GetKnownClusterMap {
+    type Answer = Option<ClusterMap>;
 }
 
 /// The cluster is to go on without most of the voters of its own group.
@@ -97,7 +97,7 @@ impl Request for RecoverCluster {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Succeed {
     /// In which group, in place of which.
-    pub succession: SuccessionBody,
+    pub replacement: ReplacementBody,
     /// The user who says so.
     pub by: String,
 }

@@ -27,7 +27,7 @@ use muster_gossip::member::MemberId;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-pub use failure::{Failure, Refusal};
+pub use failure::{RequestFailure, RequestRefusal};
 pub use json::Json;
 
 use cluster::ClusterRequest;
@@ -61,12 +61,12 @@ pub trait Answers<R: Request> {
     /// Answers one. `from`: the member that asks.
     ///
     /// # Errors
-    /// [`Failure`]; each says what became of the request.
+    /// [`RequestFailure`]; each says what became of the request.
     fn answer(
         &self,
         from: MemberId,
         request: R,
-    ) -> impl Future<Output = Result<R::Answer, Failure>> + Send;
+    ) -> impl Future<Output = Result<R::Answer, RequestFailure>> + Send;
 }
 
 /// A request with who is to answer it.
@@ -148,7 +148,7 @@ pub struct Aged<T> {
 }
 
 /// An answer as bytes. None where the encoder fails, which means a bug.
-pub fn encode_answer<T: Serialize>(answer: &Result<T, Failure>) -> Option<Vec<u8>> {
+pub fn encode_answer<T: Serialize>(answer: &Result<T, RequestFailure>) -> Option<Vec<u8>> {
     postcard::to_stdvec(answer).ok()
 }
 
@@ -158,6 +158,6 @@ pub fn encode_answer<T: Serialize>(answer: &Result<T, Failure>) -> Option<Vec<u8
 /// When the bytes are no such answer.
 pub fn decode_answer<T: DeserializeOwned>(
     bytes: &[u8],
-) -> Result<Result<T, Failure>, postcard::Error> {
+) -> Result<Result<T, RequestFailure>, postcard::Error> {
     postcard::from_bytes(bytes)
 }

@@ -5,7 +5,7 @@ use muster_gossip::Mesh;
 use muster_gossip::member::MemberId;
 use muster_model::time::Time;
 
-use super::{AnyRequest, Failure};
+use super::{AnyRequest, RequestFailure};
 use crate::member::routing;
 
 /// How long a leader is looked for, ms. An election takes less than a second.
@@ -47,7 +47,7 @@ impl Clues {
 
 /// What matters of a request for the search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct SearchTraits {
     /// As [`Request::may_repeat`](super::Request::may_repeat).
     pub may_repeat: bool,
     /// As [`Request::changes`](super::Request::changes).
@@ -56,7 +56,7 @@ pub struct Wanted {
     pub is_slow: bool,
 }
 
-impl Wanted {
+impl SearchTraits {
     /// Of this request.
     pub fn of(request: &AnyRequest) -> Self {
         Self {
@@ -76,7 +76,7 @@ impl Wanted {
 /// [`answered`](Self::answered), and begin again [`AGAIN_MS`] later unless that ends the search.
 #[derive(Clone, Debug)]
 pub struct LeaderSearch {
-    wanted: Wanted,
+    wanted: SearchTraits,
     until: Time,
     /// Members that were asked in this round.
     tried: Vec<MemberId>,
@@ -94,7 +94,7 @@ pub struct LeaderSearch {
 
 impl LeaderSearch {
     /// A search that ends at this time.
-    pub const fn new(wanted: Wanted, until: Time) -> Self {
+    pub const fn new(wanted: SearchTraits, until: Time) -> Self {
         Self {
             wanted,
             until,
@@ -133,26 +133,26 @@ impl LeaderSearch {
     }
 
     /// The end of the search, if this answer is one. Where [`next`](Self::next) named nobody, the answer is
-    /// [`Failure::unavailable`]. `is_former`: another group has taken the place of this one. `whose`: what the
+    /// [`RequestFailure::unavailable`]. `is_former`: another group has taken the place of this one. `whose`: what the
     /// group decides for, to be named to people.
     pub fn answered<T>(
         &mut self,
         now: Time,
-        answer: Result<T, Failure>,
+        answer: Result<T, RequestFailure>,
         (is_former, whose): (bool, &str),
-    ) -> Option<Result<T, Failure>> {
+    ) -> Option<Result<T, RequestFailure>> {
         let asked = self.asked.take();
         match answer {
-            Err(Failure::NotLed {
+            Err(RequestFailure::NotLed {
                 leader: Some(member),
                 ..
             }) => self.named = Some(member).filter(|named| Some(*named) != asked),
             // What one has answered tells more than that nobody is left to ask.
-            Err(Failure::NotLed { why, .. }) if asked.is_some() || self.last.is_empty() => {
+            Err(RequestFailure::NotLed { why, .. }) if asked.is_some() || self.last.is_empty() => {
                 self.last = why;
             }
-            Err(Failure::NotLed { .. }) => {}
-            Err(Failure::Unknown(why)) if self.wanted.may_repeat => {
+            Err(RequestFailure::NotLed { .. }) => {}
+            Err(RequestFailure::Unknown(why)) if self.wanted.may_repeat => {
                 self.is_unsure |= self.wanted.changes;
                 self.last = why;
             }
@@ -169,12 +169,12 @@ impl LeaderSearch {
         None
     }
 
-    fn end(&self, whose: &str) -> Failure {
+    fn end(&self, whose: &str) -> RequestFailure {
         let last = &self.last;
         if self.is_unsure {
             return unknown_outcome(last);
         }
-        Failure::unavailable(format!(
+        RequestFailure::unavailable(format!(
             "nobody decides this now, try again when enough of the voters of {whose} can be reached: \
              {last}; if they are lost for good, see `muster cluster recover --help`"
         ))
@@ -182,8 +182,8 @@ impl LeaderSearch {
 }
 
 /// It is not known whether a request took effect, and the request must not be sent again.
-pub fn unknown_outcome(why: &str) -> Failure {
-    Failure::unknown(format!(
+pub fn unknown_outcome(why: &str) -> RequestFailure {
+    RequestFailure::unknown(format!(
         "it is not known whether this took effect, look before you try again: {why}"
     ))
 }
@@ -195,7 +195,7 @@ mod tests {
     const A: MemberId = MemberId(1);
     const B: MemberId = MemberId(2);
     const C: MemberId = MemberId(3);
-    const SUBMIT: Wanted = Wanted {
+    const SUBMIT: SearchTraits = SearchTraits {
         may_repeat: true,
         changes: true,
         is_slow: false,
@@ -210,11 +210,14 @@ mod tests {
         }
     }
 
-    fn search(wanted: Wanted) -> LeaderSearch {
+    fn search(wanted: SearchTraits) -> LeaderSearch {
         LeaderSearch::new(wanted, Time::from_millis(PATIENCE_MS))
     }
 
-    fn refused(search: &mut LeaderSearch, failure: Failure) -> Option<Result<(), Failure>> {
+    fn refused(
+        search: &mut LeaderSearch,
+        failure: RequestFailure,
+    ) -> Option<Result<(), RequestFailure>> {
         search.answered(Time::default(), Err(failure), NAMES)
     }
 
@@ -226,7 +229,7 @@ mod tests {
         for _ in 0..5 {
             asked.push(search.next(&known));
             assert_eq!(
-                refused(&mut search, Failure::unavailable("no leader")),
+                refused(&mut search, RequestFailure::unavailable("no leader")),
                 None
             );
         }
@@ -238,9 +241,9 @@ mod tests {
         let mut search = search(SUBMIT);
         let known = clues(None, None, &[A, B]);
         assert_eq!(search.next(&known), Some(A));
-        refused(&mut search, Failure::led_by(C));
+        refused(&mut search, RequestFailure::led_by(C));
         assert_eq!(search.next(&known), Some(C));
-        refused(&mut search, Failure::led_by(C));
+        refused(&mut search, RequestFailure::led_by(C));
         assert_eq!(search.next(&known), Some(A), "it was not found wanting");
     }
 
@@ -250,7 +253,7 @@ mod tests {
         search.next(&clues(Some(A), None, &[]));
         assert_eq!(search.answered(Time(0), Ok(7), NAMES), Some(Ok(7)));
         search.next(&clues(Some(A), None, &[]));
-        let no = Failure::invalid("no");
+        let no = RequestFailure::invalid("no");
         assert_eq!(refused(&mut search, no.clone()), Some(Err(no)));
     }
 
@@ -260,26 +263,32 @@ mod tests {
         let ends = |wanted| {
             let mut search = search(wanted);
             search.next(&clues(Some(A), None, &[]));
-            refused(&mut search, Failure::unknown("it does not answer"));
+            refused(&mut search, RequestFailure::unknown("it does not answer"));
             search.next(&clues(Some(A), None, &[]));
-            search.answered::<()>(over, Err(Failure::unavailable("no leader")), NAMES)
+            search.answered::<()>(over, Err(RequestFailure::unavailable("no leader")), NAMES)
         };
-        assert!(matches!(ends(SUBMIT), Some(Err(Failure::Unknown(_)))));
-        let look = Wanted {
+        assert!(matches!(
+            ends(SUBMIT),
+            Some(Err(RequestFailure::Unknown(_)))
+        ));
+        let look = SearchTraits {
             changes: false,
             ..SUBMIT
         };
-        assert!(matches!(ends(look), Some(Err(Failure::NotLed { .. }))));
+        assert!(matches!(
+            ends(look),
+            Some(Err(RequestFailure::NotLed { .. }))
+        ));
     }
 
     #[test]
     fn what_must_not_be_sent_twice_ends_where_its_outcome_is_unknown() {
-        let mut search = search(Wanted {
+        let mut search = search(SearchTraits {
             may_repeat: false,
             ..SUBMIT
         });
         search.next(&clues(Some(A), None, &[]));
-        let unknown = Failure::unknown("it does not answer");
+        let unknown = RequestFailure::unknown("it does not answer");
         assert_eq!(refused(&mut search, unknown.clone()), Some(Err(unknown)));
     }
 
@@ -287,7 +296,7 @@ mod tests {
     fn a_group_that_another_one_succeeds_is_looked_for_no_longer() {
         let mut search = search(SUBMIT);
         search.next(&clues(Some(A), None, &[]));
-        let gone = Err::<(), _>(Failure::unavailable("no copy"));
+        let gone = Err::<(), _>(RequestFailure::unavailable("no copy"));
         let end = search.answered(Time(0), gone, (true, "the virtual cluster"));
         let Some(Err(failure)) = end else {
             panic!("{end:?}");

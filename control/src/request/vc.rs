@@ -9,20 +9,20 @@ use muster_model::id::{JobKey, NodeId, TaskId};
 use muster_model::job_query::JobQuery;
 use muster_model::known_node::KnownNode;
 use muster_model::vc::{Amount, VcView, WhatIf};
-use muster_model::view::{Event, JobDetail, JobSummary, TaskView};
+use muster_model::view::{JobDetail, JobEvent, JobSummary, TaskView};
 use serde::{Deserialize, Serialize};
 
 use super::table::requests;
 use super::{Json, Request};
-use crate::coordinator::Refused;
+use crate::coordinator::UnplaceableJob;
 use crate::fence::Term;
-use crate::vc::{AcceptedJob, Applied, Entry, NotFound, Rejected};
+use crate::vc::{AcceptedJob, NotFound, VcApplied, VcEntry, VcRejection};
 
 requests! {
     /// What the leader of a virtual cluster is asked.
     VcRequest by OfVc:
         Submit,
-        Change,
+        ChangeJob,
         GetTerm,
         RenewLease,
         ListWantedImages,
@@ -32,7 +32,7 @@ requests! {
         Explain,
         ListVcs,
         DescriptionVersion,
-        ListFound,
+        ListFoundTasks,
         TryDescription,
         ShowConfig,
         ListEvents,
@@ -59,9 +59,9 @@ impl OfCopy for ListUsed {}
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum NotTaken {
     /// The state refuses.
-    Rejected(Rejected),
+    Rejected(VcRejection),
     /// The cluster could never run it.
-    Impossible(Refused),
+    Impossible(UnplaceableJob),
 }
 
 /// A job is to be taken, if the cluster could ever run it. It is known by the uid of its submission.
@@ -72,7 +72,7 @@ pub struct Submit(
 );
 
 impl Request for Submit {
-    type Answer = Result<Applied, NotTaken>;
+    type Answer = Result<VcApplied, NotTaken>;
 
     fn changes(&self) -> bool {
         true
@@ -81,16 +81,16 @@ impl Request for Submit {
 
 /// A user changes something about a job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Change(
+pub struct ChangeJob(
     /// What.
-    pub Entry,
+    pub VcEntry,
 );
 
-impl Request for Change {
-    type Answer = Result<Applied, Rejected>;
+impl Request for ChangeJob {
+    type Answer = Result<VcApplied, VcRejection>;
 
     fn may_repeat(&self) -> bool {
-        !matches!(self.0, Entry::RemoveTag { .. })
+        !matches!(self.0, VcEntry::RemoveTag { .. })
     }
 
     fn changes(&self) -> bool {
@@ -104,7 +104,7 @@ pub struct GetTerm;
 
 /// The answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Led {
+pub struct CurrentTerm {
     /// The generation of the virtual cluster.
     pub generation: u32,
     /// The term.
@@ -114,7 +114,7 @@ pub struct Led {
 }
 
 impl Request for GetTerm {
-    type Answer = Led;
+    type Answer = CurrentTerm;
 }
 
 /// A node asks for renewal of its run leases.
@@ -145,7 +145,7 @@ pub struct ListJobs(
 
 /// Jobs of a list.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Jobs {
+pub struct JobList {
     /// The first of those that the filter takes, or all.
     pub jobs: Json<Vec<JobSummary>>,
     /// How many it takes.
@@ -153,7 +153,7 @@ pub struct Jobs {
 }
 
 impl Request for ListJobs {
-    type Answer = Jobs;
+    type Answer = JobList;
 }
 
 /// One job, if there is one.
@@ -210,9 +210,9 @@ impl Request for DescriptionVersion {
 
 /// A description of what was found, promised to one virtual cluster: to be edited.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ListFound;
+pub struct ListFoundTasks;
 
-impl Request for ListFound {
+impl Request for ListFoundTasks {
     type Answer = String;
 }
 
@@ -248,7 +248,7 @@ pub struct ListEvents(
 );
 
 impl Request for ListEvents {
-    type Answer = Result<Json<Vec<Event>>, NotFound>;
+    type Answer = Result<Json<Vec<JobEvent>>, NotFound>;
 }
 
 /// A task of an attempt.

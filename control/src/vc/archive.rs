@@ -6,8 +6,8 @@ use muster_model::view::JobSummary;
 use serde::{Deserialize, Serialize};
 
 use super::VcState;
-use super::entry::Applied;
-use super::job::Job;
+use super::entry::VcApplied;
+use super::job::JobRecord;
 use crate::gang::JobId;
 
 /// Ended jobs that are kept; the one that ended first goes first.
@@ -33,7 +33,7 @@ pub(crate) struct Finished {
 }
 
 impl Finished {
-    fn new(job: &Job, hour: u64) -> Self {
+    fn new(job: &JobRecord, hour: u64) -> Self {
         Self {
             hour,
             summary: super::query::summary(job),
@@ -42,7 +42,7 @@ impl Finished {
         }
     }
 
-    pub(crate) fn unpack(&self) -> Option<Job> {
+    pub(crate) fn unpack(&self) -> Option<JobRecord> {
         postcard::from_bytes(&unpack(&self.packed)?).ok()
     }
 
@@ -56,7 +56,7 @@ const UNPACKED_BYTES: usize = 1_024;
 
 /// With LZ4: Deflate takes three times as long, each time a job ends, and saves a tenth of the bytes. The
 /// longest part of a job, its document, was packed before.
-fn pack(job: &Job) -> Option<Vec<u8>> {
+fn pack(job: &JobRecord) -> Option<Vec<u8>> {
     let bytes = postcard::to_extend(job, Vec::with_capacity(UNPACKED_BYTES)).ok()?;
     let mut packed = block::compress_prepend_size(&bytes);
     packed.shrink_to_fit();
@@ -89,12 +89,12 @@ impl VcState {
     }
 
     /// Another hour has passed: jobs that ended too long ago are dropped.
-    pub(super) fn grow_older(&mut self) -> Applied {
+    pub(super) fn grow_older(&mut self) -> VcApplied {
         self.hours += 1;
         while self.has_old() {
             self.drop_oldest();
         }
-        Applied::Hour
+        VcApplied::Hour
     }
 
     /// Whether the job that ended first has been kept for long enough.

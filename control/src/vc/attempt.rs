@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use muster_model::exit::{Cause, Verdict};
 use muster_model::id::{AttemptUid, TaskId};
 use muster_model::job::{JobSpec, RoleSpec};
-use muster_model::launch::Placement;
+use muster_model::launch::TaskPlacement;
 use muster_model::view::Trigger;
 use serde::{Deserialize, Serialize};
 
 use super::retry::Count;
-use crate::lease::Lease;
+use crate::lease::LeaseTime;
 use crate::verdict;
 
 /// Attempts of one task that are kept with all they hold.
@@ -18,7 +18,7 @@ pub const TASK_ATTEMPTS_KEPT: usize = 20;
 
 /// What decided an attempt.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Outcome {
+pub(crate) struct AttemptOutcome {
     pub(crate) verdict: Verdict,
     pub(crate) trigger: Trigger,
     pub(crate) at_ms: u64,
@@ -26,27 +26,27 @@ pub(crate) struct Outcome {
 
 /// A job attempt.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Attempt {
+pub(crate) struct AttemptRecord {
     pub(crate) id: u32,
     pub(crate) created: Option<u64>,
     pub(crate) launched: Option<u64>,
     pub(crate) completed: Option<u64>,
-    pub(crate) outcome: Option<Box<Outcome>>,
-    pub(crate) gangs: Vec<Gang>,
-    pub(crate) tasks: Vec<Task>,
+    pub(crate) outcome: Option<Box<AttemptOutcome>>,
+    pub(crate) gangs: Vec<AttemptGang>,
+    pub(crate) tasks: Vec<TaskRecord>,
 }
 
 /// A gang of the attempt.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Gang {
+pub(crate) struct AttemptGang {
     /// Its only task; all tasks if none is named.
     pub(crate) task: Option<TaskId>,
     /// The task's attempt; 0 for a gang of all tasks.
     pub(crate) no: u32,
     pub(crate) round: u32,
-    pub(crate) phase: Phase,
+    pub(crate) phase: GangPhase,
     /// By which its tasks hold where they were placed last.
-    pub(crate) lease: Option<Lease>,
+    pub(crate) lease: Option<LeaseTime>,
     /// Not to be placed before its end.
     pub(crate) pause: Pause,
 }
@@ -71,7 +71,7 @@ impl Pause {
 
 /// Where a gang stands, by what is committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Phase {
+pub(crate) enum GangPhase {
     /// Waits to be placed.
     Waiting,
     /// Placed; not all ready yet.
@@ -88,7 +88,7 @@ pub(crate) enum Phase {
 
 /// A task within the job attempt.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Task {
+pub(crate) struct TaskRecord {
     pub(crate) id: TaskId,
     pub(crate) retries: Count,
     pub(crate) created: Option<u64>,
@@ -104,7 +104,7 @@ pub(crate) struct Task {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct TaskAttempt {
     pub(crate) no: u32,
-    pub(crate) placement: Option<Box<Placement>>,
+    pub(crate) placement: Option<Box<TaskPlacement>>,
     pub(crate) created: Option<u64>,
     pub(crate) launched: Option<u64>,
     pub(crate) completed: Option<u64>,
@@ -120,7 +120,7 @@ impl TaskAttempt {
     }
 
     /// The placement, while the task may be running under it.
-    pub(crate) fn live(&self) -> Option<&Placement> {
+    pub(crate) fn live(&self) -> Option<&TaskPlacement> {
         match (&self.placement, self.completed) {
             (Some(placement), None) => Some(placement),
             (_, _) => None,
@@ -128,7 +128,7 @@ impl TaskAttempt {
     }
 }
 
-impl Task {
+impl TaskRecord {
     fn new(id: TaskId) -> Self {
         Self {
             id,
@@ -145,7 +145,7 @@ impl Task {
         self.earlier.iter().chain([&self.newest])
     }
 
-    pub(crate) fn live(&self) -> Option<&Placement> {
+    pub(crate) fn live(&self) -> Option<&TaskPlacement> {
         self.newest.live()
     }
 
@@ -163,7 +163,7 @@ impl Task {
         self.newest.verdict.as_deref()
     }
 
-    pub(crate) fn place(&mut self, placement: &Placement, at_ms: u64) {
+    pub(crate) fn place(&mut self, placement: &TaskPlacement, at_ms: u64) {
         self.created.get_or_insert(at_ms);
         self.newest.placement = Some(Box::new(placement.clone()));
         self.newest.created.get_or_insert(at_ms);
@@ -205,27 +205,27 @@ impl Task {
     }
 }
 
-impl Gang {
+impl AttemptGang {
     pub(crate) fn holds(&self, task: &TaskId) -> bool {
         self.task.as_ref().is_none_or(|own| own == task)
     }
 
     pub(crate) const fn is_live(&self) -> bool {
-        !matches!(self.phase, Phase::Waiting | Phase::Ended)
+        !matches!(self.phase, GangPhase::Waiting | GangPhase::Ended)
     }
 }
 
-impl Attempt {
+impl AttemptRecord {
     pub(crate) fn new(spec: &JobSpec, id: u32, pause: Pause) -> Self {
         let ids = spec.roles.iter().flat_map(ids);
-        let mut tasks: Vec<Task> = ids.map(Task::new).collect();
+        let mut tasks: Vec<TaskRecord> = ids.map(TaskRecord::new).collect();
         // Most have one, and were given room for four.
         tasks.shrink_to_fit();
-        let gang = |task| Gang {
+        let gang = |task| AttemptGang {
             task,
             no: 0,
             round: 0,
-            phase: Phase::Waiting,
+            phase: GangPhase::Waiting,
             lease: None,
             pause,
         };
@@ -254,30 +254,33 @@ impl Attempt {
         ended.filter_map(|task| Some((&task.id, task.verdict()?)))
     }
 
-    pub(crate) fn gang(&self, task: Option<&TaskId>) -> Option<&Gang> {
+    pub(crate) fn gang(&self, task: Option<&TaskId>) -> Option<&AttemptGang> {
         self.gangs.iter().find(|gang| gang.task.as_ref() == task)
     }
 
-    pub(crate) fn gang_mut(&mut self, task: Option<&TaskId>) -> Option<&mut Gang> {
+    pub(crate) fn gang_mut(&mut self, task: Option<&TaskId>) -> Option<&mut AttemptGang> {
         self.gangs
             .iter_mut()
             .find(|gang| gang.task.as_ref() == task)
     }
 
     /// Tasks of a gang, in the job's order.
-    pub(crate) fn tasks_of<'a>(&'a self, gang: &'a Gang) -> impl Iterator<Item = &'a Task> {
+    pub(crate) fn tasks_of<'a>(
+        &'a self,
+        gang: &'a AttemptGang,
+    ) -> impl Iterator<Item = &'a TaskRecord> {
         self.tasks.iter().filter(|task| gang.holds(&task.id))
     }
 
     pub(crate) fn tasks_of_mut<'a>(
         &'a mut self,
         gang: Option<&'a TaskId>,
-    ) -> impl Iterator<Item = &'a mut Task> {
+    ) -> impl Iterator<Item = &'a mut TaskRecord> {
         let holds = move |task: &TaskId| gang.is_none_or(|own| own == task);
         self.tasks.iter_mut().filter(move |task| holds(&task.id))
     }
 
-    pub(crate) fn live_task(&self, gang: &Gang, task: &TaskId, uid: &AttemptUid) -> bool {
+    pub(crate) fn live_task(&self, gang: &AttemptGang, task: &TaskId, uid: &AttemptUid) -> bool {
         let mut tasks = self.tasks_of(gang);
         tasks.any(|t| t.id == *task && t.live().is_some_and(|p| p.uid == *uid))
     }
@@ -289,29 +292,29 @@ impl Attempt {
     }
 
     /// Decides the attempt: what waits ends now, what may run is to be stopped.
-    pub(crate) fn decide(&mut self, outcome: Outcome, cause: Cause) {
+    pub(crate) fn decide(&mut self, outcome: AttemptOutcome, cause: Cause) {
         let at_ms = outcome.at_ms;
         self.outcome.get_or_insert_with(|| Box::new(outcome));
         for i in 0..self.gangs.len() {
             let task = self.gangs[i].task.clone();
             match self.gangs[i].phase {
-                Phase::Waiting => {
-                    self.gangs[i].phase = Phase::Ended;
+                GangPhase::Waiting => {
+                    self.gangs[i].phase = GangPhase::Ended;
                     let open = self.tasks_of_mut(task.as_ref());
                     for task in open.filter(|task| task.completed.is_none()) {
                         task.end(verdict::stopped(cause), at_ms, true);
                     }
                 }
-                Phase::Placed { .. } | Phase::Going | Phase::Voiding => {
-                    self.gangs[i].phase = Phase::Stopping { cause };
+                GangPhase::Placed { .. } | GangPhase::Going | GangPhase::Voiding => {
+                    self.gangs[i].phase = GangPhase::Stopping { cause };
                 }
-                Phase::Stopping { .. } | Phase::Ended => {}
+                GangPhase::Stopping { .. } | GangPhase::Ended => {}
             }
         }
     }
 
     pub(crate) fn all_ended(&self) -> bool {
-        self.gangs.iter().all(|gang| gang.phase == Phase::Ended)
+        self.gangs.iter().all(|gang| gang.phase == GangPhase::Ended)
     }
 }
 

@@ -5,18 +5,18 @@ use muster_model::exit::{Cause, Verdict};
 use muster_model::id::TaskId;
 use muster_model::view::Trigger;
 
-use super::attempt::Outcome;
-use super::job::Job;
-use crate::gang::Run;
+use super::attempt::AttemptOutcome;
+use super::job::JobRecord;
+use crate::gang::GangRun;
 use crate::verdict::{EXIT_LOST, EXIT_PREEMPTED};
 
-impl Job {
+impl JobRecord {
     /// A task of a gang that is ending was evicted or lost, by no fault of its own, and another one had failed
     /// before that was known: that one lost its peer, as far as anybody can tell. So the attempt ends for the
     /// peer's reason, and is not charged. Whether it was so.
     pub(super) fn blame(
         &mut self,
-        run: &Run,
+        run: &GangRun,
         task: &TaskId,
         verdict: &Verdict,
         at_ms: u64,
@@ -62,7 +62,7 @@ impl Job {
             message,
             task: Some(lost.clone()),
         };
-        self.attempt.outcome = Some(Box::new(Outcome {
+        self.attempt.outcome = Some(Box::new(AttemptOutcome {
             verdict: verdict.clone(),
             trigger,
             at_ms,

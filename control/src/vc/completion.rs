@@ -5,27 +5,27 @@ use muster_model::id::TaskId;
 use muster_model::job::JobSpec;
 use muster_model::view::Trigger;
 
-use super::attempt::{Attempt, Outcome};
+use super::attempt::{AttemptOutcome, AttemptRecord};
 use crate::verdict;
 
 /// Looks at the attempt after `last` ended for good. Tasks end one entry at a time, so a
 /// condition that holds now was met by `last`; failure is looked at first, as OpenPAI does.
 pub(super) fn decide(
     spec: &JobSpec,
-    attempt: &Attempt,
+    attempt: &AttemptRecord,
     last: &TaskId,
     at_ms: u64,
-) -> Option<Outcome> {
+) -> Option<AttemptOutcome> {
     reached(spec, attempt, last, at_ms).or_else(|| all_ended(attempt, last, at_ms))
 }
 
 /// What the count that the last task is part of decides.
 pub(super) fn reached(
     spec: &JobSpec,
-    attempt: &Attempt,
+    attempt: &AttemptRecord,
     last: &TaskId,
     at_ms: u64,
-) -> Option<Outcome> {
+) -> Option<AttemptOutcome> {
     let role = spec.roles.iter().find(|role| role.name == last.role)?;
     let count = |failed: bool| {
         let ended = attempt
@@ -53,7 +53,7 @@ pub(super) fn reached(
 }
 
 /// Nothing is left that could decide it.
-fn all_ended(attempt: &Attempt, last: &TaskId, at_ms: u64) -> Option<Outcome> {
+fn all_ended(attempt: &AttemptRecord, last: &TaskId, at_ms: u64) -> Option<AttemptOutcome> {
     if attempt.tasks.iter().any(|task| task.completed.is_none()) {
         return None;
     }
@@ -61,8 +61,8 @@ fn all_ended(attempt: &Attempt, last: &TaskId, at_ms: u64) -> Option<Outcome> {
     Some(outcome(verdict::succeeded(), message, last, at_ms))
 }
 
-fn outcome(verdict: Verdict, message: String, last: &TaskId, at_ms: u64) -> Outcome {
-    Outcome {
+fn outcome(verdict: Verdict, message: String, last: &TaskId, at_ms: u64) -> AttemptOutcome {
+    AttemptOutcome {
         verdict,
         trigger: Trigger {
             message,

@@ -18,25 +18,25 @@ const UNPACKED_BYTES_MAX: usize = 64 << 20;
 
 /// A job's document and what its tasks run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Document(#[serde(with = "serde_bytes")] Box<[u8]>);
+pub struct JobDocument(#[serde(with = "serde_bytes")] Box<[u8]>);
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Contents {
+struct DocumentContents {
     config_json: String,
     /// In the order of the roles.
-    runs: Vec<Runs>,
+    runs: Vec<RoleCommands>,
 }
 
 /// What the tasks of a role run.
 #[derive(Debug, Serialize, Deserialize)]
-struct Runs {
+struct RoleCommands {
     image_auth: Option<RegistryAuth>,
     pre_commands: Vec<String>,
     entrypoint: String,
     post_commands: Vec<String>,
 }
 
-impl Runs {
+impl RoleCommands {
     fn take(role: &mut RoleSpec) -> Self {
         Self {
             image_auth: role.image_auth.take(),
@@ -54,12 +54,12 @@ impl Runs {
     }
 }
 
-impl Document {
+impl JobDocument {
     /// Packs a document, and takes out of the job what it says of what tasks run.
     pub fn take(spec: &mut JobSpec, config_json: String) -> Self {
-        let contents = Contents {
+        let contents = DocumentContents {
             config_json,
-            runs: spec.roles.iter_mut().map(Runs::take).collect(),
+            runs: spec.roles.iter_mut().map(RoleCommands::take).collect(),
         };
         // Encoding plain data into a Vec cannot fail.
         let bytes = postcard::to_stdvec(&contents).unwrap_or_default();
@@ -84,7 +84,7 @@ impl Document {
         Some(spec)
     }
 
-    fn contents(&self) -> Option<Contents> {
+    fn contents(&self) -> Option<DocumentContents> {
         postcard::from_bytes(&unpack(&self.0)?).ok()
     }
 }

@@ -4,13 +4,13 @@ use muster_model::exit::{Cause, Verdict};
 use muster_model::id::TaskId;
 use muster_model::state::{EXIT_ATTEMPT_COMPLETED, EXIT_STOPPED, ExecutionType};
 
-use super::attempt::{Attempt, Pause, Phase, Task};
+use super::attempt::{AttemptRecord, GangPhase, Pause, TaskRecord};
 use super::completion;
-use super::entry::End;
-use super::job::Job;
-use super::news::{News, Of};
-use super::retry::{self, Charge, Count, Next, Policy};
-use crate::gang::{Run, hash};
+use super::entry::TaskEnd;
+use super::job::JobRecord;
+use super::news::{JobNews, NewsSubject};
+use super::retry::{self, Charge, Count, Next, RetryPolicy};
+use crate::gang::{GangRun, hash};
 use crate::verdict::{self, EXIT_PREEMPTED};
 
 /// Ended attempts that are kept with all they hold.
@@ -25,43 +25,45 @@ const fn gives_way(cause: Cause) -> bool {
     matches!(cause, Cause::Preempted | Cause::Drained)
 }
 
-impl Job {
+impl JobRecord {
     /// A live task of the run has ended.
-    pub(super) fn end_task(&mut self, run: &Run, task: &TaskId, end: &End, at_ms: u64) {
+    pub(super) fn end_task(&mut self, run: &GangRun, task: &TaskId, end: &TaskEnd, at_ms: u64) {
         let gang_task = run.gang.task.as_ref();
         let ended = match end {
-            End::Exit(verdict) => (**verdict).clone(),
-            End::Lost => verdict::stopped(Cause::LeaseEnded),
-            End::Overlapped => verdict::stopped(Cause::NodeSilent),
-            End::Off => verdict::stopped(Cause::NodeOff),
-            End::Gone | End::NotStarted => verdict::lost(),
+            TaskEnd::Exit(verdict) => (**verdict).clone(),
+            TaskEnd::Lost => verdict::stopped(Cause::LeaseEnded),
+            TaskEnd::Overlapped => verdict::stopped(Cause::NodeSilent),
+            TaskEnd::Off => verdict::stopped(Cause::NodeOff),
+            TaskEnd::Gone | TaskEnd::NotStarted => verdict::lost(),
         };
         let Some(mut phase) = self.attempt.gang(gang_task).map(|gang| gang.phase) else {
             return;
         };
         let is_evicted = ended.code() == EXIT_PREEMPTED;
-        if is_evicted && matches!(phase, Phase::Placed { .. } | Phase::Going) {
+        if is_evicted && matches!(phase, GangPhase::Placed { .. } | GangPhase::Going) {
             // Its node had it give way for another virtual cluster: the whole gang does.
             let cause = Cause::Preempted;
             self.stop_run(run, cause, None, at_ms);
-            phase = Phase::Stopping { cause };
+            phase = GangPhase::Stopping { cause };
         }
         let explains = self.blame(run, task, &ended, at_ms);
         match phase {
-            Phase::Voiding => self.end_voided(run, task, at_ms),
-            Phase::Stopping { cause } => {
+            GangPhase::Voiding => self.end_voided(run, task, at_ms),
+            GangPhase::Stopping { cause } => {
                 let verdict = match end {
                     _ if explains => ended,
                     // It had ended by itself before it was told to give way.
-                    End::Exit(_) if gives_way(cause) && !is_evicted => ended,
-                    End::Exit(_) => verdict::overruled(cause, ended),
-                    End::Gone | End::Lost | End::Overlapped | End::Off | End::NotStarted => {
-                        verdict::stopped(cause)
-                    }
+                    TaskEnd::Exit(_) if gives_way(cause) && !is_evicted => ended,
+                    TaskEnd::Exit(_) => verdict::overruled(cause, ended),
+                    TaskEnd::Gone
+                    | TaskEnd::Lost
+                    | TaskEnd::Overlapped
+                    | TaskEnd::Off
+                    | TaskEnd::NotStarted => verdict::stopped(cause),
                 };
                 self.finish_task(run, task, verdict, at_ms);
             }
-            Phase::Placed { .. } => {
+            GangPhase::Placed { .. } => {
                 self.finish_task(run, task, ended.clone(), at_ms);
                 // Without this member the gang can never be ready.
                 if run.gang.task.is_none() && self.attempt.outcome.is_none() {
@@ -69,14 +71,14 @@ impl Job {
                     self.decide(ended, task, Cause::AttemptCompleted, at_ms);
                 }
             }
-            Phase::Going => self.finish_task(run, task, ended, at_ms),
-            Phase::Waiting | Phase::Ended => return,
+            GangPhase::Going => self.finish_task(run, task, ended, at_ms),
+            GangPhase::Waiting | GangPhase::Ended => return,
         }
         self.close_gang(run, at_ms);
         self.settle(at_ms);
     }
 
-    fn end_voided(&mut self, run: &Run, task: &TaskId, at_ms: u64) {
+    fn end_voided(&mut self, run: &GangRun, task: &TaskId, at_ms: u64) {
         let gang = run.gang.task.as_ref();
         if let Some(task) = self.attempt.tasks_of_mut(gang).find(|t| t.id == *task) {
             task.end(verdict::stopped(Cause::AttemptCompleted), at_ms, false);
@@ -84,7 +86,7 @@ impl Job {
     }
 
     /// Ends a task, or begins its next attempt where tasks are retried alone.
-    fn finish_task(&mut self, run: &Run, id: &TaskId, verdict: Verdict, at_ms: u64) {
+    fn finish_task(&mut self, run: &GangRun, id: &TaskId, verdict: Verdict, at_ms: u64) {
         let (next, retries) = self.next_of_task(id, &verdict, at_ms);
         let verdict = match next {
             Next::GiveUp => retry::given_up(verdict, retries.same),
@@ -103,11 +105,11 @@ impl Job {
             if let Some(gang) = self.attempt.gang_mut(gang) {
                 gang.no += 1;
                 gang.round = 0;
-                gang.phase = Phase::Waiting;
+                gang.phase = GangPhase::Waiting;
                 gang.pause = Pause::new(at_ms, pause_ms);
             }
         }
-        self.tell(News {
+        self.tell(JobNews {
             reason: if code == 0 {
                 "TaskSucceeded"
             } else {
@@ -116,7 +118,7 @@ impl Job {
             message,
             at_ms,
             warning: ![0, EXIT_STOPPED, EXIT_ATTEMPT_COMPLETED].contains(&code),
-            task: Some(Of { task: id, place }),
+            task: Some(NewsSubject { task: id, place }),
         });
         if next.is_end() && self.attempt.outcome.is_none() {
             let spec = &self.accepted.spec;
@@ -136,7 +138,7 @@ impl Job {
         else {
             return (Next::Stop, Count::default());
         };
-        let policy = Policy {
+        let policy = RetryPolicy {
             fancy: true,
             max: role.task_retry_count,
             pauses: false,
@@ -152,7 +154,7 @@ impl Job {
     }
 
     /// Moves a gang on once none of its tasks can be running.
-    fn close_gang(&mut self, run: &Run, at_ms: u64) {
+    fn close_gang(&mut self, run: &GangRun, at_ms: u64) {
         let gang_task = run.gang.task.as_ref();
         let Some(gang) = self.attempt.gang(gang_task) else {
             return;
@@ -164,10 +166,10 @@ impl Job {
         if live || !gang.is_live() {
             return;
         }
-        if gang.phase == Phase::Voiding {
+        if gang.phase == GangPhase::Voiding {
             return self.next_round(run, at_ms);
         }
-        if let Phase::Stopping { cause } = gang.phase {
+        if let GangPhase::Stopping { cause } = gang.phase {
             // Tasks that ended while the round was void, before the stop.
             let open = self.attempt.tasks_of_mut(gang_task);
             for task in open.filter(|task| task.completed.is_none()) {
@@ -175,11 +177,11 @@ impl Job {
             }
         }
         if let Some(gang) = self.attempt.gang_mut(gang_task) {
-            gang.phase = Phase::Ended;
+            gang.phase = GangPhase::Ended;
         }
     }
 
-    fn next_round(&mut self, run: &Run, at_ms: u64) {
+    fn next_round(&mut self, run: &GangRun, at_ms: u64) {
         if run.round + 1 >= ROUNDS_MAX {
             return self.end_last_round(run, at_ms);
         }
@@ -191,13 +193,13 @@ impl Job {
         let jitter = hash(&format!("{}/{run}", self.accepted.uid)) % (pause / 2);
         if let Some(gang) = self.attempt.gang_mut(gang_task) {
             gang.round += 1;
-            gang.phase = Phase::Waiting;
+            gang.phase = GangPhase::Waiting;
             gang.pause = Pause::new(at_ms, pause / 2 + jitter);
         }
     }
 
     /// The gang was given up so often that it counts as not ready in time.
-    fn end_last_round(&mut self, run: &Run, at_ms: u64) {
+    fn end_last_round(&mut self, run: &GangRun, at_ms: u64) {
         let gang_task = run.gang.task.as_ref();
         let verdict = verdict::stopped(Cause::BarrierTimeout);
         let tasks = self.attempt.tasks_of_mut(gang_task);
@@ -210,7 +212,7 @@ impl Job {
         }
         let gang = self.attempt.gang_mut(gang_task);
         if let Some(gang) = gang.filter(|gang| gang.is_live()) {
-            gang.phase = Phase::Ended;
+            gang.phase = GangPhase::Ended;
         }
     }
 
@@ -277,7 +279,7 @@ impl Job {
         let Some(told) = outcome.filter(|outcome| is_preempted(&outcome.verdict)) else {
             return;
         };
-        let mut tasks: Vec<&Task> = attempt.tasks.iter().collect();
+        let mut tasks: Vec<&TaskRecord> = attempt.tasks.iter().collect();
         if tasks
             .iter()
             .any(|task| task.verdict().is_none_or(is_preempted))
@@ -286,7 +288,7 @@ impl Job {
         }
         tasks.sort_by_key(|task| task.completed);
         let (spec, at_ms) = (&self.accepted.spec, told.at_ms);
-        let reached = |task: &&Task| completion::reached(spec, attempt, &task.id, at_ms);
+        let reached = |task: &&TaskRecord| completion::reached(spec, attempt, &task.id, at_ms);
         let at_last = || completion::decide(spec, attempt, &tasks.last()?.id, at_ms);
         let outcome = tasks.iter().find_map(reached).or_else(at_last);
         if outcome.is_some() {
@@ -298,7 +300,7 @@ impl Job {
 
     fn next_of_job(&self, verdict: &Verdict) -> Next {
         let max = self.accepted.spec.retry_count;
-        let policy = Policy {
+        let policy = RetryPolicy {
             fancy: max != -2,
             max,
             pauses: true,
@@ -310,7 +312,7 @@ impl Job {
     fn again(&mut self, charge: Charge, pause_ms: u64, at_ms: u64) {
         self.retries = self.retries.and(charge);
         let pause = Pause::new(at_ms, pause_ms);
-        let next = Attempt::new(&self.accepted.spec, self.attempt.id + 1, pause);
+        let next = AttemptRecord::new(&self.accepted.spec, self.attempt.id + 1, pause);
         let ended = std::mem::replace(&mut self.attempt, next);
         self.old.push(ended);
         if self.old.len() > ATTEMPTS_KEPT {

@@ -3,16 +3,16 @@
 use muster_model::exit::{Cause, Verdict};
 use muster_model::id::{AttemptUid, JobKey, NodeId, TaskId};
 use muster_model::job::JobSpec;
-use muster_model::launch::Placement;
+use muster_model::launch::TaskPlacement;
 use muster_model::state::ExecutionType;
 use serde::{Deserialize, Serialize};
 
-use super::document::Document;
-use crate::bound::Bound;
+use super::document::JobDocument;
+use crate::bound::BoundLeaves;
 use crate::entry_bytes::{self, DecodeError, EncodeError};
 use crate::fence::{LedgerEpoch, Term};
-use crate::gang::{JobId, Run};
-use crate::lease::Lease;
+use crate::gang::{GangRun, JobId};
+use crate::lease::LeaseTime;
 
 /// First byte of every encoded entry. A changed layout takes the next number.
 const VERSION: u8 = 4;
@@ -27,7 +27,7 @@ pub struct AcceptedJob {
     /// The job, validated, but for what its document holds.
     pub spec: JobSpec,
     /// The document as submitted, secrets replaced by `******`, and what its tasks run.
-    pub document: Document,
+    pub document: JobDocument,
     /// Its sealed secrets; empty if it has none.
     #[serde(with = "serde_bytes")]
     pub sealed_secrets: Vec<u8>,
@@ -37,7 +37,7 @@ pub struct AcceptedJob {
 
 /// One committed fact. All times are the proposer's clock, milliseconds since the epoch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Entry {
+pub enum VcEntry {
     /// A leader begins its term. Before this entry of its own it sends no order.
     Elected {
         /// Its term.
@@ -75,7 +75,7 @@ pub enum Entry {
     /// All tasks of the run were ready: the user's commands may start.
     Go {
         /// The run.
-        run: Run,
+        run: GangRun,
         /// When.
         at_ms: u64,
     },
@@ -83,7 +83,7 @@ pub enum Entry {
     /// Its tasks are stopped; the gang waits for a place again, a round higher.
     Void {
         /// The run.
-        run: Run,
+        run: GangRun,
         /// Why, a sentence.
         reason: String,
         /// When.
@@ -92,7 +92,7 @@ pub enum Entry {
     /// The platform ends a run: the barrier's time is over, or it is preempted.
     Stopping {
         /// The run.
-        run: Run,
+        run: GangRun,
         /// Why.
         cause: Cause,
         /// The job that it gives way to, if it is preempted.
@@ -103,13 +103,13 @@ pub enum Entry {
     /// A task of a placed run has ended, and its node keeps nothing of it running.
     TaskEnded {
         /// The run.
-        run: Run,
+        run: GangRun,
         /// The task.
         task: TaskId,
         /// Its attempt's uid.
         uid: AttemptUid,
         /// How.
-        end: End,
+        end: TaskEnd,
         /// When.
         at_ms: u64,
     },
@@ -118,10 +118,10 @@ pub enum Entry {
         /// The place of its entry that changed that last.
         version: u64,
         /// All of it.
-        cells: Bound,
+        cells: BoundLeaves,
     },
     /// It gives these cells back: nothing is placed on them before it is bound to them again.
-    Released(Bound),
+    Released(BoundLeaves),
     /// One leader has led for another hour, by the clock that nobody sets: what ended long before is forgotten.
     HourPassed,
 }
@@ -130,13 +130,13 @@ pub enum Entry {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placed {
     /// The run.
-    pub run: Run,
+    pub run: GangRun,
     /// Every task of the gang, in the job's order.
-    pub members: Vec<Placement>,
+    pub members: Vec<TaskPlacement>,
     /// The ledger of each node named in `members`.
     pub ledgers: Vec<(NodeId, LedgerEpoch)>,
     /// The run lease that its tasks hold by; none: they run for as long as they like.
-    pub lease: Option<Lease>,
+    pub lease: Option<LeaseTime>,
     /// Whether it is on cells that the virtual cluster is bound to, and on no other.
     pub is_within: bool,
     /// Why some members of the round before have other places in this one, a sentence part.
@@ -147,7 +147,7 @@ pub struct Placed {
 
 /// How a placed task came to its end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum End {
+pub enum TaskEnd {
     /// Its node reported this.
     Exit(Box<Verdict>),
     /// Its node answered that nothing of it is there.
@@ -163,7 +163,7 @@ pub enum End {
     NotStarted,
 }
 
-impl Entry {
+impl VcEntry {
     /// The entry as bytes for the log.
     ///
     /// # Errors
@@ -183,7 +183,7 @@ impl Entry {
 
 /// What applying an entry did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Applied {
+pub enum VcApplied {
     /// A term began.
     Term(Term),
     /// This job was touched.
@@ -201,7 +201,7 @@ pub enum Applied {
 
 /// Why an entry changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
-pub enum Rejected {
+pub enum VcRejection {
     /// The name is taken by a job that is still listed.
     #[error("job {0} exists already")]
     JobExists(JobKey),
@@ -228,13 +228,13 @@ pub enum Rejected {
     AlreadyStopped(JobKey),
     /// The run is not the one that the state expects; nothing is wrong, it came late.
     #[error("{0} is not current")]
-    NotCurrent(Run),
+    NotCurrent(GangRun),
     /// The placement does not name exactly the tasks of the gang.
     #[error("the placement of {0} does not name exactly the gang's tasks")]
-    WrongMembers(Run),
+    WrongMembers(GangRun),
     /// The virtual cluster is not bound to a cell that the placement is on, or not any more.
     #[error("{0} would be on cells that are not the virtual cluster's own")]
-    NotOwn(Run),
+    NotOwn(GangRun),
     /// Something newer was said of its cells.
     #[error("its cells as of entry {0} of the cluster's log are no news")]
     OldBinding(u64),

@@ -2,16 +2,16 @@
 
 use muster_model::exit::{Cause, Verdict};
 use muster_model::id::{JobKey, TaskId};
-use muster_model::launch::Placement;
+use muster_model::launch::TaskPlacement;
 use muster_model::state::ExecutionType;
 use muster_model::view::Trigger;
 use serde::{Deserialize, Serialize};
 
-use super::attempt::{Attempt, Outcome, Pause, Phase};
+use super::attempt::{AttemptOutcome, AttemptRecord, GangPhase, Pause};
 use super::entry::{AcceptedJob, Placed};
 use super::news::{Happened, some_of};
 use super::retry::Count;
-use crate::gang::{AttemptNo, GangId, JobId, Run};
+use crate::gang::{AttemptNo, GangId, GangRun, JobId};
 use crate::verdict;
 
 /// Why an event tells of a warning.
@@ -21,7 +21,7 @@ const WARNINGS_TOLD_MAX: usize = 8;
 
 /// A job with all its attempts.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Job {
+pub(crate) struct JobRecord {
     pub(crate) id: JobId,
     pub(crate) accepted: AcceptedJob,
     pub(crate) execution: ExecutionType,
@@ -30,14 +30,14 @@ pub(crate) struct Job {
     pub(crate) created: Option<u64>,
     pub(crate) launched: Option<u64>,
     pub(crate) completed: Option<u64>,
-    pub(crate) attempt: Attempt,
-    pub(crate) old: Vec<Attempt>,
+    pub(crate) attempt: AttemptRecord,
+    pub(crate) old: Vec<AttemptRecord>,
     pub(super) happened: Happened,
 }
 
-impl Job {
+impl JobRecord {
     pub(super) fn new(id: JobId, accepted: AcceptedJob) -> Self {
-        let attempt = Attempt::new(&accepted.spec, 0, Pause::default());
+        let attempt = AttemptRecord::new(&accepted.spec, 0, Pause::default());
         let mut job = Self {
             id,
             execution: ExecutionType::Start,
@@ -77,9 +77,9 @@ impl Job {
     }
 
     /// The run that the gang is in.
-    pub(crate) fn run_of(&self, task: Option<&TaskId>) -> Option<Run> {
+    pub(crate) fn run_of(&self, task: Option<&TaskId>) -> Option<GangRun> {
         let gang = self.attempt.gang(task)?;
-        Some(Run {
+        Some(GangRun {
             gang: GangId {
                 job: self.id,
                 task: gang.task.clone(),
@@ -104,7 +104,7 @@ impl Job {
             task.place(place, at_ms);
         }
         if let Some(gang) = self.attempt.gang_mut(gang_task) {
-            gang.phase = Phase::Placed { at_ms };
+            gang.phase = GangPhase::Placed { at_ms };
             gang.lease = placed.lease;
             gang.round = placed.run.round;
         }
@@ -129,14 +129,14 @@ impl Job {
         self.news("Placed", message, at_ms);
     }
 
-    pub(super) fn go(&mut self, run: &Run, at_ms: u64) {
+    pub(super) fn go(&mut self, run: &GangRun, at_ms: u64) {
         self.launched.get_or_insert(at_ms);
         self.attempt.launched.get_or_insert(at_ms);
         for task in self.attempt.tasks_of_mut(run.gang.task.as_ref()) {
             task.launch(at_ms);
         }
         if let Some(gang) = self.attempt.gang_mut(run.gang.task.as_ref()) {
-            gang.phase = Phase::Going;
+            gang.phase = GangPhase::Going;
         }
         self.news(
             "Started",
@@ -145,9 +145,9 @@ impl Job {
         );
     }
 
-    pub(super) fn void(&mut self, run: &Run, reason: &str, at_ms: u64) {
+    pub(super) fn void(&mut self, run: &GangRun, reason: &str, at_ms: u64) {
         if let Some(gang) = self.attempt.gang_mut(run.gang.task.as_ref()) {
-            gang.phase = Phase::Voiding;
+            gang.phase = GangPhase::Voiding;
         }
         self.warn(
             "PlacedAgain",
@@ -157,7 +157,13 @@ impl Job {
     }
 
     /// The platform ends a run.
-    pub(super) fn stop_run(&mut self, run: &Run, cause: Cause, by: Option<&JobKey>, at_ms: u64) {
+    pub(super) fn stop_run(
+        &mut self,
+        run: &GangRun,
+        cause: Cause,
+        by: Option<&JobKey>,
+        at_ms: u64,
+    ) {
         let verdict = verdict::stopped(cause);
         match by {
             Some(by) => self.warn("Preempted", format!("It gives way to {by}."), at_ms),
@@ -171,7 +177,7 @@ impl Job {
             None => self.decide(verdict, None, cause, at_ms),
             Some(task) => {
                 if let Some(gang) = self.attempt.gang_mut(Some(task)) {
-                    gang.phase = Phase::Stopping { cause };
+                    gang.phase = GangPhase::Stopping { cause };
                 }
             }
         }
@@ -203,7 +209,7 @@ impl Job {
             message: verdict.diagnostics.clone(),
             task,
         };
-        let outcome = Outcome {
+        let outcome = AttemptOutcome {
             verdict,
             trigger,
             at_ms,
@@ -213,7 +219,7 @@ impl Job {
 }
 
 /// Where a task goes instead, in words.
-fn movement(before: &Placement, now: &Placement) -> String {
+fn movement(before: &TaskPlacement, now: &TaskPlacement) -> String {
     let (task, from, to) = (&now.task, &before.node, &now.node);
     if from == to {
         return format!("{task} was given another place on {to}");

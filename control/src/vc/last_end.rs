@@ -4,8 +4,8 @@ use muster_model::exit::Verdict;
 use muster_model::id::TaskId;
 use muster_model::view::LastEnd;
 
-use super::attempt::{Gang, Phase, Task};
-use super::job::Job;
+use super::attempt::{AttemptGang, GangPhase, TaskRecord};
+use super::job::JobRecord;
 use super::retry::{self, Count};
 
 /// An end that another attempt followed.
@@ -19,7 +19,7 @@ struct Retried<'a> {
 
 /// The newest end that another attempt followed, of the job or of a task that is tried again alone; none if the
 /// job has ended, or nothing of it was tried again.
-pub(super) fn last_end(job: &Job) -> Option<LastEnd> {
+pub(super) fn last_end(job: &JobRecord) -> Option<LastEnd> {
     if job.completed.is_some() {
         return None;
     }
@@ -46,7 +46,7 @@ pub(super) fn last_end(job: &Job) -> Option<LastEnd> {
     })
 }
 
-fn of_job(job: &Job) -> Option<Retried<'_>> {
+fn of_job(job: &JobRecord) -> Option<Retried<'_>> {
     let old = job.old.last()?;
     Some(Retried {
         task: None,
@@ -58,7 +58,7 @@ fn of_job(job: &Job) -> Option<Retried<'_>> {
 }
 
 /// A task that has ended for good is not tried again.
-fn of_task(task: &Task) -> Option<Retried<'_>> {
+fn of_task(task: &TaskRecord) -> Option<Retried<'_>> {
     let last = task.before_last().filter(|_| task.completed.is_none())?;
     Some(Retried {
         task: Some(&task.id),
@@ -70,8 +70,8 @@ fn of_task(task: &Task) -> Option<Retried<'_>> {
 }
 
 /// When the next attempt may be placed, if it has not been yet.
-fn next_at(job: &Job, task: Option<&TaskId>) -> Option<u64> {
-    let waits = |gang: &&Gang| gang.phase == Phase::Waiting && gang.pause.until_ms > 0;
+fn next_at(job: &JobRecord, task: Option<&TaskId>) -> Option<u64> {
+    let waits = |gang: &&AttemptGang| gang.phase == GangPhase::Waiting && gang.pause.until_ms > 0;
     let gangs = job.attempt.gangs.iter().filter(waits);
     let its = gangs.filter(|gang| task.is_none_or(|task| gang.holds(task)));
     its.map(|gang| gang.pause.until_ms).min()

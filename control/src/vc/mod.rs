@@ -30,9 +30,9 @@ use serde::{Deserialize, Serialize};
 pub use crate::entry_bytes::{DecodeError, EncodeError};
 pub use archive::{FINISHED_BYTES_MAX, FINISHED_HOURS_MAX, FINISHED_JOBS_MAX};
 pub use attempt::TASK_ATTEMPTS_KEPT;
-pub use document::Document;
+pub use document::JobDocument;
 pub use ending::{ATTEMPTS_KEPT, ROUND_PAUSE_MAX_MS, ROUNDS_MAX};
-pub use entry::{AcceptedJob, Applied, End, Entry, Placed, Rejected};
+pub use entry::{AcceptedJob, Placed, TaskEnd, VcApplied, VcEntry, VcRejection};
 pub use news::EVENTS_KEPT;
 pub(crate) use news::some_of;
 pub use own_cells::OwnCells;
@@ -41,14 +41,14 @@ pub use retry::{
     CONFLICT_PAUSE_MS, LONG_RUN_MS, TRANSIENT_AT_ONCE, TRANSIENT_FREE, TRANSIENT_PAUSE_MAX_MS,
     UNRESOLVED_PAUSE_MS, UNRESOLVED_TRIES,
 };
-pub use row::Row;
+pub use row::StateJob;
 
 use crate::fence::Term;
-use crate::gang::{GangId, JobId, Run};
+use crate::gang::{GangId, GangRun, JobId};
 use archive::Finished;
-use attempt::Gang;
-use index::Index;
-use job::Job;
+use attempt::AttemptGang;
+use index::JobIndex;
+use job::JobRecord;
 
 /// Jobs that have not ended, at most.
 pub const JOBS_MAX: usize = 100_000;
@@ -63,7 +63,7 @@ const VERSION: u8 = 5;
 pub struct VcState {
     term: Term,
     /// Each in a place of its own: a map has room for almost twice as many as are in it.
-    jobs: BTreeMap<JobId, Box<Job>>,
+    jobs: BTreeMap<JobId, Box<JobRecord>>,
     finished: BTreeMap<JobId, Finished>,
     finished_order: VecDeque<JobId>,
     finished_bytes: usize,
@@ -71,12 +71,12 @@ pub struct VcState {
     hours: u64,
     own_cells: OwnCells,
     #[serde(skip)]
-    index: Index,
+    index: JobIndex,
 }
 
 /// A snapshot that cannot be read.
 #[derive(Debug, thiserror::Error)]
-pub enum RestoreError {
+pub enum VcRestoreError {
     /// Written by another release, or empty.
     #[error("snapshot version {0:?} is not known")]
     Version(Option<u8>),
@@ -88,16 +88,16 @@ pub enum RestoreError {
 /// A gang as it stands now.
 #[derive(Clone, Debug)]
 pub(crate) struct Current<'a> {
-    pub(crate) job: &'a Job,
-    pub(crate) gang: &'a Gang,
-    pub(crate) run: Run,
+    pub(crate) job: &'a JobRecord,
+    pub(crate) gang: &'a AttemptGang,
+    pub(crate) run: GangRun,
 }
 
 impl Current<'_> {
     /// The round that may follow this one before its Go; none after the last.
-    pub(crate) fn next_round(&self) -> Option<Run> {
+    pub(crate) fn next_round(&self) -> Option<GangRun> {
         let round = self.run.round + 1;
-        (round < ROUNDS_MAX).then(|| Run {
+        (round < ROUNDS_MAX).then(|| GangRun {
             round,
             ..self.run.clone()
         })
@@ -126,11 +126,11 @@ impl VcState {
     ///
     /// # Errors
     /// When the bytes are not a snapshot this release can read.
-    pub fn restore(snapshot: &[u8]) -> Result<Self, RestoreError> {
+    pub fn restore(snapshot: &[u8]) -> Result<Self, VcRestoreError> {
         let [VERSION, body @ ..] = snapshot else {
-            return Err(RestoreError::Version(snapshot.first().copied()));
+            return Err(VcRestoreError::Version(snapshot.first().copied()));
         };
-        let mut state: Self = postcard::from_bytes(body).map_err(RestoreError::Body)?;
+        let mut state: Self = postcard::from_bytes(body).map_err(VcRestoreError::Body)?;
         for job in state.jobs.values() {
             state.index.add(job);
         }
@@ -188,7 +188,7 @@ impl VcState {
     }
 
     /// Whether this task attempt of this run is placed and not known to have ended.
-    pub(crate) fn is_live(&self, run: &Run, task: &TaskId, uid: &AttemptUid) -> bool {
+    pub(crate) fn is_live(&self, run: &GangRun, task: &TaskId, uid: &AttemptUid) -> bool {
         self.current(&run.gang).is_some_and(|current| {
             current.run == *run && current.job.attempt.live_task(current.gang, task, uid)
         })

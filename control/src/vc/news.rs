@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 
 use muster_model::id::{AttemptUid, NodeId, TaskId};
-use muster_model::view::Event;
+use muster_model::view::JobEvent;
 use serde::{Deserialize, Serialize};
 
-use super::job::Job;
+use super::job::JobRecord;
 use crate::gang::named_uid;
 
 /// Events kept of one job; the oldest but the first goes.
@@ -22,7 +22,7 @@ pub(crate) struct Happened(#[serde(with = "serde_bytes")] Box<[u8]>);
 
 /// What is kept of an event: the rest follows from its number and its job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Kept<'a> {
+struct KeptEvent<'a> {
     /// Counts from 1 within the job.
     no: u32,
     task: Option<TaskId>,
@@ -52,11 +52,11 @@ pub(crate) fn some_of(all: impl ExactSizeIterator<Item = String>, between: &str)
 }
 
 impl Happened {
-    fn unpack(&self) -> Vec<Kept<'_>> {
+    fn unpack(&self) -> Vec<KeptEvent<'_>> {
         postcard::from_bytes(&self.0).unwrap_or_default()
     }
 
-    fn pack(kept: &[Kept<'_>], room: usize) -> Self {
+    fn pack(kept: &[KeptEvent<'_>], room: usize) -> Self {
         // Encoding plain data into a Vec cannot fail.
         let bytes = postcard::to_extend(kept, Vec::with_capacity(room)).unwrap_or_default();
         Self(bytes.into_boxed_slice())
@@ -65,27 +65,27 @@ impl Happened {
 
 /// The task that news is about, and where it was placed, if it was.
 #[derive(Debug)]
-pub(super) struct Of<'a> {
+pub(super) struct NewsSubject<'a> {
     pub(super) task: &'a TaskId,
     pub(super) place: Option<(AttemptUid, NodeId)>,
 }
 
 /// News about a job, before it is made an event.
 #[derive(Debug)]
-pub(super) struct News<'a> {
+pub(super) struct JobNews<'a> {
     pub(super) reason: &'a str,
     pub(super) message: String,
     pub(super) at_ms: u64,
     pub(super) warning: bool,
-    pub(super) task: Option<Of<'a>>,
+    pub(super) task: Option<NewsSubject<'a>>,
 }
 
-impl Job {
+impl JobRecord {
     /// What happened to it, oldest first.
-    pub(super) fn events(&self) -> Vec<Event> {
-        let event = |kept: Kept<'_>| {
+    pub(super) fn events(&self) -> Vec<JobEvent> {
+        let event = |kept: KeptEvent<'_>| {
             let name = format!("event/{}", kept.no);
-            Event {
+            JobEvent {
                 uid: named_uid(self.accepted.uid.as_str(), &name).to_string(),
                 attempt_uid: kept.attempt,
                 task: kept.task,
@@ -102,7 +102,7 @@ impl Job {
     }
 
     pub(super) fn news(&mut self, reason: &str, message: String, at_ms: u64) {
-        self.tell(News {
+        self.tell(JobNews {
             reason,
             message,
             at_ms,
@@ -112,7 +112,7 @@ impl Job {
     }
 
     pub(super) fn warn(&mut self, reason: &str, message: String, at_ms: u64) {
-        self.tell(News {
+        self.tell(JobNews {
             reason,
             message,
             at_ms,
@@ -122,10 +122,10 @@ impl Job {
     }
 
     /// The same event again is counted, not told twice.
-    pub(super) fn tell(&mut self, news: News<'_>) {
+    pub(super) fn tell(&mut self, news: JobNews<'_>) {
         let mut events = self.happened.unpack();
         let task = news.task.as_ref().map(|of| of.task.clone());
-        let same = |event: &&mut Kept<'_>| {
+        let same = |event: &&mut KeptEvent<'_>| {
             event.reason == news.reason && event.message == news.message && event.task == task
         };
         if let Some(event) = events.iter_mut().rev().find(same) {
@@ -141,7 +141,7 @@ impl Job {
             if events.len() >= EVENTS_KEPT {
                 events.remove(1);
             }
-            events.push(Kept {
+            events.push(KeptEvent {
                 no: last + 1,
                 task,
                 attempt,

@@ -4,19 +4,19 @@
 //! own log says that they are released. So whoever leads it places within what it was promised without
 //! asking anybody, and nothing is placed on what somebody else may be bound to by then.
 
-use muster_model::launch::Placement;
+use muster_model::launch::TaskPlacement;
 use serde::{Deserialize, Serialize};
 
-use super::entry::{Applied, Placed, Rejected};
+use super::entry::{Placed, VcApplied, VcRejection};
 use super::{Current, VcState};
-use crate::bound::Bound;
+use crate::bound::BoundLeaves;
 
 /// What a virtual cluster is bound to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnCells {
     version: u64,
-    held: Bound,
-    released: Bound,
+    held: BoundLeaves,
+    released: BoundLeaves,
 }
 
 impl OwnCells {
@@ -26,24 +26,24 @@ impl OwnCells {
     }
 
     /// What it may place on.
-    pub const fn held(&self) -> &Bound {
+    pub const fn held(&self) -> &BoundLeaves {
         &self.held
     }
 
     /// What it has released and the `cluster` group may not have taken back yet.
-    pub const fn released(&self) -> &Bound {
+    pub const fn released(&self) -> &BoundLeaves {
         &self.released
     }
 
     /// Whether it has nothing to learn from what the `cluster` group says that it is bound to.
-    pub fn is_as(&self, bound: &Bound) -> bool {
+    pub fn is_as(&self, bound: &BoundLeaves) -> bool {
         let mut all = self.held.clone();
         all.extend(&self.released);
         all == *bound
     }
 
     /// What was released stays so until it is bound again, in another epoch.
-    fn told(&mut self, version: u64, bound: &Bound) {
+    fn told(&mut self, version: u64, bound: &BoundLeaves) {
         self.version = version;
         self.released = self.released.kept_of(bound);
         self.held = bound.without(&self.released);
@@ -57,9 +57,9 @@ impl VcState {
     }
 
     /// What of these cells placed gangs have that nobody else may evict.
-    pub(crate) fn in_use(&self, cells: &Bound) -> Bound {
+    pub(crate) fn in_use(&self, cells: &BoundLeaves) -> BoundLeaves {
         let promised = |current: &Current<'_>| !current.job.accepted.spec.is_opportunistic();
-        let mut used = Bound::default();
+        let mut used = BoundLeaves::default();
         for current in self.live().filter(promised) {
             let tasks = current.job.attempt.tasks_of(current.gang);
             for place in tasks.filter_map(|task| task.live()) {
@@ -73,38 +73,42 @@ impl VcState {
         used
     }
 
-    pub(super) fn bind(&mut self, version: u64, bound: &Bound) -> Result<Applied, Rejected> {
+    pub(super) fn bind(
+        &mut self,
+        version: u64,
+        bound: &BoundLeaves,
+    ) -> Result<VcApplied, VcRejection> {
         if version <= self.own_cells.version {
-            return Err(Rejected::OldBinding(version));
+            return Err(VcRejection::OldBinding(version));
         }
         if let Some(problem) = bound.problem() {
-            return Err(Rejected::Cells(problem));
+            return Err(VcRejection::Cells(problem));
         }
         self.own_cells.told(version, bound);
-        Ok(Applied::Cells)
+        Ok(VcApplied::Cells)
     }
 
-    pub(super) fn release(&mut self, cells: &Bound) -> Result<Applied, Rejected> {
+    pub(super) fn release(&mut self, cells: &BoundLeaves) -> Result<VcApplied, VcRejection> {
         if let Some(problem) = cells.problem() {
-            return Err(Rejected::Cells(problem));
+            return Err(VcRejection::Cells(problem));
         }
         if self.own_cells.held.kept_of(cells) != *cells {
-            return Err(Rejected::Cells("they are not its own".to_owned()));
+            return Err(VcRejection::Cells("they are not its own".to_owned()));
         }
         if !self.in_use(cells).is_empty() {
-            return Err(Rejected::Cells(
+            return Err(VcRejection::Cells(
                 "a gang that was placed has some".to_owned(),
             ));
         }
         let own = &mut self.own_cells;
         own.held = own.held.without(cells);
         own.released.extend(cells);
-        Ok(Applied::Cells)
+        Ok(VcApplied::Cells)
     }
 
     /// Whether all that is to be within its cells is.
     pub(super) fn is_within(&self, placed: &Placed) -> bool {
-        let is_held = |member: &Placement| {
+        let is_held = |member: &TaskPlacement| {
             let mut leaves = member.leaves.iter();
             leaves.all(|leaf| self.own_cells.held.epoch_of(&member.node, *leaf).is_some())
         };

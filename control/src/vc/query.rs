@@ -8,13 +8,13 @@ use muster_model::job::{Partition, Resources};
 use muster_model::state::{EXIT_ATTEMPT_COMPLETED, EXIT_STOPPED, SubState};
 use muster_model::vc::Amount;
 use muster_model::view::{
-    AttemptView, Event, JobDetail, JobSummary, NodeLease, PartitionView, Retries, RoleView,
+    AttemptView, JobDetail, JobEvent, JobSummary, NodeLease, PartitionView, Retries, RoleView,
     RunLease, TaskAttemptView, TaskView,
 };
 use serde::{Deserialize, Serialize};
 
-use super::attempt::{Attempt, Gang, Phase, Task, TaskAttempt};
-use super::job::Job;
+use super::attempt::{AttemptGang, AttemptRecord, GangPhase, TaskAttempt, TaskRecord};
+use super::job::JobRecord;
 use super::last_end::last_end;
 use super::retry::Count;
 use super::{Current, VcState};
@@ -124,7 +124,7 @@ impl VcState {
     ///
     /// # Errors
     /// When there is no such job.
-    pub fn events(&self, key: &JobKey) -> Result<Vec<Event>, NotFound> {
+    pub fn events(&self, key: &JobKey) -> Result<Vec<JobEvent>, NotFound> {
         self.with_job(key, |job, _| Ok(job.events()))
     }
 
@@ -141,7 +141,7 @@ impl VcState {
     fn with_job<T>(
         &self,
         key: &JobKey,
-        read: impl FnOnce(&Job, JobSummary) -> Result<T, NotFound>,
+        read: impl FnOnce(&JobRecord, JobSummary) -> Result<T, NotFound>,
     ) -> Result<T, NotFound> {
         let missing = || NotFound::Job(key.clone());
         let id = self.job_id(key).ok_or_else(missing)?;
@@ -154,7 +154,7 @@ impl VcState {
     }
 }
 
-pub(super) fn summary(job: &Job) -> JobSummary {
+pub(super) fn summary(job: &JobRecord) -> JobSummary {
     let spec = &job.accepted.spec;
     let waits = job.attempt.created.is_none() && job.attempt.outcome.is_none();
     let not_before = job
@@ -188,7 +188,7 @@ pub(super) fn summary(job: &Job) -> JobSummary {
 }
 
 /// Devices of the cells that tasks are on, beyond those that they asked for.
-fn gpus_idle(job: &Job) -> u32 {
+fn gpus_idle(job: &JobRecord) -> u32 {
     let each = job.attempt.tasks.iter().filter_map(|task| {
         let mut roles = job.accepted.spec.roles.iter();
         let asked = roles.find(|role| role.name == task.id.role)?.resources.gpu;
@@ -204,7 +204,7 @@ fn gpus_idle(job: &Job) -> u32 {
 }
 
 /// Tasks that have ended for good, by themselves and otherwise than well.
-fn tasks_failed(attempt: &Attempt) -> u32 {
+fn tasks_failed(attempt: &AttemptRecord) -> u32 {
     let is_well = |code: i32| [0, EXIT_STOPPED, EXIT_ATTEMPT_COMPLETED].contains(&code);
     let failed = attempt.ended().filter(|(_, end)| !is_well(end.code()));
     u32::try_from(failed.count()).unwrap_or(u32::MAX)
@@ -225,42 +225,42 @@ fn retries(count: Count) -> Retries {
     }
 }
 
-pub(super) fn exit_code(job: &Job) -> Option<i32> {
+pub(super) fn exit_code(job: &JobRecord) -> Option<i32> {
     let outcome = job.attempt.outcome.as_ref();
     outcome.map(|outcome| outcome.verdict.code())
 }
 
-pub(super) fn sub_state(job: &Job) -> SubState {
+pub(super) fn sub_state(job: &JobRecord) -> SubState {
     if job.completed.is_some() {
         return SubState::Completed;
     }
     attempt_state(&job.attempt)
 }
 
-fn attempt_state(attempt: &Attempt) -> SubState {
+fn attempt_state(attempt: &AttemptRecord) -> SubState {
     match attempt {
-        Attempt {
+        AttemptRecord {
             completed: Some(_), ..
         } => SubState::AttemptCompleted,
-        Attempt {
+        AttemptRecord {
             outcome: Some(_), ..
         } => SubState::AttemptDeleting,
-        Attempt {
+        AttemptRecord {
             launched: Some(_), ..
         } => SubState::AttemptRunning,
-        Attempt {
+        AttemptRecord {
             created: Some(_), ..
         } => SubState::AttemptPreparing,
         _ => SubState::AttemptCreationPending,
     }
 }
 
-fn find_attempt(job: &Job, id: u32) -> Option<&Attempt> {
+fn find_attempt(job: &JobRecord, id: u32) -> Option<&AttemptRecord> {
     let mut attempts = job.old.iter().chain([&job.attempt]);
     attempts.find(|attempt| attempt.id == id)
 }
 
-fn attempt_view(job: &Job, attempt: &Attempt) -> AttemptView {
+fn attempt_view(job: &JobRecord, attempt: &AttemptRecord) -> AttemptView {
     let name = format!("attempt/{}", attempt.id);
     let uid = named_uid(job.accepted.uid.as_str(), &name);
     AttemptView {
@@ -282,10 +282,10 @@ fn attempt_view(job: &Job, attempt: &Attempt) -> AttemptView {
 }
 
 /// The runs of the newest attempt with their leases, but for when these end: that the leader knows.
-fn partition(job: &Job) -> PartitionView {
+fn partition(job: &JobRecord) -> PartitionView {
     let policy = job.accepted.spec.partition;
     let live = job.attempt.gangs.iter().filter(|gang| gang.is_live());
-    let run = |gang: &Gang| {
+    let run = |gang: &AttemptGang| {
         let tasks = job.attempt.tasks_of(gang);
         let nodes = tasks.filter_map(|task| Some(task.live()?.node.clone()));
         let nodes: BTreeSet<NodeId> = nodes.filter(|_| gang.lease.is_some()).collect();
@@ -323,7 +323,7 @@ const fn without(policy: Partition) -> &'static str {
     }
 }
 
-fn role_views(job: &Job, attempt: &Attempt) -> Vec<RoleView> {
+fn role_views(job: &JobRecord, attempt: &AttemptRecord) -> Vec<RoleView> {
     let roles = job.accepted.spec.roles.iter();
     roles
         .map(|role| {
@@ -339,9 +339,9 @@ fn role_views(job: &Job, attempt: &Attempt) -> Vec<RoleView> {
         .collect()
 }
 
-fn task_view(job: &Job, attempt: &Attempt, task: &Task) -> TaskView {
+fn task_view(job: &JobRecord, attempt: &AttemptRecord, task: &TaskRecord) -> TaskView {
     let phase = attempt.gangs.iter().find(|gang| gang.holds(&task.id));
-    let phase = phase.map_or(Phase::Ended, |gang| gang.phase);
+    let phase = phase.map_or(GangPhase::Ended, |gang| gang.phase);
     let state = |of: &TaskAttempt| task_attempt_state(of, phase);
     let last = state(task.last());
     let name = format!("attempt/{}/task/{}", attempt.id, task.id);
@@ -364,15 +364,15 @@ fn task_view(job: &Job, attempt: &Attempt, task: &Task) -> TaskView {
     }
 }
 
-fn task_attempt_state(attempt: &TaskAttempt, phase: Phase) -> SubState {
+fn task_attempt_state(attempt: &TaskAttempt, phase: GangPhase) -> SubState {
     if attempt.completed.is_some() {
         return SubState::AttemptCompleted;
     }
     match phase {
-        Phase::Waiting | Phase::Ended => SubState::AttemptCreationPending,
-        Phase::Placed { .. } | Phase::Voiding => SubState::AttemptPreparing,
-        Phase::Going => SubState::AttemptRunning,
-        Phase::Stopping { .. } => SubState::AttemptDeleting,
+        GangPhase::Waiting | GangPhase::Ended => SubState::AttemptCreationPending,
+        GangPhase::Placed { .. } | GangPhase::Voiding => SubState::AttemptPreparing,
+        GangPhase::Going => SubState::AttemptRunning,
+        GangPhase::Stopping { .. } => SubState::AttemptDeleting,
     }
 }
 

@@ -37,7 +37,7 @@ const ON_FAILURE: i32 = -1;
 
 /// A retry policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Policy {
+pub(crate) struct RetryPolicy {
     /// Look at what the failure means, not only at the count.
     pub(crate) fancy: bool,
     /// Charged retries at most; -1 any number after a failure, -2 always.
@@ -158,7 +158,7 @@ impl Next {
 }
 
 /// Decides what comes after `verdict`, whose end `count` includes. `name` seeds the pause.
-pub(crate) fn next(policy: Policy, verdict: &Verdict, count: Count, name: &str) -> Next {
+pub(crate) fn next(policy: RetryPolicy, verdict: &Verdict, count: Count, name: &str) -> Next {
     let code = verdict.code();
     if [EXIT_STOPPED, EXIT_ATTEMPT_COMPLETED, EXIT_SCALED_DOWN].contains(&code) {
         return Next::Stop;
@@ -247,7 +247,7 @@ mod tests {
         verdict
     }
 
-    const FANCY: Policy = Policy {
+    const FANCY: RetryPolicy = RetryPolicy {
         fancy: true,
         max: 0,
         pauses: true,
@@ -296,7 +296,7 @@ mod tests {
             (true, -2, 0, EXIT_ATTEMPT_COMPLETED, Unknown, Next::Stop),
         ];
         for (fancy, max, charged, code, behavior, expected) in table {
-            let policy = Policy {
+            let policy = RetryPolicy {
                 fancy,
                 max,
                 pauses: false,
@@ -395,7 +395,7 @@ mod tests {
                 text if text.contains("Transient") => Behavior::Transient,
                 _ => Behavior::Permanent,
             };
-            let policy = Policy {
+            let policy = RetryPolicy {
                 fancy: case["fancyRetryPolicy"].as_bool().unwrap(),
                 max: number(&case["maxRetryCount"]),
                 pauses: true,

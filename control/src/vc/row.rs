@@ -2,110 +2,110 @@
 
 use muster_model::id::{JobKey, VcName};
 use muster_model::row::JobRow;
-use muster_model::state::{PriorityClass, State};
+use muster_model::state::{JobState, PriorityClass};
 use muster_model::view::JobSummary;
 
 use super::VcState;
-use super::job::Job;
+use super::job::JobRecord;
 use super::query::{exit_code, sub_state, summary};
 
 /// A job of the state, ended or not.
 #[derive(Clone, Copy, Debug)]
-pub struct Row<'a>(Of<'a>);
+pub struct StateJob<'a>(RowSource<'a>);
 
 #[derive(Clone, Copy, Debug)]
-enum Of<'a> {
-    Open(&'a Job),
+enum RowSource<'a> {
+    Open(&'a JobRecord),
     Finished(&'a JobSummary),
 }
 
 impl VcState {
     /// Every job, those that ended included, by the order of acceptance within each.
-    pub fn rows(&self) -> impl Iterator<Item = Row<'_>> {
+    pub fn rows(&self) -> impl Iterator<Item = StateJob<'_>> {
         let finished = self.finished.values();
-        let finished = finished.map(|job| Row(Of::Finished(&job.summary)));
-        finished.chain(self.jobs.values().map(|job| Row(Of::Open(job))))
+        let finished = finished.map(|job| StateJob(RowSource::Finished(&job.summary)));
+        finished.chain(self.jobs.values().map(|job| StateJob(RowSource::Open(job))))
     }
 }
 
-impl Row<'_> {
+impl StateJob<'_> {
     /// What is shown of it.
     pub fn summary(&self) -> JobSummary {
         match self.0 {
-            Of::Open(job) => summary(job),
-            Of::Finished(summary) => summary.clone(),
+            RowSource::Open(job) => summary(job),
+            RowSource::Finished(summary) => summary.clone(),
         }
     }
 }
 
-impl JobRow for Row<'_> {
+impl JobRow for StateJob<'_> {
     fn key(&self) -> &JobKey {
         match self.0 {
-            Of::Open(job) => &job.accepted.key,
-            Of::Finished(summary) => &summary.key,
+            RowSource::Open(job) => &job.accepted.key,
+            RowSource::Finished(summary) => &summary.key,
         }
     }
 
     fn vc(&self) -> &VcName {
         match self.0 {
-            Of::Open(job) => &job.accepted.spec.vc,
-            Of::Finished(summary) => &summary.vc,
+            RowSource::Open(job) => &job.accepted.spec.vc,
+            RowSource::Finished(summary) => &summary.vc,
         }
     }
 
     fn tags(&self) -> &[String] {
         match self.0 {
-            Of::Open(job) => &job.tags,
-            Of::Finished(summary) => &summary.tags,
+            RowSource::Open(job) => &job.tags,
+            RowSource::Finished(summary) => &summary.tags,
         }
     }
 
-    fn state(&self) -> State {
+    fn state(&self) -> JobState {
         match self.0 {
-            Of::Open(job) => State::of(sub_state(job), exit_code(job)),
-            Of::Finished(summary) => summary.state(),
+            RowSource::Open(job) => JobState::of(sub_state(job), exit_code(job)),
+            RowSource::Finished(summary) => summary.state(),
         }
     }
 
     fn priority(&self) -> Option<PriorityClass> {
         match self.0 {
-            Of::Open(job) => job.accepted.spec.priority,
-            Of::Finished(summary) => summary.priority,
+            RowSource::Open(job) => job.accepted.spec.priority,
+            RowSource::Finished(summary) => summary.priority,
         }
     }
 
     fn submitted(&self) -> u64 {
         match self.0 {
-            Of::Open(job) => job.accepted.submitted_ms,
-            Of::Finished(summary) => summary.submitted,
+            RowSource::Open(job) => job.accepted.submitted_ms,
+            RowSource::Finished(summary) => summary.submitted,
         }
     }
 
     fn completed(&self) -> Option<u64> {
         match self.0 {
-            Of::Open(job) => job.completed,
-            Of::Finished(summary) => summary.completed,
+            RowSource::Open(job) => job.completed,
+            RowSource::Finished(summary) => summary.completed,
         }
     }
 
     fn retries(&self) -> u32 {
         match self.0 {
-            Of::Open(job) => job.retries.total,
-            Of::Finished(summary) => summary.retries.total,
+            RowSource::Open(job) => job.retries.total,
+            RowSource::Finished(summary) => summary.retries.total,
         }
     }
 
     fn tasks(&self) -> u32 {
         match self.0 {
-            Of::Open(job) => job.accepted.spec.task_count(),
-            Of::Finished(summary) => summary.tasks,
+            RowSource::Open(job) => job.accepted.spec.task_count(),
+            RowSource::Finished(summary) => summary.tasks,
         }
     }
 
     fn gpus(&self) -> u32 {
         match self.0 {
-            Of::Open(job) => job.accepted.spec.gpu_count(),
-            Of::Finished(summary) => summary.gpus,
+            RowSource::Open(job) => job.accepted.spec.gpu_count(),
+            RowSource::Finished(summary) => summary.gpus,
         }
     }
 }

@@ -12,16 +12,17 @@ use std::collections::BTreeSet;
 use muster_model::exit::{Behavior, Cause, Verdict};
 use muster_model::id::{JobKey, TaskId};
 use muster_model::job::{JobSpec, Partition, Resources, RoleSpec};
-use muster_model::launch::Placement;
+use muster_model::launch::TaskPlacement;
 use muster_model::row::JobRow;
-use muster_model::state::{ExecutionType, State};
+use muster_model::state::{ExecutionType, JobState};
 
-use super::attempt::Phase;
+use super::attempt::GangPhase;
 use super::{
-    AcceptedJob, Applied, Document, End, Entry, Placed, ROUNDS_MAX, Rejected, Row, VcState,
+    AcceptedJob, JobDocument, Placed, ROUNDS_MAX, StateJob, TaskEnd, VcApplied, VcEntry,
+    VcRejection, VcState,
 };
 use crate::fence::LedgerEpoch;
-use crate::gang::{Run, attempt_uid};
+use crate::gang::{GangRun, attempt_uid};
 use crate::verdict;
 
 struct Bench {
@@ -67,21 +68,21 @@ fn spec(gang: bool, retries: i32, roles: &[(&str, u32, i32, i32)]) -> JobSpec {
     }
 }
 
-fn exit(code: i32, behavior: Behavior) -> End {
+fn exit(code: i32, behavior: Behavior) -> TaskEnd {
     let mut verdict: Verdict = verdict::succeeded();
     verdict.spec.code = code;
     verdict.spec.behavior = behavior;
     verdict.container_exit_code = Some(code);
-    End::Exit(Box::new(verdict))
+    TaskEnd::Exit(Box::new(verdict))
 }
 
 /// It was ended for this.
-fn stopped(cause: Cause) -> End {
-    End::Exit(Box::new(verdict::stopped(cause)))
+fn stopped(cause: Cause) -> TaskEnd {
+    TaskEnd::Exit(Box::new(verdict::stopped(cause)))
 }
 
 /// What a job is listed by is what is shown of it.
-fn shows_its_summary(row: Row<'_>) {
+fn shows_its_summary(row: StateJob<'_>) {
     let all = |row: &dyn JobRow| {
         let names = (row.key().clone(), row.vc().clone(), row.tags().to_vec());
         let state = (row.state(), row.priority(), row.retries());
@@ -101,18 +102,18 @@ impl Bench {
             key: key(),
             uid: "u".parse().unwrap(),
             spec,
-            document: Document::default(),
+            document: JobDocument::default(),
             sealed_secrets: Vec::new(),
             submitted_ms: 1,
         };
-        bench.apply(&Entry::Accept(Box::new(job))).unwrap();
+        bench.apply(&VcEntry::Accept(Box::new(job))).unwrap();
         bench
     }
 
     /// Applies by way of the log's bytes and a snapshot, so that both are always tried.
-    fn apply(&mut self, entry: &Entry) -> Result<Applied, Rejected> {
+    fn apply(&mut self, entry: &VcEntry) -> Result<VcApplied, VcRejection> {
         self.index += 1;
-        let entry = Entry::decode(&entry.encode().unwrap()).unwrap();
+        let entry = VcEntry::decode(&entry.encode().unwrap()).unwrap();
         let before = self.state.snapshot();
         let result = self.state.apply(self.index, &entry);
         if result.is_err() {
@@ -128,14 +129,14 @@ impl Bench {
     }
 
     /// The runs that wait.
-    fn waiting(&self) -> Vec<Run> {
+    fn waiting(&self) -> Vec<GangRun> {
         self.state.waiting().map(|current| current.run).collect()
     }
 
-    fn placed(&self, run: &Run) -> Placed {
+    fn placed(&self, run: &GangRun) -> Placed {
         let current = self.state.current(&run.gang).unwrap();
         let tasks = current.job.attempt.tasks_of(current.gang);
-        let member = |task: &TaskId| Placement {
+        let member = |task: &TaskId| TaskPlacement {
             task: task.clone(),
             uid: attempt_uid("u", run, task),
             node: "n1".parse().unwrap(),
@@ -155,15 +156,15 @@ impl Bench {
         }
     }
 
-    fn place(&mut self, run: &Run) {
+    fn place(&mut self, run: &GangRun) {
         let placed = self.placed(run);
-        self.apply(&Entry::Placed(Box::new(placed))).unwrap();
+        self.apply(&VcEntry::Placed(Box::new(placed))).unwrap();
     }
 
     fn start(&mut self) {
         for run in self.waiting() {
             self.place(&run);
-            self.apply(&Entry::Go { run, at_ms: 20 }).unwrap();
+            self.apply(&VcEntry::Go { run, at_ms: 20 }).unwrap();
         }
     }
 
@@ -171,20 +172,20 @@ impl Bench {
     fn void(&mut self) {
         let run = self.waiting().remove(0);
         self.place(&run);
-        let void = Entry::Void {
+        let void = VcEntry::Void {
             run,
             reason: "gone".to_owned(),
             at_ms: 11,
         };
         self.apply(&void).unwrap();
-        self.end("w", 0, End::Gone);
+        self.end("w", 0, TaskEnd::Gone);
     }
 
     /// Tasks that may hold something on their node.
-    fn live(&self) -> Vec<(Run, Placement)> {
+    fn live(&self) -> Vec<(GangRun, TaskPlacement)> {
         let gangs = self.state.live().flat_map(|current| {
             let tasks = current.job.attempt.tasks_of(current.gang);
-            let live: Vec<Placement> = tasks.filter_map(|task| task.live().cloned()).collect();
+            let live: Vec<TaskPlacement> = tasks.filter_map(|task| task.live().cloned()).collect();
             live.into_iter()
                 .map(move |place| (current.run.clone(), place))
         });
@@ -192,7 +193,7 @@ impl Bench {
     }
 
     /// Ends a live task; false if no such task is live.
-    fn end(&mut self, name: &str, index: u32, end: End) -> bool {
+    fn end(&mut self, name: &str, index: u32, end: TaskEnd) -> bool {
         let task = TaskId {
             role: name.parse().unwrap(),
             index,
@@ -201,7 +202,7 @@ impl Bench {
         let Some((run, placement)) = live else {
             return false;
         };
-        let entry = Entry::TaskEnded {
+        let entry = VcEntry::TaskEnded {
             run,
             task,
             uid: placement.uid,
@@ -212,7 +213,7 @@ impl Bench {
         true
     }
 
-    fn state(&self) -> (State, Option<i32>) {
+    fn state(&self) -> (JobState, Option<i32>) {
         let summary = self.state.summary(&key()).unwrap();
         (summary.state(), summary.exit_code)
     }
@@ -222,38 +223,38 @@ impl Bench {
 fn completion_policies() {
     type Roles<'a> = &'a [(&'a str, u32, i32, i32)];
     type Ends<'a> = &'a [(&'a str, u32, i32)];
-    let table: &[(Roles<'_>, Ends<'_>, (State, i32))] = &[
+    let table: &[(Roles<'_>, Ends<'_>, (JobState, i32))] = &[
         (
             &[("w", 2, 1, -1)],
             &[("w", 0, 0), ("w", 1, 0)],
-            (State::Succeeded, 0),
+            (JobState::Succeeded, 0),
         ),
-        (&[("w", 2, 1, -1)], &[("w", 0, 7)], (State::Failed, 7)),
+        (&[("w", 2, 1, -1)], &[("w", 0, 7)], (JobState::Failed, 7)),
         (
             &[("w", 3, 2, -1)],
             &[("w", 0, 7), ("w", 1, 8)],
-            (State::Failed, 8),
+            (JobState::Failed, 8),
         ),
         (
             &[("w", 2, -1, -1)],
             &[("w", 0, 7), ("w", 1, 8)],
-            (State::Succeeded, 0),
+            (JobState::Succeeded, 0),
         ),
         (
             &[("w", 1, 1, 1), ("ps", 2, 1, -1)],
             &[("w", 0, 0)],
-            (State::Succeeded, 0),
+            (JobState::Succeeded, 0),
         ),
         (
             &[("w", 2, -1, 1), ("ps", 1, 1, -1)],
             &[("w", 0, 9), ("w", 1, 0)],
-            (State::Succeeded, 0),
+            (JobState::Succeeded, 0),
         ),
     ];
     for (roles, ends, expected) in table {
         let mut bench = Bench::new(spec(true, 0, roles));
         bench.start();
-        assert_eq!(bench.state().0, State::Running);
+        assert_eq!(bench.state().0, JobState::Running);
         for (role, index, code) in *ends {
             assert!(bench.end(role, *index, exit(*code, Behavior::Unknown)));
         }
@@ -292,8 +293,8 @@ fn a_gang_is_retried_as_a_whole_and_a_lone_task_alone() {
     assert_eq!((waiting[0].attempt.job, waiting[0].attempt.task), (0, 1));
     lone.start();
     lone.end("w", 0, exit(1, Behavior::Unknown));
-    lone.end("w", 1, End::Gone);
-    assert_eq!(lone.state(), (State::Failed, Some(1)));
+    lone.end("w", 1, TaskEnd::Gone);
+    assert_eq!(lone.state(), (JobState::Failed, Some(1)));
     let task = lone
         .state
         .task(&key(), 0, &"w:0".split_once(':').map(task_id).unwrap())
@@ -310,25 +311,25 @@ fn task_id((role, index): (&str, &str)) -> TaskId {
 
 #[test]
 fn a_stop_ends_what_waits_at_once_and_what_runs_when_it_is_gone() {
-    let stop = Entry::SetExecution {
+    let stop = VcEntry::SetExecution {
         job: key(),
         value: ExecutionType::Stop,
         at_ms: 25,
     };
     let mut waiting = Bench::new(spec(true, 5, &[("w", 1, 1, -1)]));
     waiting.apply(&stop).unwrap();
-    assert_eq!(waiting.state(), (State::Stopped, Some(-210)));
+    assert_eq!(waiting.state(), (JobState::Stopped, Some(-210)));
 
     let mut running = Bench::new(spec(true, 5, &[("w", 1, 1, -1)]));
     running.start();
     running.apply(&stop).unwrap();
-    assert_eq!(running.state(), (State::Stopping, Some(-210)));
+    assert_eq!(running.state(), (JobState::Stopping, Some(-210)));
     running.end("w", 0, exit(0, Behavior::Unknown));
-    assert_eq!(running.state(), (State::Stopped, Some(-210)));
+    assert_eq!(running.state(), (JobState::Stopped, Some(-210)));
     // A stop while the attempt is ending anyway: what would have been retried is stopped.
     let ends = [
-        (End::Gone, (State::Stopped, Some(-210))),
-        (exit(1, Behavior::Unknown), (State::Failed, Some(1))),
+        (TaskEnd::Gone, (JobState::Stopped, Some(-210))),
+        (exit(1, Behavior::Unknown), (JobState::Failed, Some(1))),
     ];
     for (end, expected) in ends {
         let mut ending = Bench::new(spec(true, 0, &[("w", 2, 1, -1)]));
@@ -338,7 +339,7 @@ fn a_stop_ends_what_waits_at_once_and_what_runs_when_it_is_gone() {
         ending.end("w", 1, stopped(Cause::AttemptCompleted));
         assert_eq!(ending.state(), expected);
     }
-    let start = Entry::SetExecution {
+    let start = VcEntry::SetExecution {
         job: key(),
         value: ExecutionType::Start,
         at_ms: 26,
@@ -353,7 +354,7 @@ fn a_stop_ends_what_waits_at_once_and_what_runs_when_it_is_gone() {
 fn a_round_is_followed_by_the_next_before_its_go_and_never_after() {
     let mut bench = Bench::new(spec(true, 0, &[("w", 2, 1, -1)]));
     let run = bench.waiting().remove(0);
-    let next = Run {
+    let next = GangRun {
         round: 1,
         ..run.clone()
     };
@@ -361,19 +362,19 @@ fn a_round_is_followed_by_the_next_before_its_go_and_never_after() {
     placed.instead = Some("n1 cannot be reached".to_owned());
     placed.members[1].node = "n2".parse().unwrap();
     placed.ledgers.push(("n2".parse().unwrap(), LedgerEpoch(1)));
-    let placed = Entry::Placed(Box::new(placed));
-    let late = Err(Rejected::NotCurrent(next.clone()));
+    let placed = VcEntry::Placed(Box::new(placed));
+    let late = Err(VcRejection::NotCurrent(next.clone()));
     assert_eq!(bench.apply(&placed), late, "the first round is not placed");
     bench.place(&run);
     let old = bench.live();
     // Names of the round before name other containers.
     let mut same = bench.placed(&run);
     same.run = next.clone();
-    let wrong = Err(Rejected::WrongMembers(next.clone()));
-    assert_eq!(bench.apply(&Entry::Placed(Box::new(same))), wrong);
+    let wrong = Err(VcRejection::WrongMembers(next.clone()));
+    assert_eq!(bench.apply(&VcEntry::Placed(Box::new(same))), wrong);
     bench.apply(&placed).unwrap();
     assert_eq!(bench.apply(&placed), late, "once is enough");
-    let runs: Vec<Run> = bench.live().into_iter().map(|(run, _)| run).collect();
+    let runs: Vec<GangRun> = bench.live().into_iter().map(|(run, _)| run).collect();
     assert_eq!(runs, [next.clone(), next.clone()]);
     let events = bench.state.events(&key()).unwrap();
     let message = events.last().map(|event| event.message.clone());
@@ -381,29 +382,32 @@ fn a_round_is_followed_by_the_next_before_its_go_and_never_after() {
     assert_eq!(message.as_deref(), Some(expected));
     // What was said of the round before comes too late.
     let (run, place) = old[0].clone();
-    let go = Entry::Go {
+    let go = VcEntry::Go {
         run: run.clone(),
         at_ms: 20,
     };
-    let ended = Entry::TaskEnded {
+    let ended = VcEntry::TaskEnded {
         run: run.clone(),
         task: place.task,
         uid: place.uid,
-        end: End::Gone,
+        end: TaskEnd::Gone,
         at_ms: 20,
     };
     for entry in [go, ended] {
-        assert_eq!(bench.apply(&entry), Err(Rejected::NotCurrent(run.clone())));
+        assert_eq!(
+            bench.apply(&entry),
+            Err(VcRejection::NotCurrent(run.clone()))
+        );
     }
     bench
-        .apply(&Entry::Go {
+        .apply(&VcEntry::Go {
             run: next.clone(),
             at_ms: 20,
         })
         .unwrap();
-    let third = Run { round: 2, ..next };
-    let placed = Entry::Placed(Box::new(bench.placed(&third)));
-    assert_eq!(bench.apply(&placed), Err(Rejected::NotCurrent(third)));
+    let third = GangRun { round: 2, ..next };
+    let placed = VcEntry::Placed(Box::new(bench.placed(&third)));
+    assert_eq!(bench.apply(&placed), Err(VcRejection::NotCurrent(third)));
 }
 
 #[test]
@@ -414,13 +418,13 @@ fn rounds_of_one_attempt_come_to_an_end() {
         bench.place(&run);
         run.round += 1;
     }
-    let placed = Entry::Placed(Box::new(bench.placed(&run)));
-    assert_eq!(bench.apply(&placed), Err(Rejected::NotCurrent(run)));
+    let placed = VcEntry::Placed(Box::new(bench.placed(&run)));
+    assert_eq!(bench.apply(&placed), Err(VcRejection::NotCurrent(run)));
 }
 
 #[test]
 fn what_was_never_started_ends_without_its_nodes_word() {
-    let stop = Entry::SetExecution {
+    let stop = VcEntry::SetExecution {
         job: key(),
         value: ExecutionType::Stop,
         at_ms: 30,
@@ -430,22 +434,22 @@ fn what_was_never_started_ends_without_its_nodes_word() {
         let run = bench.waiting().remove(0);
         bench.place(&run);
         if goes {
-            bench.apply(&Entry::Go { run, at_ms: 20 }).unwrap();
+            bench.apply(&VcEntry::Go { run, at_ms: 20 }).unwrap();
         }
         if stops {
             bench.apply(&stop).unwrap();
         }
         let (run, place) = bench.live().remove(0);
-        let ended = Entry::TaskEnded {
+        let ended = VcEntry::TaskEnded {
             run: run.clone(),
             task: place.task,
             uid: place.uid,
-            end: End::NotStarted,
+            end: TaskEnd::NotStarted,
             at_ms: 31,
         };
         let expected = match (goes, stops) {
-            (false, true) => Ok(State::Stopped),
-            (_, _) => Err(Rejected::NotCurrent(run)),
+            (false, true) => Ok(JobState::Stopped),
+            (_, _) => Err(VcRejection::NotCurrent(run)),
         };
         let applied = bench.apply(&ended).map(|_| bench.state().0);
         assert_eq!(applied, expected, "{goes} {stops}");
@@ -458,25 +462,25 @@ fn a_void_round_is_followed_by_the_next_and_the_barrier_by_a_retry() {
     let run = bench.waiting().remove(0);
     bench.place(&run);
     let reason = "gone".to_owned();
-    let void = |run: &Run| Entry::Void {
+    let void = |run: &GangRun| VcEntry::Void {
         run: run.clone(),
         reason: reason.clone(),
         at_ms: 11,
     };
     bench.apply(&void(&run)).unwrap();
     assert!(bench.waiting().is_empty());
-    bench.end("w", 0, End::Gone);
+    bench.end("w", 0, TaskEnd::Gone);
     let next = bench.waiting().remove(0);
     assert_eq!((next.attempt, next.round), (run.attempt, 1));
     bench.place(&next);
-    let timeout = Entry::Stopping {
+    let timeout = VcEntry::Stopping {
         run: next,
         cause: Cause::BarrierTimeout,
         by: None,
         at_ms: 12,
     };
     bench.apply(&timeout).unwrap();
-    bench.end("w", 0, End::Gone);
+    bench.end("w", 0, TaskEnd::Gone);
     assert_eq!(
         bench.waiting()[0].attempt.job,
         1,
@@ -493,13 +497,13 @@ fn a_void_round_is_followed_by_the_next_and_the_barrier_by_a_retry() {
 
 #[test]
 fn no_job_ends_by_what_the_platform_did() {
-    let lost = || End::Exit(Box::new(verdict::lost()));
+    let lost = || TaskEnd::Exit(Box::new(verdict::lost()));
     for gang in [true, false] {
         let mut bench = Bench::new(spec(gang, 0, &[("w", 1, 1, -1)]));
         for _ in 0..50 {
             // The container vanishes while the commands run,
             bench.start();
-            bench.end("w", 0, End::Gone);
+            bench.end("w", 0, TaskEnd::Gone);
             // it was never set up,
             let run = bench.waiting().remove(0);
             bench.place(&run);
@@ -516,7 +520,7 @@ fn no_job_ends_by_what_the_platform_did() {
         assert_eq!(summary.retries.accountable, 0);
         bench.start();
         bench.end("w", 0, exit(1, Behavior::Unknown));
-        assert_eq!(bench.state(), (State::Failed, Some(1)));
+        assert_eq!(bench.state(), (JobState::Failed, Some(1)));
     }
 }
 
@@ -524,30 +528,30 @@ fn no_job_ends_by_what_the_platform_did() {
 fn entries_out_of_place_are_refused() {
     let mut bench = Bench::new(spec(true, 0, &[("w", 2, 1, -1)]));
     let run = bench.waiting().remove(0);
-    let go = Entry::Go {
+    let go = VcEntry::Go {
         run: run.clone(),
         at_ms: 1,
     };
-    let not_current = Err(Rejected::NotCurrent(run.clone()));
+    let not_current = Err(VcRejection::NotCurrent(run.clone()));
     assert_eq!(bench.apply(&go), not_current, "Go before Placed");
     let mut short = bench.placed(&run);
     short.members.pop();
-    let short = Entry::Placed(Box::new(short));
+    let short = VcEntry::Placed(Box::new(short));
     assert_eq!(
         bench.apply(&short),
-        Err(Rejected::WrongMembers(run.clone()))
+        Err(VcRejection::WrongMembers(run.clone()))
     );
-    let placed = Entry::Placed(Box::new(bench.placed(&run)));
+    let placed = VcEntry::Placed(Box::new(bench.placed(&run)));
     bench.apply(&placed).unwrap();
     assert_eq!(bench.apply(&placed), not_current, "Placed twice");
     bench.apply(&go).unwrap();
-    let void = Entry::Void {
+    let void = VcEntry::Void {
         run: run.clone(),
         reason: String::new(),
         at_ms: 1,
     };
     assert_eq!(bench.apply(&void), not_current, "Void after Go");
-    let tag = |tag: &str| Entry::AddTag {
+    let tag = |tag: &str| VcEntry::AddTag {
         job: key(),
         tag: tag.to_owned(),
     };
@@ -560,20 +564,20 @@ fn entries_out_of_place_are_refused() {
 fn the_same_submission_is_one_job() {
     let mut bench = Bench::new(spec(true, 0, &[("w", 1, 1, -1)]));
     let accept = |uid: &str| {
-        Entry::Accept(Box::new(AcceptedJob {
+        VcEntry::Accept(Box::new(AcceptedJob {
             key: key(),
             uid: uid.parse().unwrap(),
             spec: spec(true, 0, &[("w", 1, 1, -1)]),
-            document: Document::default(),
+            document: JobDocument::default(),
             sealed_secrets: Vec::new(),
             submitted_ms: 1,
         }))
     };
-    let exists = Err(Rejected::JobExists(key()));
+    let exists = Err(VcRejection::JobExists(key()));
     assert!(bench.apply(&accept("u")).is_ok());
     assert_eq!(bench.apply(&accept("other")), exists);
     assert_eq!(bench.waiting().len(), 1);
-    let stop = Entry::SetExecution {
+    let stop = VcEntry::SetExecution {
         job: key(),
         value: ExecutionType::Stop,
         at_ms: 2,

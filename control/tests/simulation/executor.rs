@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use muster_control::ledger::{Observation, Step};
+use muster_control::ledger::{ExecutorStep, Observation};
 use muster_control::verdict;
 use muster_model::exit::{Behavior, Cause, Verdict};
 use muster_model::id::AttemptUid;
@@ -28,7 +28,7 @@ pub(crate) enum Phase {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Executor {
+pub(crate) struct FakeExecutor {
     pub(crate) containers: BTreeMap<AttemptUid, Container>,
     /// Tasks that were brought to Ready.
     pub(crate) readied: BTreeSet<AttemptUid>,
@@ -40,8 +40,8 @@ pub(crate) struct Executor {
 
 /// Something that the executor will do after a while.
 #[derive(Clone, Debug)]
-pub(crate) enum Job {
-    Step(Step),
+pub(crate) enum DelayedWork {
+    Step(ExecutorStep),
     /// A container was looked for.
     Looked(AttemptUid),
     /// The launch comes to its end.
@@ -58,49 +58,49 @@ const GRACE_MS: u64 = 5_000;
 /// What is observed at once.
 pub(crate) type Seen = Vec<(AttemptUid, Observation)>;
 /// What happens after so many milliseconds.
-type Later = Vec<(u64, Job)>;
+type Later = Vec<(u64, DelayedWork)>;
 
-impl Executor {
+impl FakeExecutor {
     /// Does something; gives what is observed and what happens later, with its delay.
-    pub(crate) fn run(&mut self, job: Job, chance: &mut Chance) -> (Seen, Later) {
+    pub(crate) fn run(&mut self, job: DelayedWork, chance: &mut Chance) -> (Seen, Later) {
         match job {
-            Job::Step(step) => self.step(step, chance),
-            Job::Looked(uid) => {
+            DelayedWork::Step(step) => self.step(step, chance),
+            DelayedWork::Looked(uid) => {
                 let seen = self.look(&uid);
                 (vec![(uid, seen)], Vec::new())
             }
-            Job::Launched(uid) => (self.launched(uid, chance), Vec::new()),
-            Job::Finished(uid) => (self.finished(uid, chance), Vec::new()),
-            Job::Stopped(uid, cause) => (self.stopped(uid, cause), Vec::new()),
+            DelayedWork::Launched(uid) => (self.launched(uid, chance), Vec::new()),
+            DelayedWork::Finished(uid) => (self.finished(uid, chance), Vec::new()),
+            DelayedWork::Stopped(uid, cause) => (self.stopped(uid, cause), Vec::new()),
         }
     }
 
-    fn step(&mut self, step: Step, chance: &mut Chance) -> (Seen, Later) {
+    fn step(&mut self, step: ExecutorStep, chance: &mut Chance) -> (Seen, Later) {
         let mut later = Vec::new();
         let seen = match step {
-            Step::Adopt(uid) => {
-                later.push((chance.below(200), Job::Looked(uid)));
+            ExecutorStep::Adopt(uid) => {
+                later.push((chance.below(200), DelayedWork::Looked(uid)));
                 Vec::new()
             }
-            Step::Create(spec) => {
+            ExecutorStep::Create(spec) => {
                 let uid = spec.placement.uid.clone();
                 self.containers.entry(uid.clone()).or_insert(Container {
                     spec: *spec,
                     phase: Phase::Starting,
                 });
-                later.push((chance.below(3_000), Job::Launched(uid)));
+                later.push((chance.below(3_000), DelayedWork::Launched(uid)));
                 Vec::new()
             }
-            Step::Go(uid) => match self.containers.get_mut(&uid) {
+            ExecutorStep::Go(uid) => match self.containers.get_mut(&uid) {
                 Some(container) if matches!(container.phase, Phase::Ready) => {
                     container.phase = Phase::Running;
                     let most = [20_000, 20_000, 400_000][chance.below(3) as usize];
-                    later.push((chance.below(most), Job::Finished(uid.clone())));
+                    later.push((chance.below(most), DelayedWork::Finished(uid.clone())));
                     vec![(uid, Observation::Running)]
                 }
                 Some(_) | None => Vec::new(),
             },
-            Step::Stop {
+            ExecutorStep::Stop {
                 uid,
                 cause,
                 grace_ms,
@@ -111,13 +111,13 @@ impl Executor {
                 match is_slow {
                     true => {
                         let after = chance.below(1 + grace_ms.min(GRACE_MS));
-                        later.push((after, Job::Stopped(uid, cause)));
+                        later.push((after, DelayedWork::Stopped(uid, cause)));
                         Vec::new()
                     }
                     false => self.stopped(uid, cause),
                 }
             }
-            Step::Remove(uid) => {
+            ExecutorStep::Remove(uid) => {
                 self.containers.remove(&uid);
                 vec![(uid, Observation::Gone)]
             }

@@ -11,18 +11,18 @@ mod reign;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use muster_control::coordinator::{self, Cordon, Options, Policy};
+use muster_control::coordinator::{self, CoordinatorOptions, Cordon, LeaderPolicy};
 use muster_control::fence::{LedgerEpoch, Term};
-use muster_control::lease::{Hearing, Holder, Question, Request};
-use muster_control::ledger::{self, Change, Ledger};
+use muster_control::lease::{Hearing, LeaseHolder, RenewalRequest, SilenceQuestion};
+use muster_control::ledger::{self, Ledger, LedgerChange};
 use muster_control::order::{Order, Tell};
-use muster_control::vc::{AcceptedJob, End, Entry};
+use muster_control::vc::{AcceptedJob, TaskEnd, VcEntry};
 use muster_model::cluster_spec::ClusterSpec;
 use muster_model::id::{AttemptUid, NodeId, VcName};
 use muster_model::node::{Capacity, Device, DeviceId};
 use muster_model::time::Time;
 
-use crate::executor::{Executor, Job};
+use crate::executor::{DelayedWork, FakeExecutor};
 use leases::Clock;
 use reign::Reign;
 
@@ -54,14 +54,14 @@ impl Chance {
 
 /// A machine. Disk and executor outlive the agent.
 #[derive(Debug)]
-struct Machine {
+struct WorldMachine {
     disk: BTreeMap<String, Vec<u8>>,
-    executor: Executor,
+    executor: FakeExecutor,
     ledger: Ledger,
     epoch: LedgerEpoch,
     /// Raised at each agent start: what was under way before is void.
     life: u64,
-    holder: Holder,
+    holder: LeaseHolder,
     clock: Clock,
     /// No message comes or goes until then.
     cut_until: Time,
@@ -70,14 +70,14 @@ struct Machine {
 }
 
 #[derive(Clone, Debug)]
-enum Event {
-    Entry(usize, Box<Entry>),
+enum WorldEvent {
+    Entry(usize, Box<VcEntry>),
     /// What the leader of this term wants to commit.
-    Proposal(usize, u64, Box<Entry>),
+    Proposal(usize, u64, Box<VcEntry>),
     Order(NodeId, Box<Order>),
     Tell(NodeId, Box<Tell>),
     AskReport(NodeId),
-    Executor(NodeId, u64, Box<Job>),
+    Executor(NodeId, u64, Box<DelayedWork>),
     Learned(NodeId, usize),
     Crash(NodeId),
     /// A device falls sick; none: all are well again.
@@ -109,10 +109,10 @@ enum Event {
     ClusterElection,
     /// The leaders look at silent nodes.
     Look,
-    Silence(usize, Question),
-    Silent(usize, Question, Option<bool>),
-    Renew(NodeId, u64, Request),
-    Renewed(NodeId, u64, Request, bool),
+    Silence(usize, SilenceQuestion),
+    Silent(usize, SilenceQuestion, Option<bool>),
+    Renew(NodeId, u64, RenewalRequest),
+    Renewed(NodeId, u64, RenewalRequest, bool),
 }
 
 #[derive(Debug)]
@@ -120,18 +120,18 @@ pub(crate) struct World {
     chance: Chance,
     now: Time,
     faults_until: Time,
-    events: BTreeMap<(Time, u64), Event>,
+    events: BTreeMap<(Time, u64), WorldEvent>,
     count: u64,
     /// The virtual clusters.
     reigns: Vec<Reign>,
-    machines: BTreeMap<NodeId, Machine>,
+    machines: BTreeMap<NodeId, WorldMachine>,
     cordons: BTreeMap<NodeId, Cordon>,
     /// How the cluster is described.
     description: ClusterSpec,
     /// Nodes that were to be empty at some time.
     drained: BTreeSet<NodeId>,
     /// Task attempts whose end is committed.
-    ended: BTreeMap<AttemptUid, End>,
+    ended: BTreeMap<AttemptUid, TaskEnd>,
     hearing: Hearing,
     /// Tasks that were ended by their leases.
     lease_ends: usize,
@@ -211,14 +211,14 @@ fn capacity_of(node: &NodeId, devices: u32, model: &str) -> Capacity {
     }
 }
 
-fn options(vc: &VcName, seed: u64) -> Options {
-    Options {
+fn options(vc: &VcName, seed: u64) -> CoordinatorOptions {
+    CoordinatorOptions {
         vc: vc.clone(),
         generation: 1,
         seed,
-        policy: Policy {
+        policy: LeaderPolicy {
             min_run_ms: [0, 30_000][(seed % 2) as usize],
-            ..Policy::default()
+            ..LeaderPolicy::default()
         },
     }
 }
@@ -251,15 +251,15 @@ impl World {
     }
 
     pub(crate) fn counts(&self) -> Counts {
-        let ended = |as_: &End| self.ended.values().filter(|end| *end == as_).count();
+        let ended = |as_: &TaskEnd| self.ended.values().filter(|end| *end == as_).count();
         let sum = |of: fn(&Reign) -> usize| self.reigns.iter().map(of).sum();
         Counts {
             going: sum(|reign| reign.going.len()),
             preempted: sum(|reign| reign.preempted.len()),
             moved: sum(|reign| reign.moved.len()),
-            off: ended(&End::Off),
-            lost: ended(&End::Lost),
-            overlapped: ended(&End::Overlapped),
+            off: ended(&TaskEnd::Off),
+            lost: ended(&TaskEnd::Lost),
+            overlapped: ended(&TaskEnd::Overlapped),
             lease_ends: self.lease_ends,
             evicted: self.evicted.len(),
         }
@@ -279,28 +279,28 @@ impl World {
         let end = self.now.plus_millis(end_ms);
         self.faults_until = self.now.plus_millis(faults_ms);
         for vc in self.vcs() {
-            self.at(0, Event::Election(vc));
+            self.at(0, WorldEvent::Election(vc));
         }
         for node in NODES {
             for _ in 0..self.chance.below(4) {
                 let index = u32::try_from(self.chance.below(u64::from(DEVICES))).unwrap();
                 let at = self.chance.below(faults_ms);
-                self.at(at, Event::Device(node.parse().unwrap(), Some(index)));
+                self.at(at, WorldEvent::Device(node.parse().unwrap(), Some(index)));
             }
-            self.at(faults_ms, Event::Device(node.parse().unwrap(), None));
+            self.at(faults_ms, WorldEvent::Device(node.parse().unwrap(), None));
             let crashes = self.chance.below(4);
             for _ in 0..crashes {
                 let at = self.chance.below(faults_ms);
-                self.at(at, Event::Crash(node.parse().unwrap()));
+                self.at(at, WorldEvent::Crash(node.parse().unwrap()));
             }
         }
         for _ in 0..self.chance.below(3) {
             let at = self.chance.below(faults_ms);
             let vc = self.any_vc();
-            self.at(at, Event::Election(vc));
+            self.at(at, WorldEvent::Election(vc));
             let at = self.chance.below(faults_ms);
             let devices = u32::try_from(self.chance.below(4)).unwrap();
-            self.at(at, Event::Shape(CHANGING.parse().unwrap(), devices));
+            self.at(at, WorldEvent::Shape(CHANGING.parse().unwrap(), devices));
         }
         self.plan_cuts(faults_ms);
         self.plan_cordons(faults_ms);
@@ -308,7 +308,7 @@ impl World {
         // Connections come back now and then, and at last for good.
         for at in (0..=faults_ms + 10_000).step_by(10_000) {
             for node in NODES {
-                self.at(at, Event::AskReport(node.parse().unwrap()));
+                self.at(at, WorldEvent::AskReport(node.parse().unwrap()));
             }
         }
         for vc in self.vcs() {
@@ -348,7 +348,7 @@ impl World {
     /// Lets the leader hear of every node as it is now.
     fn come_to_rest(&mut self) {
         for node in NODES {
-            self.at(1, Event::AskReport(node.parse().unwrap()));
+            self.at(1, WorldEvent::AskReport(node.parse().unwrap()));
         }
         while !self.events.is_empty() {
             self.advance();
@@ -366,14 +366,14 @@ impl World {
         self.now < self.faults_until
     }
 
-    fn at(&mut self, delay_ms: u64, event: Event) {
+    fn at(&mut self, delay_ms: u64, event: WorldEvent) {
         self.count += 1;
         let at = self.now.plus_millis(delay_ms);
         self.events.insert((at, self.count), event);
     }
 
     /// Puts a message on its way: late, lost or doubled while the faults last.
-    fn post(&mut self, event: Event) {
+    fn post(&mut self, event: WorldEvent) {
         if !self.faulty() {
             return self.at(1, event);
         }
@@ -426,23 +426,23 @@ impl World {
         let leases = ids.filter(|id| due(self.lease_deadline(id)));
         let leases: Vec<NodeId> = leases.cloned().collect();
         for node in nodes {
-            self.ledger(&node, ledger::Input::Tick);
+            self.ledger(&node, ledger::LedgerInput::Tick);
         }
         for node in leases {
             self.leases_tick(&node);
         }
         for vc in leaders {
-            self.lead(vc, coordinator::Input::Tick);
+            self.lead(vc, coordinator::CoordinatorInput::Tick);
         }
     }
 
-    fn happen(&mut self, event: Event) {
+    fn happen(&mut self, event: WorldEvent) {
         let message_of = match &event {
-            Event::Order(node, _)
-            | Event::Tell(node, _)
-            | Event::AskReport(node)
-            | Event::Renew(node, ..)
-            | Event::Renewed(node, _, _, true) => Some(node),
+            WorldEvent::Order(node, _)
+            | WorldEvent::Tell(node, _)
+            | WorldEvent::AskReport(node)
+            | WorldEvent::Renew(node, ..)
+            | WorldEvent::Renewed(node, _, _, true) => Some(node),
             _ => None,
         };
         if message_of.is_some_and(|node| self.is_cut(node)) {
@@ -450,65 +450,65 @@ impl World {
         }
         match event {
             // It asks until somebody tells it.
-            Event::Learned(node, vc) if self.is_cut(&node) => {
-                self.at(1_000, Event::Learned(node, vc));
+            WorldEvent::Learned(node, vc) if self.is_cut(&node) => {
+                self.at(1_000, WorldEvent::Learned(node, vc));
             }
-            Event::Cut(node, long_ms) => self.cut(&node, long_ms),
-            Event::Die(node, long_ms) => {
+            WorldEvent::Cut(node, long_ms) => self.cut(&node, long_ms),
+            WorldEvent::Die(node, long_ms) => {
                 if !self.machines[&node].is_down {
                     self.die(&node);
                     self.cut(&node, long_ms);
-                    self.at(long_ms, Event::Start(node));
+                    self.at(long_ms, WorldEvent::Start(node));
                 }
             }
-            Event::Start(node) => self.start(&node),
-            Event::Cordon(node, cordon) => self.cordon(node, cordon),
-            Event::Closed(node) => self.hear_cordon(&node),
-            Event::Describe(description) => self.describe(*description),
-            Event::Described(vc) => self.tell_description(vc),
-            Event::Undescribed(vc) => self.undescribed(vc),
-            Event::PowerOff(node, long_ms) => self.power_off(node, long_ms),
-            Event::Off(node) => self.say_off(node),
-            Event::Seen => self.seen(),
-            Event::ClusterElection => self.cluster_elected(),
-            Event::Look => self.look(),
-            Event::Silence(vc, question) => self.silence(vc, question),
-            Event::Silent(vc, question, silent) => self.silent(vc, &question, silent),
-            Event::Renew(node, life, request) => self.renew(&node, life, request),
-            Event::Renewed(node, life, request, granted) => {
+            WorldEvent::Start(node) => self.start(&node),
+            WorldEvent::Cordon(node, cordon) => self.cordon(node, cordon),
+            WorldEvent::Closed(node) => self.hear_cordon(&node),
+            WorldEvent::Describe(description) => self.describe(*description),
+            WorldEvent::Described(vc) => self.tell_description(vc),
+            WorldEvent::Undescribed(vc) => self.undescribed(vc),
+            WorldEvent::PowerOff(node, long_ms) => self.power_off(node, long_ms),
+            WorldEvent::Off(node) => self.say_off(node),
+            WorldEvent::Seen => self.seen(),
+            WorldEvent::ClusterElection => self.cluster_elected(),
+            WorldEvent::Look => self.look(),
+            WorldEvent::Silence(vc, question) => self.silence(vc, question),
+            WorldEvent::Silent(vc, question, silent) => self.silent(vc, &question, silent),
+            WorldEvent::Renew(node, life, request) => self.renew(&node, life, request),
+            WorldEvent::Renewed(node, life, request, granted) => {
                 self.renewed(&node, life, &request, granted);
             }
-            Event::Entry(vc, entry) => self.commit(vc, *entry),
-            Event::Proposal(vc, term, entry) => self.decide(vc, term, *entry),
-            Event::Order(node, order) => self.ledger(&node, ledger::Input::Order(order)),
-            Event::Tell(node, tell) => {
+            WorldEvent::Entry(vc, entry) => self.commit(vc, *entry),
+            WorldEvent::Proposal(vc, term, entry) => self.decide(vc, term, *entry),
+            WorldEvent::Order(node, order) => self.ledger(&node, ledger::LedgerInput::Order(order)),
+            WorldEvent::Tell(node, tell) => {
                 for vc in self.addressees(&tell) {
                     let now = self.now;
                     if let Some(watch) = &mut self.reigns[vc].watch {
                         watch.heard(now, &node);
                     }
                     let (node, tell) = (node.clone(), (*tell).clone());
-                    self.lead(vc, coordinator::Input::Tell { node, tell });
+                    self.lead(vc, coordinator::CoordinatorInput::Tell { node, tell });
                 }
             }
-            Event::AskReport(node) => self.ledger(&node, ledger::Input::Report(None)),
-            Event::Executor(node, life, job) => self.execute(&node, life, *job),
-            Event::Learned(node, vc) => {
+            WorldEvent::AskReport(node) => self.ledger(&node, ledger::LedgerInput::Report(None)),
+            WorldEvent::Executor(node, life, job) => self.execute(&node, life, *job),
+            WorldEvent::Learned(node, vc) => {
                 let reign = &self.reigns[vc];
-                let learned = ledger::Input::Learned {
+                let learned = ledger::LedgerInput::Learned {
                     vc: reign.vc.clone(),
                     generation: 1,
                     term: Term(reign.term),
                 };
                 self.ledger(&node, learned);
             }
-            Event::Crash(node) => self.crash(&node),
-            Event::Device(node, index) => self.sicken(&node, index),
-            Event::Shape(node, devices) => {
+            WorldEvent::Crash(node) => self.crash(&node),
+            WorldEvent::Device(node, index) => self.sicken(&node, index),
+            WorldEvent::Shape(node, devices) => {
                 let capacity = capacity_of(&node, devices, "A100");
-                self.ledger(&node, ledger::Input::Capacity(capacity));
+                self.ledger(&node, ledger::LedgerInput::Capacity(capacity));
             }
-            Event::Election(vc) => self.elect(vc),
+            WorldEvent::Election(vc) => self.elect(vc),
         }
     }
 
@@ -518,7 +518,7 @@ impl World {
         if let Some(device) = device {
             device.fault = Some("sick".to_owned());
         }
-        self.ledger(id, ledger::Input::Capacity(capacity));
+        self.ledger(id, ledger::LedgerInput::Capacity(capacity));
     }
 
     /// Whom a node tells it: an answer who ordered, a report everyone.
@@ -533,20 +533,23 @@ impl World {
     fn elect(&mut self, vc: usize) {
         let seed = self.chance.next();
         let term = self.reigns[vc].begin(seed);
-        self.lead(vc, coordinator::Input::Elected { term });
-        self.lead(vc, coordinator::Input::Leases(true));
+        self.lead(vc, coordinator::CoordinatorInput::Elected { term });
+        self.lead(vc, coordinator::CoordinatorInput::Leases(true));
         self.seen();
-        self.lead(vc, coordinator::Input::Cordoned(self.cordons.clone()));
+        self.lead(
+            vc,
+            coordinator::CoordinatorInput::Cordoned(self.cordons.clone()),
+        );
         let until_known = self.chance.below(2_000);
-        self.at(until_known, Event::Described(vc));
+        self.at(until_known, WorldEvent::Described(vc));
         for node in NODES {
-            self.at(1, Event::AskReport(node.parse().unwrap()));
+            self.at(1, WorldEvent::AskReport(node.parse().unwrap()));
         }
     }
 
     /// The group commits after a while. If the leader falls before that, it may do so until the
     /// next one's first entry is in the log, or never.
-    fn decide(&mut self, vc: usize, term: u64, entry: Entry) {
+    fn decide(&mut self, vc: usize, term: u64, entry: VcEntry) {
         let reign = &self.reigns[vc];
         let is_late = term < reign.elected;
         if term == reign.term || (self.chance.one_in(2) && !is_late) {
@@ -554,27 +557,27 @@ impl World {
         }
     }
 
-    fn commit(&mut self, vc: usize, entry: Entry) {
-        let entry = Entry::decode(&entry.encode().unwrap()).unwrap();
+    fn commit(&mut self, vc: usize, entry: VcEntry) {
+        let entry = VcEntry::decode(&entry.encode().unwrap()).unwrap();
         let result = self.reigns[vc].apply(&entry);
         if let Ok(applied) = &result {
             self.note(vc, &entry);
             self.begin_watch(vc, applied);
         }
-        if matches!(entry, Entry::TaskEnded { .. }) {
+        if matches!(entry, VcEntry::TaskEnded { .. }) {
             self.machines.keys().for_each(|id| self.check_machine(id));
         }
-        self.lead(vc, coordinator::Input::Applied(result));
+        self.lead(vc, coordinator::CoordinatorInput::Applied(result));
     }
 
     /// Tells all leaders.
-    fn lead_all(&mut self, input: &coordinator::Input) {
+    fn lead_all(&mut self, input: &coordinator::CoordinatorInput) {
         for vc in self.vcs() {
             self.lead(vc, input.clone());
         }
     }
 
-    fn lead(&mut self, vc: usize, input: coordinator::Input) {
+    fn lead(&mut self, vc: usize, input: coordinator::CoordinatorInput) {
         let mut out = Vec::new();
         let now = self.now;
         let reign = &mut self.reigns[vc];
@@ -585,22 +588,26 @@ impl World {
         let term = reign.term;
         for output in out {
             match output {
-                coordinator::Output::Propose(entry) => {
+                coordinator::CoordinatorOutput::Propose(entry) => {
                     let delay = self.chance.below(20);
-                    self.at(delay, Event::Proposal(vc, term, entry));
+                    self.at(delay, WorldEvent::Proposal(vc, term, entry));
                     if self.faulty() && self.chance.one_in(100) {
-                        self.at(delay / 2, Event::Election(vc));
+                        self.at(delay / 2, WorldEvent::Election(vc));
                     }
                 }
-                coordinator::Output::Send { node, order } => self.post(Event::Order(node, order)),
-                coordinator::Output::AskReport { node } => self.post(Event::AskReport(node)),
+                coordinator::CoordinatorOutput::Send { node, order } => {
+                    self.post(WorldEvent::Order(node, order))
+                }
+                coordinator::CoordinatorOutput::AskReport { node } => {
+                    self.post(WorldEvent::AskReport(node))
+                }
                 // It is in no cluster.
-                coordinator::Output::Bind { .. } => {}
+                coordinator::CoordinatorOutput::Bind { .. } => {}
             }
         }
     }
 
-    fn ledger(&mut self, id: &NodeId, input: ledger::Input) {
+    fn ledger(&mut self, id: &NodeId, input: ledger::LedgerInput) {
         let mut out = Vec::new();
         let now = self.now;
         let machine = self.machines.get_mut(id).unwrap();
@@ -625,43 +632,43 @@ impl World {
         self.check_machine(id);
     }
 
-    fn perform(&mut self, id: &NodeId, output: ledger::Output) {
+    fn perform(&mut self, id: &NodeId, output: ledger::LedgerOutput) {
         match output {
-            ledger::Output::Persist(changes) => {
+            ledger::LedgerOutput::Persist(changes) => {
                 let disk = &mut self.machines.get_mut(id).unwrap().disk;
                 for change in changes {
                     match change {
-                        Change::Put { key, value } => disk.insert(key, value),
-                        Change::Delete { key } => disk.remove(&key),
+                        LedgerChange::Put { key, value } => disk.insert(key, value),
+                        LedgerChange::Delete { key } => disk.remove(&key),
                     };
                 }
             }
-            ledger::Output::Tell(tell) | ledger::Output::TellOne(_, tell) => {
-                self.post(Event::Tell(id.clone(), Box::new(tell)));
+            ledger::LedgerOutput::Tell(tell) | ledger::LedgerOutput::TellOne(_, tell) => {
+                self.post(WorldEvent::Tell(id.clone(), Box::new(tell)));
             }
-            ledger::Output::Step(step) => {
+            ledger::LedgerOutput::Step(step) => {
                 self.check_step(id, &step);
                 self.begin_lease(id, &step);
                 let life = self.machines[id].life;
                 self.at(
                     0,
-                    Event::Executor(id.clone(), life, Box::new(Job::Step(step))),
+                    WorldEvent::Executor(id.clone(), life, Box::new(DelayedWork::Step(step))),
                 );
             }
         }
     }
 
-    fn execute(&mut self, id: &NodeId, life: u64, job: Job) {
+    fn execute(&mut self, id: &NodeId, life: u64, job: DelayedWork) {
         let machine = self.machines.get_mut(id).unwrap();
         if machine.life != life {
             return;
         }
         let (seen, later) = machine.executor.run(job, &mut self.chance);
         for (delay, job) in later {
-            self.at(delay, Event::Executor(id.clone(), life, Box::new(job)));
+            self.at(delay, WorldEvent::Executor(id.clone(), life, Box::new(job)));
         }
         for (uid, what) in seen {
-            self.ledger(id, ledger::Input::Observed { uid, what });
+            self.ledger(id, ledger::LedgerInput::Observed { uid, what });
         }
         self.check_machine(id);
     }

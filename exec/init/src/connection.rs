@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use crate::frame::{Decoder, Error, Frame};
+use crate::frame::{Decoder, InitFrame, InitFrameError};
 
 /// Unsent bytes after which a sender is expected to hold back.
 pub const BACKLOG_BYTES_HIGH: usize = 256 << 10;
@@ -19,13 +19,13 @@ const READS_MAX: usize = 64;
 
 /// One end of a connected socket.
 #[derive(Debug)]
-pub struct Connection {
+pub struct FramedSocket {
     stream: UnixStream,
     decoder: Decoder,
     unsent: Vec<u8>,
 }
 
-impl Connection {
+impl FramedSocket {
     /// Takes a connected stream.
     pub fn new(stream: UnixStream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
@@ -82,7 +82,7 @@ impl Connection {
     }
 
     /// The next whole frame that was received.
-    pub fn next_frame(&mut self) -> Result<Option<Frame>, Error> {
+    pub fn next_frame(&mut self) -> Result<Option<InitFrame>, InitFrameError> {
         self.decoder.next_frame()
     }
 
@@ -102,7 +102,7 @@ impl Connection {
     }
 }
 
-impl AsFd for Connection {
+impl AsFd for FramedSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
     }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// How far a task came. Frozen: part of messages and of `exit.json`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Phase {
+pub enum TaskPhase {
     /// Waits for its setup.
     Setup,
     /// Has found a shell; waits for Go.
@@ -36,7 +36,7 @@ pub enum FailureKind {
 
 /// A failure of the runtime rather than of a command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failure {
+pub struct RuntimeFailure {
     /// Which.
     pub kind: FailureKind,
     /// A sentence for the user.
@@ -52,7 +52,7 @@ pub struct ExitReport {
     /// The signal that ended the process whose status this is, if one did.
     pub signal: Option<i32>,
     /// How far it came.
-    pub phase: Phase,
+    pub phase: TaskPhase,
     /// It was told to stop, by somebody outside the task, before it had ended.
     pub stopped: bool,
     /// Its run lease ended before it had.
@@ -62,7 +62,7 @@ pub struct ExitReport {
     /// When the last command ended, milliseconds since the epoch.
     pub ended_ms: u64,
     /// The runtime's own failure, if that ended it.
-    pub failure: Option<Failure>,
+    pub failure: Option<RuntimeFailure>,
 }
 
 impl ExitReport {
@@ -102,12 +102,12 @@ mod tests {
         let report = ExitReport {
             code: 137,
             signal: Some(9),
-            phase: Phase::UserCommands,
+            phase: TaskPhase::UserCommands,
             stopped: true,
             lease_ended: false,
             launched_ms: 1,
             ended_ms: 2,
-            failure: Some(Failure {
+            failure: Some(RuntimeFailure {
                 kind: FailureKind::NoShell,
                 message: "m".to_owned(),
             }),

@@ -16,7 +16,7 @@ const HEADER_BYTES: usize = 12;
 
 /// What is wrong with received or to be sent bytes. The connection they came from is useless.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum InitFrameError {
     /// Not our frames, or we lost step.
     #[error("a frame begins with {0:02x?} instead of the magic")]
     Magic([u8; 4]),
@@ -39,7 +39,7 @@ pub enum Error {
 
 /// One received frame.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Frame {
+pub struct InitFrame {
     /// What the body is.
     pub kind: u16,
     /// The message, encoded.
@@ -47,11 +47,11 @@ pub struct Frame {
 }
 
 /// The bytes of a frame.
-pub fn encode(kind: u16, body: &[u8]) -> Result<Vec<u8>, Error> {
+pub fn encode(kind: u16, body: &[u8]) -> Result<Vec<u8>, InitFrameError> {
     let length = u32::try_from(body.len())
         .ok()
         .filter(|_| body.len() <= BODY_BYTES_MAX)
-        .ok_or(Error::TooLong(body.len()))?;
+        .ok_or(InitFrameError::TooLong(body.len()))?;
     let mut bytes = Vec::with_capacity(HEADER_BYTES + body.len());
     bytes.extend_from_slice(&MAGIC);
     bytes.extend_from_slice(&PROTOCOL.to_le_bytes());
@@ -74,7 +74,7 @@ impl Decoder {
     }
 
     /// The next whole frame, or `None` until more bytes came.
-    pub fn next_frame(&mut self) -> Result<Option<Frame>, Error> {
+    pub fn next_frame(&mut self) -> Result<Option<InitFrame>, InitFrameError> {
         let Some((kind, length)) = self.header()? else {
             return Ok(None);
         };
@@ -87,24 +87,24 @@ impl Decoder {
         if self.bytes.is_empty() {
             self.bytes = Vec::new();
         }
-        Ok(Some(Frame { kind, body }))
+        Ok(Some(InitFrame { kind, body }))
     }
 
-    fn header(&self) -> Result<Option<(u16, usize)>, Error> {
+    fn header(&self) -> Result<Option<(u16, usize)>, InitFrameError> {
         let Some(header) = self.bytes.first_chunk::<HEADER_BYTES>() else {
             return Ok(None);
         };
         let [m0, m1, m2, m3, p0, p1, k0, k1, l0, l1, l2, l3] = *header;
         if [m0, m1, m2, m3] != MAGIC {
-            return Err(Error::Magic([m0, m1, m2, m3]));
+            return Err(InitFrameError::Magic([m0, m1, m2, m3]));
         }
         let protocol = u16::from_le_bytes([p0, p1]);
         if protocol != PROTOCOL {
-            return Err(Error::Protocol(protocol));
+            return Err(InitFrameError::Protocol(protocol));
         }
         let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
         if length > BODY_BYTES_MAX {
-            return Err(Error::TooLong(length));
+            return Err(InitFrameError::TooLong(length));
         }
         Ok(Some((u16::from_le_bytes([k0, k1]), length)))
     }
@@ -140,9 +140,9 @@ mod tests {
             decoder.push(&bytes);
             decoder.next_frame()
         };
-        assert!(matches!(change(0, b'x'), Err(Error::Magic(_))));
-        assert!(matches!(change(4, 2), Err(Error::Protocol(2))));
-        assert!(matches!(change(11, 1), Err(Error::TooLong(_))));
+        assert!(matches!(change(0, b'x'), Err(InitFrameError::Magic(_))));
+        assert!(matches!(change(4, 2), Err(InitFrameError::Protocol(2))));
+        assert!(matches!(change(11, 1), Err(InitFrameError::TooLong(_))));
         assert!(encode(1, &vec![0; BODY_BYTES_MAX + 1]).is_err());
     }
 }

@@ -7,8 +7,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::exit_report::{ExitReport, Failure, Phase};
-use crate::frame::{self, Error, Frame};
+use crate::exit_report::{ExitReport, RuntimeFailure, TaskPhase};
+use crate::frame::{self, InitFrame, InitFrameError};
 
 macro_rules! direction {
     ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident($body:ty) = $kind:literal,)* }) => {
@@ -20,22 +20,22 @@ macro_rules! direction {
 
         impl $name {
             /// The message as one frame.
-            pub fn encode(&self) -> Result<Vec<u8>, Error> {
+            pub fn encode(&self) -> Result<Vec<u8>, InitFrameError> {
                 match self {
                     $(Self::$variant(body) => {
                         let bytes = postcard::to_stdvec(body)
-                            .map_err(|source| Error::Body { kind: $kind, source })?;
+                            .map_err(|source| InitFrameError::Body { kind: $kind, source })?;
                         frame::encode($kind, &bytes)
                     })*
                 }
             }
 
             /// The message in a frame; `None` for a kind that is not known here.
-            pub fn decode(frame: &Frame) -> Result<Option<Self>, Error> {
+            pub fn decode(frame: &InitFrame) -> Result<Option<Self>, InitFrameError> {
                 match frame.kind {
                     $($kind => postcard::from_bytes(&frame.body)
                         .map(|body| Some(Self::$variant(body)))
-                        .map_err(|source| Error::Body { kind: $kind, source }),)*
+                        .map_err(|source| InitFrameError::Body { kind: $kind, source }),)*
                     _ => Ok(None),
                 }
             }
@@ -47,13 +47,13 @@ direction! {
     /// From muster-init to the agent.
     ToAgent {
         /// First on every connection.
-        Hello(Hello) = 1,
+        Hello(InitHello) = 1,
         /// The commands can be run; waits for Go.
         Ready(Ready) = 2,
         /// The commands cannot be run. An exit follows.
-        SetupFailed(Failure) = 3,
+        SetupFailed(RuntimeFailure) = 3,
         /// It came one step further.
-        Progress(Progress) = 4,
+        Progress(ProgressMessage) = 4,
         /// Every process is gone and every byte of output is with the logger.
         Exit(ExitReport) = 5,
     }
@@ -63,13 +63,13 @@ direction! {
     /// From the agent to muster-init.
     ToInit {
         /// What to run. Ignored once there is a setup.
-        Setup(Setup) = 16,
+        Setup(TaskSetup) = 16,
         /// Run it. Ignored when it runs already.
         Go(Go) = 17,
         /// End it. A repeated stop may shorten the grace, never lengthen it.
-        Stop(Stop) = 18,
+        Stop(StopMessage) = 18,
         /// It may run until then. Ignored once the lease before is over.
-        Lease(Lease) = 19,
+        Lease(LeaseMessage) = 19,
     }
 }
 
@@ -97,11 +97,11 @@ direction! {
 
 /// Who speaks, and how far its task is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Hello {
+pub struct InitHello {
     /// [`frame::PROTOCOL`] of the speaker.
     pub protocol: u16,
     /// How far its task is.
-    pub phase: Phase,
+    pub phase: TaskPhase,
     /// When the first command began, milliseconds since the epoch; 0 if none did.
     pub launched_ms: u64,
 }
@@ -115,16 +115,16 @@ pub struct Ready {
 
 /// See [`ToAgent::Progress`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Progress {
+pub struct ProgressMessage {
     /// The phase that began.
-    pub phase: Phase,
+    pub phase: TaskPhase,
     /// When, milliseconds since the epoch.
     pub at_ms: u64,
 }
 
 /// What to run. Holds secrets in clear: it travels over the task's own socket only.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Setup {
+pub struct TaskSetup {
     /// Environment of every command, over the container's own.
     pub environment: BTreeMap<String, String>,
     /// Scripts to run before the user's, each in a shell of its own.
@@ -138,10 +138,10 @@ pub struct Setup {
     /// Time from SIGTERM to SIGKILL when nobody named one, in milliseconds.
     pub grace_ms: u64,
     /// The run lease that it holds by, if it does.
-    pub lease: Option<Lease>,
+    pub lease: Option<LeaseMessage>,
 }
 
-impl fmt::Debug for Setup {
+impl fmt::Debug for TaskSetup {
     /// Leaves out everything that may hold a secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Setup")
@@ -162,14 +162,14 @@ pub struct Go {}
 
 /// See [`ToInit::Stop`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stop {
+pub struct StopMessage {
     /// Time from SIGTERM to SIGKILL, in milliseconds.
     pub grace_ms: u64,
 }
 
 /// See [`ToInit::Lease`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Lease {
+pub struct LeaseMessage {
     /// When every process must be gone: milliseconds of this machine's clock since boot.
     pub ends_ms: u64,
     /// The task is told to end so long before, in milliseconds.

@@ -56,7 +56,7 @@ impl TaskDir {
         self.root.join("log")
     }
 
-    /// What the logger is told, as [`crate::logger::Config`]. Written before it starts.
+    /// What the logger is told, as [`crate::logger::LoggerConfig`]. Written before it starts.
     pub fn logger_config(&self) -> PathBuf {
         self.root.join("logger.json")
     }

@@ -12,9 +12,9 @@ pub(crate) fn now_ms() -> u64 {
 }
 
 /// Prints `YYYY-MM-DD HH:MM:SS` of milliseconds since the epoch.
-pub(crate) struct Stamp(pub(crate) u64);
+pub(crate) struct TimeStamp(pub(crate) u64);
 
-impl fmt::Display for Stamp {
+impl fmt::Display for TimeStamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.0 / 1000;
         let (year, month, day) = civil_date(seconds / 86_400);
@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn stamps_are_civil_dates() {
-        let check = |ms, expected| assert_eq!(Stamp(ms).to_string(), expected);
+        let check = |ms, expected| assert_eq!(TimeStamp(ms).to_string(), expected);
         check(0, "1970-01-01 00:00:00");
         check(951_782_399_999, "2000-02-28 23:59:59");
         check(951_868_799_000, "2000-02-29 23:59:59");

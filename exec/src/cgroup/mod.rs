@@ -13,7 +13,7 @@ use counter::{field, number};
 
 /// Why control groups cannot be used or read.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum CgroupError {
     /// Neither version is mounted.
     #[error("no control groups are mounted at {}", .0.display())]
     NotMounted(PathBuf),
@@ -40,14 +40,14 @@ pub enum Error {
 
 /// Which interface the kernel offers the controllers at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Version {
+enum CgroupVersion {
     V1,
     V2,
 }
 
 /// Who makes a container's group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Driver {
+enum CgroupDriver {
     /// The runtime itself.
     Cgroupfs,
     /// systemd, on the runtime's behalf: it owns the tree of a version 2 machine it runs on.
@@ -58,8 +58,8 @@ enum Driver {
 #[derive(Clone, Debug)]
 pub struct Cgroups {
     mount: PathBuf,
-    version: Version,
-    driver: Driver,
+    version: CgroupVersion,
+    driver: CgroupDriver,
     parent: String,
     limits_swap: bool,
 }
@@ -67,28 +67,28 @@ pub struct Cgroups {
 impl Cgroups {
     /// Looks at the machine whose file tree is at `root`. `parent` names the group that all
     /// containers' groups are made in.
-    pub fn detect(root: &Path, parent: &str) -> Result<Self, Error> {
+    pub fn detect(root: &Path, parent: &str) -> Result<Self, CgroupError> {
         let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
         if parent.is_empty() || !parent.bytes().all(plain) {
-            return Err(Error::BadParent(parent.to_owned()));
+            return Err(CgroupError::BadParent(parent.to_owned()));
         }
         let mount = root.join("sys/fs/cgroup");
         let version = if mount.join("cgroup.controllers").exists() {
-            Version::V2
+            CgroupVersion::V2
         } else if mount.join("memory").is_dir() {
-            Version::V1
+            CgroupVersion::V1
         } else {
-            return Err(Error::NotMounted(mount));
+            return Err(CgroupError::NotMounted(mount));
         };
-        let systemd = version == Version::V2 && root.join("run/systemd/system").is_dir();
+        let systemd = version == CgroupVersion::V2 && root.join("run/systemd/system").is_dir();
         Ok(Self {
             // Version 1 kernels may be built or booted without swap accounting.
-            limits_swap: version == Version::V2
+            limits_swap: version == CgroupVersion::V2
                 || mount.join("memory/memory.memsw.limit_in_bytes").exists(),
             driver: if systemd {
-                Driver::Systemd
+                CgroupDriver::Systemd
             } else {
-                Driver::Cgroupfs
+                CgroupDriver::Cgroupfs
             },
             version,
             mount,
@@ -98,19 +98,19 @@ impl Cgroups {
 
     /// Whether the machine has the one tree of version 2.
     pub fn is_v2(&self) -> bool {
-        self.version == Version::V2
+        self.version == CgroupVersion::V2
     }
 
     /// Whether some controllers are in the tree of version 2 and the rest are not.
     pub fn is_split(&self) -> bool {
         let controllers = self.mount.join("unified/cgroup.controllers");
-        self.version == Version::V1
+        self.version == CgroupVersion::V1
             && std::fs::read_to_string(controllers).is_ok_and(|names| !names.trim().is_empty())
     }
 
     /// Whether the runtime has to ask systemd for the group.
     pub fn needs_systemd(&self) -> bool {
-        self.driver == Driver::Systemd
+        self.driver == CgroupDriver::Systemd
     }
 
     /// Whether a limit on memory and swap together can be set.
@@ -122,20 +122,20 @@ impl Cgroups {
     pub fn spec_path(&self, name: &str) -> String {
         let parent = &self.parent;
         match self.driver {
-            Driver::Cgroupfs => format!("/{parent}/{name}"),
-            Driver::Systemd => format!("{parent}.slice:{parent}:{name}"),
+            CgroupDriver::Cgroupfs => format!("/{parent}/{name}"),
+            CgroupDriver::Systemd => format!("{parent}.slice:{parent}:{name}"),
         }
     }
 
     /// What container `name` used, by the kernel's counters.
-    pub fn usage(&self, name: &str) -> Result<Usage, Error> {
+    pub fn usage(&self, name: &str) -> Result<Usage, CgroupError> {
         match self.version {
-            Version::V1 => self.usage_v1(name),
-            Version::V2 => self.usage_v2(name),
+            CgroupVersion::V1 => self.usage_v1(name),
+            CgroupVersion::V2 => self.usage_v2(name),
         }
     }
 
-    fn usage_v1(&self, name: &str) -> Result<Usage, Error> {
+    fn usage_v1(&self, name: &str) -> Result<Usage, CgroupError> {
         let memory = self.group("memory", name);
         let pids = self.group("pids", name);
         let used = number(&memory.join("memory.usage_in_bytes"))?;
@@ -149,7 +149,7 @@ impl Cgroups {
         })
     }
 
-    fn usage_v2(&self, name: &str) -> Result<Usage, Error> {
+    fn usage_v2(&self, name: &str) -> Result<Usage, CgroupError> {
         let group = self.group("", name);
         let used = number(&group.join("memory.current"))?;
         let cached = field(&group.join("memory.stat"), "inactive_file")?;
@@ -166,8 +166,8 @@ impl Cgroups {
         let parent = &self.parent;
         let tree = self.mount.join(controller);
         match self.driver {
-            Driver::Cgroupfs => tree.join(parent).join(name),
-            Driver::Systemd => tree
+            CgroupDriver::Cgroupfs => tree.join(parent).join(name),
+            CgroupDriver::Systemd => tree
                 .join(format!("{parent}.slice"))
                 .join(format!("{parent}-{name}.scope")),
         }

@@ -83,13 +83,16 @@ fn what_is_missing_is_named() {
         malformed.ends_with("memory.current holds \"lots\\n\""),
         "{malformed}"
     );
-    assert!(matches!(cgroups.usage("gone"), Err(Error::Read { .. })));
+    assert!(matches!(
+        cgroups.usage("gone"),
+        Err(CgroupError::Read { .. })
+    ));
     assert!(matches!(
         Cgroups::detect(&root.path().join("empty"), "muster"),
-        Err(Error::NotMounted(_))
+        Err(CgroupError::NotMounted(_))
     ));
     assert!(matches!(
         Cgroups::detect(root.path(), "a-b"),
-        Err(Error::BadParent(_))
+        Err(CgroupError::BadParent(_))
     ));
 }

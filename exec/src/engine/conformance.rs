@@ -7,11 +7,13 @@ use std::time::{Duration, Instant};
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use muster_model::id::AttemptUid;
-use muster_model::launch::Limits;
+use muster_model::launch::TaskLimits;
 
 use super::containerd::{Containerd, ContainerdConfig};
-use super::fake::Fake;
-use super::{BindMount, ContainerSpec, DeviceGrant, Engine, EngineExit, Error, Logger, Status};
+use super::fake::FakeEngine;
+use super::{
+    BindMount, ContainerSpec, ContainerStatus, DeviceGrant, Engine, EngineError, EngineExit, Logger,
+};
 use crate::testing::{PrivateContainerd, TestImage, logger_script};
 
 const IMAGE: &str = "test.local/busybox:1";
@@ -20,13 +22,13 @@ const SOON: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(5);
 
 /// An engine under test, with what containers of it need.
-struct Bench<'e> {
+struct EngineUnderTest<'e> {
     engine: &'e dyn Engine,
     dir: PathBuf,
     logger: PathBuf,
 }
 
-impl<'e> Bench<'e> {
+impl<'e> EngineUnderTest<'e> {
     fn new(engine: &'e dyn Engine, dir: &Path) -> Self {
         let logger = logger_script(dir).unwrap();
         Self {
@@ -42,7 +44,7 @@ impl<'e> Bench<'e> {
             uid: name.parse().unwrap(),
             labels: [("muster.test".to_owned(), name.to_owned())].into(),
             image: IMAGE.to_owned(),
-            limits: Limits {
+            limits: TaskLimits {
                 cpu: 1,
                 memory_mb: 64,
                 shm_mb: 8,
@@ -96,7 +98,7 @@ impl<'e> Bench<'e> {
         until(read).await
     }
 
-    async fn status(&self, uid: &AttemptUid) -> Option<Status> {
+    async fn status(&self, uid: &AttemptUid) -> Option<ContainerStatus> {
         let list = self.engine.list().await.unwrap();
         list.into_iter().find(|c| c.uid == *uid).map(|c| c.status)
     }
@@ -119,7 +121,7 @@ async fn until<T>(mut ready: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-async fn conforms(bench: &Bench<'_>) {
+async fn conforms(bench: &EngineUnderTest<'_>) {
     assert!(!bench.engine.version().await.unwrap().is_empty());
     a_life(bench).await;
     signals_end_it(bench).await;
@@ -129,7 +131,7 @@ async fn conforms(bench: &Bench<'_>) {
     a_mount_is_seen(bench).await;
 }
 
-async fn a_life(bench: &Bench<'_>) {
+async fn a_life(bench: &EngineUnderTest<'_>) {
     let engine = bench.engine;
     let mut spec = bench.spec("life", "echo out; echo err >&2; echo $GREETING; exit 42");
     spec.environment
@@ -139,7 +141,10 @@ async fn a_life(bench: &Bench<'_>) {
         .create(&spec)
         .await
         .expect("a second time is no error");
-    assert_eq!(bench.status(&spec.uid).await, Some(Status::Created));
+    assert_eq!(
+        bench.status(&spec.uid).await,
+        Some(ContainerStatus::Created)
+    );
 
     let waiting = engine.wait(&spec.uid);
     let starting = async {
@@ -160,7 +165,7 @@ async fn a_life(bench: &Bench<'_>) {
     let list = engine.list().await.unwrap();
     let listed = list.iter().find(|c| c.uid == spec.uid).unwrap();
     assert_eq!(listed.labels, spec.labels);
-    assert_eq!(listed.status, Status::Stopped(exit));
+    assert_eq!(listed.status, ContainerStatus::Stopped(exit));
     let output = bench.output(&spec, |text| text.lines().count() == 2).await;
     assert_eq!(output, "out\nhello world\n");
     bench.log(&spec, "stderr", |text| text == "err\n").await;
@@ -177,7 +182,7 @@ async fn a_life(bench: &Bench<'_>) {
     assert_eq!(bench.status(&spec.uid).await, None);
 }
 
-async fn signals_end_it(bench: &Bench<'_>) {
+async fn signals_end_it(bench: &EngineUnderTest<'_>) {
     let spec = bench.spec(
         "signals",
         "trap 'exit 7' TERM; echo set; while :; do sleep 0.02; done",
@@ -190,7 +195,10 @@ async fn signals_end_it(bench: &Bench<'_>) {
 
     let spec = bench.spec("killed", "sleep 1000");
     let pid = bench.create_and_start(&spec).await;
-    assert_eq!(bench.status(&spec.uid).await, Some(Status::Running { pid }));
+    assert_eq!(
+        bench.status(&spec.uid).await,
+        Some(ContainerStatus::Running { pid })
+    );
     // More waits than an HTTP/2 connection carries at once by default.
     let mut waits: FuturesUnordered<_> = (0..200).map(|_| bench.engine.wait(&spec.uid)).collect();
     assert!(futures::poll!(waits.next()).is_pending());
@@ -201,7 +209,7 @@ async fn signals_end_it(bench: &Bench<'_>) {
     bench.engine.remove(&spec.uid).await.unwrap();
 }
 
-async fn removal_ends_all_of_it(bench: &Bench<'_>) {
+async fn removal_ends_all_of_it(bench: &EngineUnderTest<'_>) {
     // The grandchild holds the output open, so the logger sees the end only once it is gone.
     let spec = bench.spec("family", "sleep 1000 & echo up; trap '' TERM; wait");
     let pid = bench.create_and_start(&spec).await;
@@ -226,10 +234,10 @@ async fn removal_ends_all_of_it(bench: &Bench<'_>) {
     assert_eq!(bench.status(&unstarted.uid).await, None);
 }
 
-async fn what_is_not_there_is_said(bench: &Bench<'_>) {
+async fn what_is_not_there_is_said(bench: &EngineUnderTest<'_>) {
     let engine = bench.engine;
     let nobody: AttemptUid = "nobody".parse().unwrap();
-    let absent = |error: Error| matches!(error, Error::NoContainer(_));
+    let absent = |error: EngineError| matches!(error, EngineError::NoContainer(_));
     assert!(absent(engine.start(&nobody).await.unwrap_err()));
     assert!(absent(within(engine.wait(&nobody)).await.unwrap_err()));
     assert!(absent(engine.signal(&nobody, 15).await.unwrap_err()));
@@ -238,7 +246,7 @@ async fn what_is_not_there_is_said(bench: &Bench<'_>) {
     let mut spec = bench.spec("imageless", "true");
     spec.image = "test.local/missing:1".to_owned();
     let error = engine.create(&spec).await.unwrap_err();
-    assert!(matches!(error, Error::NoImage(_)), "{error}");
+    assert!(matches!(error, EngineError::NoImage(_)), "{error}");
 
     let mut spec = bench.spec("commandless", "");
     spec.args = vec!["/no/such/command".to_owned()];
@@ -246,7 +254,7 @@ async fn what_is_not_there_is_said(bench: &Bench<'_>) {
         Ok(()) => engine.start(&spec.uid).await.unwrap_err(),
         Err(error) => error,
     };
-    assert!(matches!(refusal, Error::Refused { .. }), "{refusal}");
+    assert!(matches!(refusal, EngineError::Refused { .. }), "{refusal}");
     assert!(
         refusal.to_string().to_lowercase().contains("no such file"),
         "{refusal}"
@@ -258,7 +266,7 @@ async fn what_is_not_there_is_said(bench: &Bench<'_>) {
     assert_eq!(bench.status(&spec.uid).await, None);
 }
 
-async fn a_layer_and_usage_are_measured(bench: &Bench<'_>) {
+async fn a_layer_and_usage_are_measured(bench: &EngineUnderTest<'_>) {
     let spec = bench.spec(
         "usage",
         "head -c 3000000 /dev/zero >big; echo done; while :; do sleep 1; done",
@@ -272,7 +280,7 @@ async fn a_layer_and_usage_are_measured(bench: &Bench<'_>) {
     bench.engine.remove(&spec.uid).await.unwrap();
 }
 
-async fn a_mount_is_seen(bench: &Bench<'_>) {
+async fn a_mount_is_seen(bench: &EngineUnderTest<'_>) {
     let source = bench.dir.join("source");
     std::fs::create_dir_all(&source).unwrap();
     std::fs::write(source.join("script"), "echo from a mount >\"$TO\"").unwrap();
@@ -297,12 +305,12 @@ async fn a_mount_is_seen(bench: &Bench<'_>) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_fake_conforms() {
     let dir = tempfile::tempdir().unwrap();
-    let fake = Fake::new(dir.path().join("containers"), [IMAGE]);
-    conforms(&Bench::new(&fake, dir.path())).await;
+    let fake = FakeEngine::new(dir.path().join("containers"), [IMAGE]);
+    conforms(&EngineUnderTest::new(&fake, dir.path())).await;
     fake.set_silent(true);
     assert!(matches!(
         fake.version().await,
-        Err(Error::Unavailable { .. })
+        Err(EngineError::Unavailable { .. })
     ));
 }
 
@@ -330,7 +338,7 @@ async fn containerd_conforms() {
         return;
     };
     let engine = Containerd::connect(containerd.config()).unwrap();
-    conforms(&Bench::new(&engine, containerd.dir())).await;
+    conforms(&EngineUnderTest::new(&engine, containerd.dir())).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -339,7 +347,7 @@ async fn containerd_with_crun_conforms() {
         return;
     };
     let engine = Containerd::connect(containerd.config()).unwrap();
-    conforms(&Bench::new(&engine, containerd.dir())).await;
+    conforms(&EngineUnderTest::new(&engine, containerd.dir())).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -357,7 +365,7 @@ async fn promises_are_kept(test: &str, runtime: &str) {
         return;
     };
     let engine = Containerd::connect(containerd.config()).unwrap();
-    let bench = Bench::new(&engine, containerd.dir());
+    let bench = EngineUnderTest::new(&engine, containerd.dir());
     limits_bite(&bench).await;
     the_host_is_shut_out(&bench).await;
     the_network_is_not_overheard(&bench).await;
@@ -365,7 +373,7 @@ async fn promises_are_kept(test: &str, runtime: &str) {
     cdi_devices_come_with_their_edits(&bench, &containerd.config().cdi_dirs[0]).await;
 }
 
-async fn limits_bite(bench: &Bench<'_>) {
+async fn limits_bite(bench: &EngineUnderTest<'_>) {
     // One core for work that would use two: cgroup time may not run faster than the clock.
     let busy = bench.spec("cpu", "yes >/dev/null & yes >/dev/null & echo up; wait");
     bench.create_and_start(&busy).await;
@@ -411,7 +419,7 @@ async fn limits_bite(bench: &Bench<'_>) {
     assert_eq!(shm.split_whitespace().nth(1), Some("8"), "{shm}");
 }
 
-async fn the_host_is_shut_out(bench: &Bench<'_>) {
+async fn the_host_is_shut_out(bench: &EngineUnderTest<'_>) {
     for (name, script, expect) in [
         (
             "pid",
@@ -454,7 +462,7 @@ async fn the_host_is_shut_out(bench: &Bench<'_>) {
     let mut spec = bench.spec("no-device", "true");
     spec.devices.push(DeviceGrant::file("/dev/no-such-device"));
     let error = bench.engine.create(&spec).await.unwrap_err();
-    assert!(matches!(error, Error::NoDevice(_)), "{error}");
+    assert!(matches!(error, EngineError::NoDevice(_)), "{error}");
     let error = error.to_string();
     assert!(error.contains("/dev/no-such-device"), "{error}");
     bench.engine.remove(&spec.uid).await.unwrap();
@@ -464,7 +472,7 @@ async fn the_host_is_shut_out(bench: &Bench<'_>) {
 const CAPS: &str = "CapEff:\t00000000a80405fb\nCapBnd:\t00000000a80405fb\nNoNewPrivs:\t1\n";
 
 /// Containers share the host's network: what is sent there is for nobody else to read.
-async fn the_network_is_not_overheard(bench: &Bench<'_>) {
+async fn the_network_is_not_overheard(bench: &EngineUnderTest<'_>) {
     // Opens a packet socket, then a raw one.
     let script = "busybox arping -c 1 -w 1 -I lo 127.0.0.1 2>&1; \
                   busybox traceroute -I -m 1 -w 1 127.0.0.1 2>&1";
@@ -477,14 +485,14 @@ async fn the_network_is_not_overheard(bench: &Bench<'_>) {
     assert_eq!(refusals(&output), 0, "{output}");
 }
 
-async fn the_image_is_honoured(bench: &Bench<'_>) {
+async fn the_image_is_honoured(bench: &EngineUnderTest<'_>) {
     let mut spec = bench.spec("user", "id -u; id -g; id -G; pwd; echo $FROM_IMAGE $HOME");
     spec.image = USER_IMAGE.to_owned();
     let (_, output) = bench.run_spec(&spec).await;
     assert_eq!(output, "1000\n1001\n1001 44\n/home/app\nyes /home/app\n");
 }
 
-async fn cdi_devices_come_with_their_edits(bench: &Bench<'_>, cdi: &Path) {
+async fn cdi_devices_come_with_their_edits(bench: &EngineUnderTest<'_>, cdi: &Path) {
     let hooked = bench.dir.join("hooked");
     let file = serde_json::json!({
         "cdiVersion": "0.6.0",
@@ -521,7 +529,7 @@ async fn cdi_devices_come_with_their_edits(bench: &Bench<'_>, cdi: &Path) {
         });
         let error = bench.engine.create(&spec).await.unwrap_err();
         assert!(
-            matches!(error, Error::Unfit { .. } | Error::NoDevice(_)),
+            matches!(error, EngineError::Unfit { .. } | EngineError::NoDevice(_)),
             "{error}"
         );
         bench.engine.remove(&spec.uid).await.unwrap();
@@ -534,15 +542,18 @@ async fn what_a_crash_leaves_is_listed_completed_and_removed() {
         return;
     };
     let engine = Containerd::connect(containerd.config()).unwrap();
-    let bench = Bench::new(&engine, containerd.dir());
+    let bench = EngineUnderTest::new(&engine, containerd.dir());
     let spec = bench.spec("half", "exit 3");
     engine.create(&spec).await.unwrap();
     let lost = containerd
         .ctr(&["tasks", "delete", "--force", "half"])
         .unwrap();
     assert!(lost.status.success(), "{lost:?}");
-    assert_eq!(bench.status(&spec.uid).await, Some(Status::NoProcess));
-    let no_process = |error: Error| matches!(error, Error::NoProcess(_));
+    assert_eq!(
+        bench.status(&spec.uid).await,
+        Some(ContainerStatus::NoProcess)
+    );
+    let no_process = |error: EngineError| matches!(error, EngineError::NoProcess(_));
     assert!(no_process(engine.start(&spec.uid).await.unwrap_err()));
     assert!(no_process(
         within(engine.wait(&spec.uid)).await.unwrap_err()
@@ -557,7 +568,7 @@ async fn what_a_crash_leaves_is_listed_completed_and_removed() {
     within(engine.wait(&killed.uid))
         .await
         .expect_err("its exit is not known");
-    until_async(async || bench.status(&killed.uid).await == Some(Status::NoProcess)).await;
+    until_async(async || bench.status(&killed.uid).await == Some(ContainerStatus::NoProcess)).await;
     within(engine.remove(&killed.uid)).await.unwrap();
     assert!(
         !Path::new(&format!("/proc/{pid}/root")).exists(),
@@ -601,7 +612,7 @@ async fn a_hang_and_a_restart_of_containerd_are_survived() {
     };
     let impatient = Containerd::connect(config).unwrap();
     let engine = Containerd::connect(containerd.config()).unwrap();
-    let bench = Bench::new(&engine, containerd.dir());
+    let bench = EngineUnderTest::new(&engine, containerd.dir());
     let spec = bench.spec(
         "survivor",
         "while ! test -e go; do sleep 0.02; done; exit 5",
@@ -611,7 +622,7 @@ async fn a_hang_and_a_restart_of_containerd_are_survived() {
 
     containerd.freeze(true).unwrap();
     let hung = within(impatient.list()).await.unwrap_err();
-    assert!(matches!(hung, Error::Unavailable { .. }), "{hung}");
+    assert!(matches!(hung, EngineError::Unavailable { .. }), "{hung}");
     containerd.freeze(false).unwrap();
     impatient.version().await.unwrap();
 
@@ -619,8 +630,14 @@ async fn a_hang_and_a_restart_of_containerd_are_survived() {
     assert!(futures::poll!(&mut waiting).is_pending());
     containerd.restart().unwrap();
     let broken = within(waiting).await.unwrap_err();
-    assert!(matches!(broken, Error::Unavailable { .. }), "{broken}");
-    assert_eq!(bench.status(&spec.uid).await, Some(Status::Running { pid }));
+    assert!(
+        matches!(broken, EngineError::Unavailable { .. }),
+        "{broken}"
+    );
+    assert_eq!(
+        bench.status(&spec.uid).await,
+        Some(ContainerStatus::Running { pid })
+    );
     std::fs::write(format!("/proc/{pid}/root/go"), "").unwrap();
     assert_eq!(within(engine.wait(&spec.uid)).await.unwrap().code, 5);
     engine.remove(&spec.uid).await.unwrap();

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 
 use async_trait::async_trait;
 use muster_model::id::AttemptUid;
-use muster_model::launch::Limits;
+use muster_model::launch::TaskLimits;
 
 /// A directory or file of the host, mapped into the container.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub struct ContainerSpec {
     /// A name that [`crate::image::ImageStore::resolve`] knows.
     pub image: String,
     /// Limits that the kernel enforces. `disk_mb` is watched by the caller.
-    pub limits: Limits,
+    pub limits: TaskLimits,
     /// The devices it may use.
     pub devices: Vec<DeviceGrant>,
     /// Environment besides the image's own, which it overrides.
@@ -86,18 +86,18 @@ pub struct Logger {
 
 /// What the engine knows of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Container {
+pub struct ContainerInfo {
     /// Its name.
     pub uid: AttemptUid,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
     /// What it does.
-    pub status: Status,
+    pub status: ContainerStatus,
 }
 
 /// What a container does.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Status {
+pub enum ContainerStatus {
     /// Made, not started.
     Created,
     /// Runs; `pid` is its first process as the host sees it.
@@ -138,7 +138,7 @@ pub struct Usage {
 
 /// What went wrong with an engine call, sorted by what the caller can do about it.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum EngineError {
     /// The engine did not answer: not running, hung, or its socket is gone. Retry later;
     /// nothing is known about what it did.
     #[error("the container engine does not answer at {socket}: {reason}")]
@@ -151,7 +151,7 @@ pub enum Error {
     /// No such container. Nothing was changed.
     #[error("container {0} does not exist")]
     NoContainer(AttemptUid),
-    /// The container is there, but no process of it: see [`Status::NoProcess`].
+    /// The container is there, but no process of it: see [`ContainerStatus::NoProcess`].
     #[error("container {0} has no process")]
     NoProcess(AttemptUid),
     /// The image is not here. Nothing was changed.
@@ -192,32 +192,32 @@ pub enum Error {
 #[async_trait]
 pub trait Engine: Send + Sync + fmt::Debug {
     /// Its name and version; also the check whether it answers.
-    async fn version(&self) -> Result<String, Error>;
+    async fn version(&self) -> Result<String, EngineError>;
 
     /// Makes the container without starting it. A container of that uid that exists already
     /// is kept and counts as made.
-    async fn create(&self, spec: &ContainerSpec) -> Result<(), Error>;
+    async fn create(&self, spec: &ContainerSpec) -> Result<(), EngineError>;
 
     /// Starts it and returns the host's pid of its first process. One that runs already counts
     /// as started.
-    async fn start(&self, uid: &AttemptUid) -> Result<u32, Error>;
+    async fn start(&self, uid: &AttemptUid) -> Result<u32, EngineError>;
 
     /// Waits until its first process has ended.
-    async fn wait(&self, uid: &AttemptUid) -> Result<EngineExit, Error>;
+    async fn wait(&self, uid: &AttemptUid) -> Result<EngineExit, EngineError>;
 
     /// Sends a signal to its first process. One that ended already counts as signalled.
-    async fn signal(&self, uid: &AttemptUid, signal: i32) -> Result<(), Error>;
+    async fn signal(&self, uid: &AttemptUid, signal: i32) -> Result<(), EngineError>;
 
     /// Kills every process of it and removes it with its writable layer. Answers only when no
     /// process is left. One that does not exist counts as removed.
-    async fn remove(&self, uid: &AttemptUid) -> Result<(), Error>;
+    async fn remove(&self, uid: &AttemptUid) -> Result<(), EngineError>;
 
     /// Every container of the namespace, whoever made it.
-    async fn list(&self) -> Result<Vec<Container>, Error>;
+    async fn list(&self) -> Result<Vec<ContainerInfo>, EngineError>;
 
     /// What it uses now, from the kernel's counters. Works until it is removed.
-    async fn usage(&self, uid: &AttemptUid) -> Result<Usage, Error>;
+    async fn usage(&self, uid: &AttemptUid) -> Result<Usage, EngineError>;
 
     /// Bytes in its writable layer.
-    async fn writable_bytes(&self, uid: &AttemptUid) -> Result<u64, Error>;
+    async fn writable_bytes(&self, uid: &AttemptUid) -> Result<u64, EngineError>;
 }

@@ -6,7 +6,7 @@ use muster_model::node::{Device, DeviceId};
 use nvml_wrapper::Nvml;
 use nvml_wrapper::error::NvmlError;
 
-use super::Error;
+use super::HardwareError;
 use super::near::{BusId, Located};
 
 /// Where the loader finds the library on a machine with a driver.
@@ -21,8 +21,8 @@ const SHARED_PATHS: &[&str] = &[
 ];
 
 /// Every GPU of the machine, by index; one that does not answer is listed as faulty.
-pub(super) fn probe(root: &Path, library: Option<&Path>) -> Result<Vec<Located>, Error> {
-    let failed = |call| move |source| Error::Driver { call, source };
+pub(super) fn probe(root: &Path, library: Option<&Path>) -> Result<Vec<Located>, HardwareError> {
+    let failed = |call| move |source| HardwareError::Driver { call, source };
     let Some(nvml) = load(library).map_err(failed("load"))? else {
         return Ok(Vec::new());
     };

@@ -43,7 +43,7 @@ impl Default for ProbeConfig {
 
 /// Why the machine's hardware is not known.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum HardwareError {
     /// The driver library is there, but it does not answer for the machine.
     #[error("the GPU driver cannot {call}")]
     Driver {
@@ -57,7 +57,7 @@ pub enum Error {
     Memory(#[source] sysinfo::Error),
     /// No ports for tasks.
     #[error("no ports for tasks")]
-    Ports(#[from] port::Error),
+    Ports(#[from] port::PortRangeError),
     /// `[hardware] simulate` is not understood.
     #[error("simulated devices {text:?}: {reason}")]
     Simulate {
@@ -69,7 +69,7 @@ pub enum Error {
 }
 
 /// Looks at the machine once. Takes up to some seconds where the GPU driver has to wake.
-pub fn probe(config: &ProbeConfig) -> Result<Capacity, Error> {
+pub fn probe(config: &ProbeConfig) -> Result<Capacity, HardwareError> {
     let ports = port::range(&config.root, config.ports)?;
     let gpus = gpu::probe(&config.root, config.nvml.as_deref())?;
     let levels = near::levels(&config.root, &gpus);
@@ -83,8 +83,8 @@ pub fn probe(config: &ProbeConfig) -> Result<Capacity, Error> {
     })
 }
 
-fn memory_mb() -> Result<u64, Error> {
-    let mut system = System::new().map_err(Error::Memory)?;
+fn memory_mb() -> Result<u64, HardwareError> {
+    let mut system = System::new().map_err(HardwareError::Memory)?;
     system.refresh_memory();
     Ok(system.total_memory() / (1 << 20))
 }

@@ -39,7 +39,7 @@ pub(super) type Located = (Device, Option<BusId>);
 
 /// Where a device stands.
 #[derive(Clone, Debug, Default)]
-struct Place {
+struct DeviceLocation {
     /// The memory that is nearest.
     numa: Option<u32>,
     /// The bridges above it, outermost first, and itself.
@@ -50,9 +50,9 @@ struct Place {
 /// one model, or what divides them unevenly, is left out for them.
 pub(super) fn levels(root: &Path, devices: &[Located]) -> Vec<DeviceLevel> {
     let only_node = only_memory_node(root);
-    let mut models: BTreeMap<&str, Vec<(u32, Place)>> = BTreeMap::new();
+    let mut models: BTreeMap<&str, Vec<(u32, DeviceLocation)>> = BTreeMap::new();
     for (device, bus) in devices {
-        let place = bus.map_or_else(Place::default, |bus| place(root, bus, only_node));
+        let place = bus.map_or_else(DeviceLocation::default, |bus| place(root, bus, only_node));
         let of_model = models.entry(&device.model).or_default();
         of_model.push((device.index, place));
     }
@@ -73,12 +73,12 @@ pub(super) fn known(levels: impl IntoIterator<Item = (Level, Vec<Vec<u32>>)>) ->
         .collect()
 }
 
-fn place(root: &Path, bus: BusId, only_node: Option<u32>) -> Place {
+fn place(root: &Path, bus: BusId, only_node: Option<u32>) -> DeviceLocation {
     let link = root.join(PCI_DEVICES).join(bus.to_string());
     let numa = fs::read_to_string(link.join("numa_node"));
     // The kernel says -1 where it knows none.
     let numa = numa.ok().and_then(|text| text.trim().parse().ok());
-    Place {
+    DeviceLocation {
         numa: numa.or(only_node),
         bridges: bridges(&link),
     }
@@ -111,13 +111,13 @@ fn only_memory_node(root: &Path) -> Option<u32> {
 }
 
 /// Devices by nearest memory.
-fn numa(devices: &[(u32, Place)]) -> Option<Vec<Vec<u32>>> {
+fn numa(devices: &[(u32, DeviceLocation)]) -> Option<Vec<Vec<u32>>> {
     let keys = devices.iter().map(|(index, place)| (*index, place.numa));
     even(keys)
 }
 
 /// Devices by the closest bridge that each has in common with another.
-fn pcie(devices: &[(u32, Place)]) -> Option<Vec<Vec<u32>>> {
+fn pcie(devices: &[(u32, DeviceLocation)]) -> Option<Vec<Vec<u32>>> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for (_, place) in devices {
         for bridge in place.bridges.iter().collect::<BTreeSet<_>>() {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use muster_model::cluster_spec::Level;
 use muster_model::node::{Device, DeviceId, DeviceLevel};
 
-use super::{Error, near};
+use super::{HardwareError, near};
 
 /// More per machine are refused.
 const DEVICES_MAX: u32 = 256;
@@ -25,7 +25,7 @@ pub struct Simulated {
 ///
 /// # Errors
 /// What of the text cannot be read.
-pub fn simulate(text: &str) -> Result<Simulated, Error> {
+pub fn simulate(text: &str) -> Result<Simulated, HardwareError> {
     let devices = devices(text)?;
     let levels = levels(&devices);
     Ok(Simulated { devices, levels })
@@ -49,8 +49,8 @@ fn levels(devices: &[Device]) -> Vec<DeviceLevel> {
     near::known([(Level::Numa, sockets), (Level::Pcie, switches)])
 }
 
-fn devices(text: &str) -> Result<Vec<Device>, Error> {
-    let wrong = |reason| Error::Simulate {
+fn devices(text: &str) -> Result<Vec<Device>, HardwareError> {
+    let wrong = |reason| HardwareError::Simulate {
         text: text.to_owned(),
         reason,
     };

@@ -18,7 +18,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
-use super::{Error, Lease};
+use super::{ContentLease, ImageError};
 
 /// Replies of containerd are lists of small records at most.
 const REPLY_BYTES_MAX: usize = 16 << 20;
@@ -49,9 +49,9 @@ impl Default for Settings {
 
 /// A call that failed, and in which of the ways that callers react to.
 #[derive(Debug)]
-pub(super) struct Fault {
+pub(super) struct FailedCall {
     pub(super) kind: FaultKind,
-    pub(super) error: Error,
+    pub(super) error: ImageError,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,14 +65,14 @@ pub(super) enum FaultKind {
     Other,
 }
 
-impl From<Fault> for Error {
-    fn from(fault: Fault) -> Self {
+impl From<FailedCall> for ImageError {
+    fn from(fault: FailedCall) -> Self {
         fault.error
     }
 }
 
 /// Turns "there is none" into `None`.
-pub(super) fn optional<T>(answer: Result<T, Fault>) -> Result<Option<T>, Error> {
+pub(super) fn optional<T>(answer: Result<T, FailedCall>) -> Result<Option<T>, ImageError> {
     match answer {
         Ok(found) => Ok(Some(found)),
         Err(fault) if fault.kind == FaultKind::Missing => Ok(None),
@@ -82,13 +82,13 @@ pub(super) fn optional<T>(answer: Result<T, Fault>) -> Result<Option<T>, Error> 
 
 /// Cheap to clone; all clones share one channel.
 #[derive(Clone)]
-pub(super) struct Connection {
+pub(super) struct ImageConnection {
     channel: Channel,
     namespace: MetadataValue<Ascii>,
     settings: Arc<Settings>,
 }
 
-impl std::fmt::Debug for Connection {
+impl std::fmt::Debug for ImageConnection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Connection")
             .field("settings", &self.settings)
@@ -96,14 +96,17 @@ impl std::fmt::Debug for Connection {
     }
 }
 
-impl Connection {
+impl ImageConnection {
     /// Needs to run in a tokio runtime. Does not connect yet.
-    pub(super) fn new(settings: Settings) -> Result<Self, Error> {
-        let namespace = settings.namespace.parse().map_err(|_| Error::BadSetting {
-            field: "namespace",
-            value: settings.namespace.clone(),
-            reason: "it must be plain ASCII".to_owned(),
-        })?;
+    pub(super) fn new(settings: Settings) -> Result<Self, ImageError> {
+        let namespace = settings
+            .namespace
+            .parse()
+            .map_err(|_| ImageError::BadSetting {
+                field: "namespace",
+                value: settings.namespace.clone(),
+                reason: "it must be plain ASCII".to_owned(),
+            })?;
         let socket = settings.socket.clone();
         let connector = tower::service_fn(move |_| {
             let socket = socket.clone();
@@ -146,7 +149,7 @@ impl Connection {
     }
 
     /// A request whose results the lease keeps from the garbage collector.
-    pub(super) fn leased<T>(&self, body: T, lease: &Lease) -> Request<T> {
+    pub(super) fn leased<T>(&self, body: T, lease: &ContentLease) -> Request<T> {
         let mut request = self.request(body);
         request
             .metadata_mut()
@@ -159,7 +162,7 @@ impl Connection {
         &self,
         name: &'static str,
         answer: impl Future<Output = Result<Response<T>, Status>>,
-    ) -> Result<T, Fault> {
+    ) -> Result<T, FailedCall> {
         match timeout(self.settings.call_timeout, answer).await {
             Ok(answer) => answer
                 .map(Response::into_inner)
@@ -173,7 +176,7 @@ impl Connection {
         &self,
         name: &'static str,
         answer: impl Future<Output = Result<T, Status>>,
-    ) -> Result<T, Fault> {
+    ) -> Result<T, FailedCall> {
         tokio::pin!(answer);
         loop {
             match timeout(self.settings.call_timeout, &mut answer).await {
@@ -183,24 +186,24 @@ impl Connection {
         }
     }
 
-    async fn check_alive(&self) -> Result<(), Fault> {
+    async fn check_alive(&self) -> Result<(), FailedCall> {
         let mut client = self.client().version();
         self.call("tell its version", client.version(Request::new(())))
             .await
             .map(drop)
     }
 
-    fn silent(&self, name: &str) -> Fault {
+    fn silent(&self, name: &str) -> FailedCall {
         let seconds = self.settings.call_timeout.as_secs();
         let reason = format!("no answer within {seconds} s when asked to {name}");
-        Fault {
+        FailedCall {
             kind: FaultKind::Other,
             error: self.unavailable(reason),
         }
     }
 
-    fn unavailable(&self, reason: String) -> Error {
-        Error::Unavailable {
+    fn unavailable(&self, reason: String) -> ImageError {
+        ImageError::Unavailable {
             socket: self.settings.socket.display().to_string(),
             reason,
         }
@@ -208,7 +211,7 @@ impl Connection {
 
     /// Sorts an answer that was a refusal. containerd calls content that is being written
     /// elsewhere "unavailable" too, which only its words tell from a broken line.
-    pub(super) fn fault(&self, call: &'static str, status: &Status) -> Fault {
+    pub(super) fn fault(&self, call: &'static str, status: &Status) -> FailedCall {
         let reason = status.message().to_owned();
         let kind = match status.code() {
             Code::NotFound => FaultKind::Missing,
@@ -222,8 +225,8 @@ impl Connection {
         let error = if broken && kind == FaultKind::Other {
             self.unavailable(reason)
         } else {
-            Error::Refused { call, reason }
+            ImageError::Refused { call, reason }
         };
-        Fault { kind, error }
+        FailedCall { kind, error }
     }
 }

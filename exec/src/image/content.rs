@@ -13,8 +13,8 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 
-use super::connection::{Connection, Fault, FaultKind, optional};
-use super::{Digest, Error, Lease};
+use super::connection::{FailedCall, FaultKind, ImageConnection, optional};
+use super::{ContentLease, Digest, ImageError};
 
 /// Bytes sent to containerd at once: large enough that its answers cost nothing, and small
 /// enough that several transfers fit in a few MiB.
@@ -24,7 +24,10 @@ const BUSY_TRIES: u32 = 50;
 const BUSY_PAUSE: Duration = Duration::from_millis(200);
 
 /// The size of a blob, `None` if it is not here.
-pub(super) async fn size(line: &Connection, digest: &Digest) -> Result<Option<u64>, Error> {
+pub(super) async fn size(
+    line: &ImageConnection,
+    digest: &Digest,
+) -> Result<Option<u64>, ImageError> {
     let request = line.request(InfoRequest {
         digest: digest.to_string(),
     });
@@ -39,9 +42,9 @@ pub(super) async fn size(line: &Connection, digest: &Digest) -> Result<Option<u6
 
 /// The labels of a blob; none if it is not here.
 pub(super) async fn labels(
-    line: &Connection,
+    line: &ImageConnection,
     digest: &Digest,
-) -> Result<HashMap<String, String>, Error> {
+) -> Result<HashMap<String, String>, ImageError> {
     let request = line.request(InfoRequest {
         digest: digest.to_string(),
     });
@@ -55,15 +58,15 @@ pub(super) async fn labels(
 
 /// Reads a document as a whole, `None` if it is not here.
 pub(super) async fn read(
-    line: &Connection,
+    line: &ImageConnection,
     digest: &Digest,
     bytes_max: u64,
-) -> Result<Option<Vec<u8>>, Error> {
+) -> Result<Option<Vec<u8>>, ImageError> {
     let Some(bytes) = size(line, digest).await? else {
         return Ok(None);
     };
     if bytes > bytes_max {
-        return Err(Error::TooLarge {
+        return Err(ImageError::TooLarge {
             what: digest.to_string(),
             bytes,
             max: bytes_max,
@@ -91,10 +94,10 @@ pub(super) async fn read(
 
 /// Sets labels of a blob, leaving its others.
 pub(super) async fn label(
-    line: &Connection,
+    line: &ImageConnection,
     digest: &Digest,
     labels: HashMap<String, String>,
-) -> Result<(), Error> {
+) -> Result<(), ImageError> {
     let paths = labels.keys().map(|key| format!("labels.{key}")).collect();
     let info = Info {
         digest: digest.to_string(),
@@ -112,7 +115,11 @@ pub(super) async fn label(
 }
 
 /// Writes a document as a whole. One that is here already is kept.
-pub(super) async fn write(line: &Connection, lease: &Lease, bytes: &[u8]) -> Result<Digest, Error> {
+pub(super) async fn write(
+    line: &ImageConnection,
+    lease: &ContentLease,
+    bytes: &[u8],
+) -> Result<Digest, ImageError> {
     let digest = Digest::of(bytes);
     let opened = Ingest::open(line, lease, Expected::Known(&digest, bytes.len() as u64)).await?;
     if let Some(mut ingest) = opened {
@@ -136,7 +143,7 @@ pub(super) enum Expected<'a> {
 /// try to go on from, as long as the lease does.
 #[derive(Debug)]
 pub(super) struct Ingest<'a> {
-    line: &'a Connection,
+    line: &'a ImageConnection,
     name: String,
     digest: Option<Digest>,
     size: u64,
@@ -152,10 +159,10 @@ impl<'a> Ingest<'a> {
     /// Opens a blob for writing where an earlier try ended; `None` if it is here already, in
     /// which case the lease holds it now.
     pub(super) async fn open(
-        line: &'a Connection,
-        lease: &Lease,
+        line: &'a ImageConnection,
+        lease: &ContentLease,
         expected: Expected<'_>,
-    ) -> Result<Option<Self>, Error> {
+    ) -> Result<Option<Self>, ImageError> {
         let mut tries = 0;
         loop {
             match Self::try_open(line, lease, expected).await {
@@ -176,10 +183,10 @@ impl<'a> Ingest<'a> {
     }
 
     async fn try_open(
-        line: &'a Connection,
-        lease: &Lease,
+        line: &'a ImageConnection,
+        lease: &ContentLease,
         expected: Expected<'_>,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, FailedCall> {
         let (name, digest, size, hasher) = match expected {
             Expected::Known(digest, size) => {
                 (format!("muster-{digest}"), Some(digest.clone()), size, None)
@@ -227,7 +234,7 @@ impl<'a> Ingest<'a> {
     }
 
     /// Forgets what an earlier try brought.
-    pub(super) async fn restart(&mut self) -> Result<(), Error> {
+    pub(super) async fn restart(&mut self) -> Result<(), ImageError> {
         if self.offset > 0 {
             self.offset = 0;
             self.send(WriteAction::Write, Vec::new()).await?;
@@ -236,7 +243,7 @@ impl<'a> Ingest<'a> {
     }
 
     /// Adds bytes. More than the size that was announced is an error.
-    pub(super) async fn write(&mut self, mut bytes: &[u8]) -> Result<(), Error> {
+    pub(super) async fn write(&mut self, mut bytes: &[u8]) -> Result<(), ImageError> {
         if self.offset + (self.buffer.len() + bytes.len()) as u64 > self.size {
             return Err(self.damaged(format!(
                 "it has more than the {} bytes it should",
@@ -260,7 +267,7 @@ impl<'a> Ingest<'a> {
     }
 
     /// Sends what is buffered, so that the next try can go on after it.
-    pub(super) async fn flush(&mut self) -> Result<(), Error> {
+    pub(super) async fn flush(&mut self) -> Result<(), ImageError> {
         if self.buffer.is_empty() {
             return Ok(());
         }
@@ -272,7 +279,7 @@ impl<'a> Ingest<'a> {
     }
 
     /// Ends the blob. containerd compares digest and size; on a difference nothing is kept.
-    pub(super) async fn commit(mut self) -> Result<Digest, Error> {
+    pub(super) async fn commit(mut self) -> Result<Digest, ImageError> {
         self.flush().await?;
         if self.offset != self.size {
             let reason = format!("it has {} bytes instead of {}", self.offset, self.size);
@@ -316,15 +323,15 @@ impl<'a> Ingest<'a> {
             .await;
     }
 
-    fn damaged(&self, reason: String) -> Error {
+    fn damaged(&self, reason: String) -> ImageError {
         let what = self
             .digest
             .as_ref()
             .map_or_else(|| self.name.clone(), ToString::to_string);
-        Error::Digest { what, reason }
+        ImageError::Digest { what, reason }
     }
 
-    async fn send(&mut self, action: WriteAction, data: Vec<u8>) -> Result<(), Fault> {
+    async fn send(&mut self, action: WriteAction, data: Vec<u8>) -> Result<(), FailedCall> {
         let committing = action == WriteAction::Commit;
         let expected = self
             .digest
@@ -346,9 +353,9 @@ impl<'a> Ingest<'a> {
 }
 
 async fn next(
-    line: &Connection,
+    line: &ImageConnection,
     answers: &mut Streaming<WriteContentResponse>,
-) -> Result<WriteContentResponse, Fault> {
+) -> Result<WriteContentResponse, FailedCall> {
     let answer = async {
         let ended = || Status::unavailable("the transfer was closed");
         answers.message().await?.ok_or_else(ended)

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::{Digest, Error};
+use super::{Digest, ImageError};
 
 /// Largest manifest or index that is read; registries allow 4 MiB.
 pub(super) const MANIFEST_BYTES_MAX: u64 = 4 << 20;
@@ -126,8 +126,8 @@ impl Manifest {
             .fold(self.config.size, u64::saturating_add)
     }
 
-    fn check(&self, image: &str) -> Result<(), Error> {
-        let bad = |reason: String| Error::BadImage {
+    fn check(&self, image: &str) -> Result<(), ImageError> {
+        let bad = |reason: String| ImageError::BadImage {
             image: image.to_owned(),
             reason,
         };
@@ -166,7 +166,7 @@ pub(super) fn layer_type(start: &[u8]) -> String {
 
 /// Images for several platforms.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Index {
+pub(super) struct ImageIndex {
     pub(super) manifests: Vec<Descriptor>,
 }
 
@@ -175,7 +175,7 @@ pub(super) struct Index {
 pub(super) fn choose<'a>(
     image: &str,
     candidates: &'a [Descriptor],
-) -> Result<&'a Descriptor, Error> {
+) -> Result<&'a Descriptor, ImageError> {
     let here = Platform::here();
     let named = candidates
         .iter()
@@ -194,7 +194,7 @@ pub(super) fn choose<'a>(
             } else {
                 found.join(", ")
             };
-            Error::NoPlatform {
+            ImageError::NoPlatform {
                 image: image.to_owned(),
                 wanted: here.name(),
                 found,
@@ -204,14 +204,14 @@ pub(super) fn choose<'a>(
 
 /// A document that a name may point to.
 #[derive(Clone, Debug)]
-pub(super) enum Document {
+pub(super) enum ImageDocument {
     Manifest(Manifest),
-    Index(Index),
+    Index(ImageIndex),
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Kind {
+struct DocumentHead {
     schema_version: Option<u32>,
     #[serde(default)]
     media_type: String,
@@ -219,22 +219,22 @@ struct Kind {
     config: Option<serde::de::IgnoredAny>,
 }
 
-impl Document {
+impl ImageDocument {
     /// Whether it is one at all, be it broken: no web page, no message of a proxy.
     pub(super) fn is_one(bytes: &[u8]) -> bool {
-        serde_json::from_slice(bytes).is_ok_and(|kind: Kind| {
+        serde_json::from_slice(bytes).is_ok_and(|kind: DocumentHead| {
             kind.schema_version.is_some() || kind.manifests.is_some() || kind.config.is_some()
         })
     }
 
     /// Reads one, telling the kinds apart by what is in it, since a media type may be absent.
-    pub(super) fn parse(image: &str, bytes: &[u8]) -> Result<Self, Error> {
-        let bad = |reason: String| Error::BadImage {
+    pub(super) fn parse(image: &str, bytes: &[u8]) -> Result<Self, ImageError> {
+        let bad = |reason: String| ImageError::BadImage {
             image: image.to_owned(),
             reason,
         };
         let broken = |e: serde_json::Error| bad(format!("its manifest is broken: {e}"));
-        let kind: Kind = serde_json::from_slice(bytes).map_err(broken)?;
+        let kind: DocumentHead = serde_json::from_slice(bytes).map_err(broken)?;
         if kind.schema_version == Some(1) {
             let reason = "its manifest is of Docker's old schema 1; build and push it again";
             return Err(bad(reason.to_owned()));
@@ -252,7 +252,7 @@ impl Document {
 
 /// What of an image's configuration unpacking needs.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct Config {
+pub(super) struct ImageConfig {
     #[serde(flatten)]
     pub(super) platform: Platform,
     rootfs: RootFs,
@@ -264,10 +264,14 @@ struct RootFs {
     diff_ids: Vec<Digest>,
 }
 
-impl Config {
+impl ImageConfig {
     /// Reads the configuration that belongs to the manifest.
-    pub(super) fn parse(image: &str, manifest: &Manifest, bytes: &[u8]) -> Result<Self, Error> {
-        let bad = |reason: String| Error::BadImage {
+    pub(super) fn parse(
+        image: &str,
+        manifest: &Manifest,
+        bytes: &[u8],
+    ) -> Result<Self, ImageError> {
+        let bad = |reason: String| ImageError::BadImage {
             image: image.to_owned(),
             reason,
         };
@@ -282,7 +286,7 @@ impl Config {
         let here = Platform::here();
         if !config.platform.architecture.is_empty() && !here.runs(&config.platform) {
             let (wanted, found) = (here.name(), config.platform.name());
-            return Err(Error::NoPlatform {
+            return Err(ImageError::NoPlatform {
                 image: image.to_owned(),
                 wanted,
                 found,
@@ -358,7 +362,7 @@ mod tests {
             "application/vnd.oci.image.layer.v1.tar",
             "application/vnd.oci.image.layer.v1.tar+zstd",
         ] {
-            Document::parse("x", manifest(good).as_bytes()).unwrap();
+            ImageDocument::parse("x", manifest(good).as_bytes()).unwrap();
         }
         let table = [
             (r#"{"schemaVersion":1}"#.to_owned(), "schema 1"),
@@ -370,7 +374,7 @@ mod tests {
             ),
         ];
         for (text, told) in table {
-            let error = Document::parse("x", text.as_bytes())
+            let error = ImageDocument::parse("x", text.as_bytes())
                 .unwrap_err()
                 .to_string();
             assert!(error.contains(told), "{text}: {error}");

@@ -3,10 +3,10 @@
 use std::io;
 
 /// Why an image operation failed. Whatever failed, nothing half-done is left, except parts of a
-/// pull that [`Error::is_transient`] says may be tried again: the next pull of that name goes on
+/// pull that [`ImageError::is_transient`] says may be tried again: the next pull of that name goes on
 /// from them, and they are dropped after a day.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum ImageError {
     /// Not a name of an image. No try will help.
     #[error("`{name}` is not an image name: {reason}")]
     BadName {
@@ -170,7 +170,7 @@ pub enum Error {
     Cancelled,
 }
 
-impl Error {
+impl ImageError {
     /// Whether the same call may succeed later without anybody changing anything.
     pub const fn is_transient(&self) -> bool {
         matches!(

@@ -7,7 +7,7 @@ use containerd_client::services::v1::PluginsRequest;
 
 use super::name::full;
 use super::origin::Origin;
-use super::{Error, Image, ImageStore};
+use super::{ImageError, ImageRecord, ImageStore};
 
 /// The type that containerd gives its snapshotters.
 const SNAPSHOTTERS: &str = "io.containerd.snapshotter.v1";
@@ -27,7 +27,7 @@ pub struct Retention {
 
 impl ImageStore {
     /// A path on the disk that has containerd's data, as containerd itself tells it.
-    pub async fn disk(&self) -> Result<PathBuf, Error> {
+    pub async fn disk(&self) -> Result<PathBuf, ImageError> {
         let snapshotter = self.line.snapshotter();
         let request = self.line.request(PluginsRequest {
             filters: vec![format!("type=={SNAPSHOTTERS},id=={snapshotter}")],
@@ -41,7 +41,7 @@ impl ImageStore {
             .plugins
             .into_iter()
             .find_map(|mut plugin| plugin.exports.remove("root"));
-        root.map(PathBuf::from).ok_or_else(|| Error::Refused {
+        root.map(PathBuf::from).ok_or_else(|| ImageError::Refused {
             call: "tell its directory",
             reason: format!("the snapshotter {snapshotter} does not say where it is"),
         })
@@ -49,7 +49,10 @@ impl ImageStore {
 
     /// Removes images that came from registries, longest unused first, until the disk is used as little as wanted or
     /// nothing is left to remove. Returns what was removed.
-    pub async fn collect_garbage(&self, policy: &Retention) -> Result<Vec<Image>, Error> {
+    pub async fn collect_garbage(
+        &self,
+        policy: &Retention,
+    ) -> Result<Vec<ImageRecord>, ImageError> {
         let mut removed = Vec::new();
         if used_percent(policy).await? <= policy.used_percent_max.into() {
             return Ok(removed);
@@ -67,7 +70,7 @@ impl ImageStore {
 
     /// Longest unused first. Only what a registry gave: an image from an archive could not be had
     /// again.
-    async fn removable(&self, policy: &Retention) -> Result<Vec<Image>, Error> {
+    async fn removable(&self, policy: &Retention) -> Result<Vec<ImageRecord>, ImageError> {
         let mut kept: BTreeSet<String> = policy.keep.iter().map(|name| full(name)).collect();
         kept.extend(self.in_use().await?.into_values());
         let mut images = Vec::new();
@@ -86,12 +89,12 @@ impl ImageStore {
     }
 }
 
-async fn used_percent(policy: &Retention) -> Result<u64, Error> {
+async fn used_percent(policy: &Retention) -> Result<u64, ImageError> {
     let path = policy.disk.clone();
     // A dead network disk would hang the call, and with it the whole runtime.
     let used = tokio::task::spawn_blocking(move || measure(&path)).await;
-    let used = used.map_err(|_| Error::Cancelled)?;
-    let failed = |source| Error::Disk {
+    let used = used.map_err(|_| ImageError::Cancelled)?;
+    let failed = |source| ImageError::Disk {
         path: policy.disk.display().to_string(),
         source,
     };

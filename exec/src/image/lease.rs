@@ -8,8 +8,8 @@ use containerd_client::services::v1::{
 };
 use containerd_client::tonic::metadata::{Ascii, MetadataValue};
 
-use super::connection::{Connection, optional};
-use super::{Digest, Error};
+use super::connection::{ImageConnection, optional};
+use super::{Digest, ImageError};
 
 /// After this a lease ends by itself, should the agent die and never come back.
 const LIFE: Duration = Duration::from_secs(24 * 3600);
@@ -18,14 +18,14 @@ const PURPOSE_LABEL: &str = "muster.io/image-lease";
 
 /// Content and snapshots that must stay although no image refers to them yet.
 #[derive(Clone, Debug)]
-pub(super) struct Lease {
+pub(super) struct ContentLease {
     id: String,
     header: MetadataValue<Ascii>,
 }
 
-impl Lease {
+impl ContentLease {
     /// Opens a lease. What an earlier try for the same purpose had got so far is taken over.
-    pub(super) async fn open(line: &Connection, purpose: &str) -> Result<Self, Error> {
+    pub(super) async fn open(line: &ImageConnection, purpose: &str) -> Result<Self, ImageError> {
         let earlier = Self::of_purpose(line, purpose).await?;
         let lease = Self::create(line, purpose).await?;
         for id in earlier {
@@ -34,9 +34,9 @@ impl Lease {
         Ok(lease)
     }
 
-    async fn create(line: &Connection, purpose: &str) -> Result<Self, Error> {
+    async fn create(line: &ImageConnection, purpose: &str) -> Result<Self, ImageError> {
         let id = format!("muster-image-{}", uuid::Uuid::new_v4());
-        let header = id.parse().map_err(|_| Error::Refused {
+        let header = id.parse().map_err(|_| ImageError::Refused {
             call: "open a lease",
             reason: format!("{id} is not ASCII"),
         })?;
@@ -55,7 +55,7 @@ impl Lease {
         Ok(Self { id, header })
     }
 
-    async fn of_purpose(line: &Connection, purpose: &str) -> Result<Vec<String>, Error> {
+    async fn of_purpose(line: &ImageConnection, purpose: &str) -> Result<Vec<String>, ImageError> {
         let request = line.request(ListRequest {
             filters: Vec::new(),
         });
@@ -72,7 +72,7 @@ impl Lease {
             .collect())
     }
 
-    async fn take_over(&self, line: &Connection, earlier: &str) -> Result<(), Error> {
+    async fn take_over(&self, line: &ImageConnection, earlier: &str) -> Result<(), ImageError> {
         let request = line.request(ListResourcesRequest {
             id: earlier.to_owned(),
         });
@@ -90,9 +90,9 @@ impl Lease {
     /// Keeps a blob that was there before.
     pub(super) async fn hold_content(
         &self,
-        line: &Connection,
+        line: &ImageConnection,
         digest: &Digest,
-    ) -> Result<(), Error> {
+    ) -> Result<(), ImageError> {
         let resource = Resource {
             id: digest.to_string(),
             r#type: "content".to_owned(),
@@ -101,7 +101,11 @@ impl Lease {
     }
 
     /// Keeps a snapshot that was there before.
-    pub(super) async fn hold_snapshot(&self, line: &Connection, name: &str) -> Result<(), Error> {
+    pub(super) async fn hold_snapshot(
+        &self,
+        line: &ImageConnection,
+        name: &str,
+    ) -> Result<(), ImageError> {
         let kind = format!("snapshots/{}", line.snapshotter());
         Ok(self
             .add(
@@ -116,9 +120,9 @@ impl Lease {
 
     async fn add(
         &self,
-        line: &Connection,
+        line: &ImageConnection,
         resource: Resource,
-    ) -> Result<(), super::connection::Fault> {
+    ) -> Result<(), super::connection::FailedCall> {
         let body = AddResourceRequest {
             id: self.id.clone(),
             resource: Some(resource),
@@ -129,7 +133,7 @@ impl Lease {
     }
 
     /// Gives everything up that no image refers to by now, and waits until it is gone.
-    pub(super) async fn close(&self, line: &Connection) -> Result<(), Error> {
+    pub(super) async fn close(&self, line: &ImageConnection) -> Result<(), ImageError> {
         delete(line, &self.id).await
     }
 
@@ -138,7 +142,7 @@ impl Lease {
     }
 }
 
-async fn delete(line: &Connection, id: &str) -> Result<(), Error> {
+async fn delete(line: &ImageConnection, id: &str) -> Result<(), ImageError> {
     let request = line.request(DeleteRequest {
         id: id.to_owned(),
         sync: true,

@@ -31,11 +31,11 @@ mod unpack;
 
 pub use self::connection::Settings;
 pub use self::digest::Digest;
-pub use self::error::Error;
+pub use self::error::ImageError;
 pub use self::garbage::Retention;
-use self::lease::Lease;
-pub use self::name::{Reference, Version};
-pub use self::progress::{Operation, Progress};
-pub use self::record::Image;
+use self::lease::ContentLease;
+pub use self::name::{ImageVersion, Reference};
+pub use self::progress::{ImageOperation, OperationStep};
+pub use self::record::ImageRecord;
 pub use self::registry::{ProxySettings, RegistrySettings};
 pub use self::store::ImageStore;

@@ -10,7 +10,7 @@ use std::fmt;
 
 use muster_model::image_name::ImageName;
 
-use super::{Digest, Error};
+use super::{Digest, ImageError};
 
 const DEFAULT_TAG: &str = "latest";
 
@@ -22,19 +22,19 @@ pub struct Reference {
     /// Path of the repository on it.
     pub repository: String,
     /// What of the repository.
-    pub version: Version,
+    pub version: ImageVersion,
 }
 
 /// Which image of a repository.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Version {
+pub enum ImageVersion {
     /// The one a tag points to now.
     Tag(String),
     /// The one with this digest, for ever.
     Digest(Digest),
 }
 
-impl Version {
+impl ImageVersion {
     /// As the registry's URLs have it.
     pub fn as_str(&self) -> &str {
         match self {
@@ -47,8 +47,8 @@ impl Version {
 impl fmt::Display for Reference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let separator = match self.version {
-            Version::Tag(_) => ':',
-            Version::Digest(_) => '@',
+            ImageVersion::Tag(_) => ':',
+            ImageVersion::Digest(_) => '@',
         };
         let Self {
             registry,
@@ -61,8 +61,8 @@ impl fmt::Display for Reference {
 
 impl Reference {
     /// Reads a name as users write it.
-    pub fn parse(name: &str) -> Result<Self, Error> {
-        Self::read(name).map_err(|reason| Error::BadName {
+    pub fn parse(name: &str) -> Result<Self, ImageError> {
+        Self::read(name).map_err(|reason| ImageError::BadName {
             name: name.to_owned(),
             reason,
         })
@@ -76,8 +76,8 @@ impl Reference {
             digest,
         } = ImageName::parse(name)?;
         let version = match digest.and_then(Digest::parse) {
-            Some(digest) => Version::Digest(digest),
-            None => Version::Tag(tag.unwrap_or(DEFAULT_TAG).to_owned()),
+            Some(digest) => ImageVersion::Digest(digest),
+            None => ImageVersion::Tag(tag.unwrap_or(DEFAULT_TAG).to_owned()),
         };
         Ok(Self {
             registry,
@@ -89,7 +89,7 @@ impl Reference {
     /// The same repository at another version.
     pub(super) fn at(&self, digest: &Digest) -> Self {
         Self {
-            version: Version::Digest(digest.clone()),
+            version: ImageVersion::Digest(digest.clone()),
             ..self.clone()
         }
     }

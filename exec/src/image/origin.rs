@@ -6,8 +6,8 @@
 
 use std::collections::HashMap;
 
-use super::connection::Connection;
-use super::{Digest, Error, content};
+use super::connection::ImageConnection;
+use super::{Digest, ImageError, content};
 
 /// Set where it came from an archive, by an admin's hand.
 const IMPORTED: &str = "muster.io/imported";
@@ -21,12 +21,12 @@ const YES: &str = "yes";
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Origin {
     imported: bool,
-    pulled: Option<Access>,
+    pulled: Option<RegistryAccess>,
 }
 
 /// What a registry wanted for an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Access {
+pub(super) enum RegistryAccess {
     /// Nothing.
     Open,
     /// A login.
@@ -34,14 +34,14 @@ pub(super) enum Access {
 }
 
 impl Origin {
-    pub(super) async fn of(line: &Connection, manifest: &Digest) -> Result<Self, Error> {
+    pub(super) async fn of(line: &ImageConnection, manifest: &Digest) -> Result<Self, ImageError> {
         Ok(Self::read(&content::labels(line, manifest).await?))
     }
 
     fn read(labels: &HashMap<String, String>) -> Self {
         let pulled = labels.get(PULLED).map(|text| match text.as_str() {
-            OPENLY => Access::Open,
-            _ => Access::Login,
+            OPENLY => RegistryAccess::Open,
+            _ => RegistryAccess::Login,
         });
         Self {
             imported: labels.contains_key(IMPORTED),
@@ -51,7 +51,7 @@ impl Origin {
 
     /// Whether a job that uses it has to show a login. An image that an admin imported is for all.
     pub(super) fn wants_login(self) -> bool {
-        self.pulled == Some(Access::Login) && !self.imported
+        self.pulled == Some(RegistryAccess::Login) && !self.imported
     }
 
     /// Whether it can be had again: it came from a registry, and by no other way.
@@ -61,21 +61,24 @@ impl Origin {
 }
 
 /// Notes an import.
-pub(super) async fn note_import(line: &Connection, manifest: &Digest) -> Result<(), Error> {
+pub(super) async fn note_import(
+    line: &ImageConnection,
+    manifest: &Digest,
+) -> Result<(), ImageError> {
     let label = HashMap::from([(IMPORTED.to_owned(), YES.to_owned())]);
     content::label(line, manifest, label).await
 }
 
 /// Notes a pull. What came openly once stays open.
 pub(super) async fn note_pull(
-    line: &Connection,
+    line: &ImageConnection,
     manifest: &Digest,
-    access: Access,
-) -> Result<(), Error> {
+    access: RegistryAccess,
+) -> Result<(), ImageError> {
     let before = Origin::of(line, manifest).await?;
     let text = match access {
-        Access::Login if before.pulled != Some(Access::Open) => WITH_LOGIN,
-        Access::Login | Access::Open => OPENLY,
+        RegistryAccess::Login if before.pulled != Some(RegistryAccess::Open) => WITH_LOGIN,
+        RegistryAccess::Login | RegistryAccess::Open => OPENLY,
     };
     let label = HashMap::from([(PULLED.to_owned(), text.to_owned())]);
     content::label(line, manifest, label).await

@@ -8,14 +8,14 @@ use std::task::{Context, Poll};
 use futures::{Stream, StreamExt};
 use tokio::sync::mpsc;
 
-use super::{Error, Image};
+use super::{ImageError, ImageRecord};
 
 /// Steps kept for a slow reader; later ones are dropped, the end never is.
 const QUEUE_STEPS: usize = 16;
 
 /// A step of an operation.
 #[derive(Debug)]
-pub enum Progress {
+pub enum OperationStep {
     /// Bytes taken in so far.
     Bytes {
         /// So far.
@@ -31,27 +31,27 @@ pub enum Progress {
         total: u32,
     },
     /// This image is ready to use.
-    Ready(Image),
+    Ready(ImageRecord),
     /// It failed.
-    Failed(Error),
+    Failed(ImageError),
 }
 
 /// An operation under way: its steps as a stream that ends after all its `Ready`s or a
 /// `Failed`. Dropping it cancels the operation and undoes what is half-done.
 #[derive(Debug)]
-pub struct Operation {
-    steps: mpsc::Receiver<Progress>,
+pub struct ImageOperation {
+    steps: mpsc::Receiver<OperationStep>,
 }
 
-impl Stream for Operation {
-    type Item = Progress;
+impl Stream for ImageOperation {
+    type Item = OperationStep;
 
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Progress>> {
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<OperationStep>> {
         self.steps.poll_recv(cx)
     }
 }
 
-impl Operation {
+impl ImageOperation {
     pub(super) fn new() -> (Reporter, Self) {
         let (sender, steps) = mpsc::channel(QUEUE_STEPS);
         (
@@ -64,24 +64,27 @@ impl Operation {
     }
 
     /// Waits for the end and returns the images that are ready.
-    pub async fn finish(self) -> Result<Vec<Image>, Error> {
+    pub async fn finish(self) -> Result<Vec<ImageRecord>, ImageError> {
         self.watched(|_| ()).await
     }
 
     /// The same, with every step shown to `watch`.
-    pub async fn watched(mut self, watch: impl Fn(&Progress)) -> Result<Vec<Image>, Error> {
+    pub async fn watched(
+        mut self,
+        watch: impl Fn(&OperationStep),
+    ) -> Result<Vec<ImageRecord>, ImageError> {
         let mut images = Vec::new();
         while let Some(step) = self.next().await {
             watch(&step);
             match step {
-                Progress::Bytes { .. } | Progress::Layers { .. } => {}
-                Progress::Ready(image) => images.push(image),
-                Progress::Failed(error) => return Err(error),
+                OperationStep::Bytes { .. } | OperationStep::Layers { .. } => {}
+                OperationStep::Ready(image) => images.push(image),
+                OperationStep::Failed(error) => return Err(error),
             }
         }
         // Only a task that was killed ends without a word.
         if images.is_empty() {
-            Err(Error::Cancelled)
+            Err(ImageError::Cancelled)
         } else {
             Ok(images)
         }
@@ -89,7 +92,7 @@ impl Operation {
 }
 
 #[derive(Debug, Default)]
-struct Counts {
+struct ProgressCounts {
     bytes: AtomicU64,
     bytes_total: AtomicU64,
     layers: AtomicU32,
@@ -99,8 +102,8 @@ struct Counts {
 /// The operation's end of it.
 #[derive(Clone, Debug)]
 pub(super) struct Reporter {
-    sender: mpsc::Sender<Progress>,
-    counts: Arc<Counts>,
+    sender: mpsc::Sender<OperationStep>,
+    counts: Arc<ProgressCounts>,
 }
 
 impl Reporter {
@@ -117,28 +120,28 @@ impl Reporter {
         let done = self.counts.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         let total = self.counts.bytes_total.load(Ordering::Relaxed);
         let total = (total > 0).then_some(total.max(done));
-        let _ = self.sender.try_send(Progress::Bytes { done, total });
+        let _ = self.sender.try_send(OperationStep::Bytes { done, total });
     }
 
     pub(super) fn unpacked(&self) {
         let done = self.counts.layers.fetch_add(1, Ordering::Relaxed) + 1;
         let total = self.counts.layers_total.load(Ordering::Relaxed);
-        let _ = self.sender.try_send(Progress::Layers { done, total });
+        let _ = self.sender.try_send(OperationStep::Layers { done, total });
     }
 
     pub(super) async fn abandoned(&self) {
         self.sender.closed().await;
     }
 
-    pub(super) async fn end(&self, result: Result<Vec<Image>, Error>) {
+    pub(super) async fn end(&self, result: Result<Vec<ImageRecord>, ImageError>) {
         match result {
             Ok(images) => {
                 for image in images {
-                    let _ = self.sender.send(Progress::Ready(image)).await;
+                    let _ = self.sender.send(OperationStep::Ready(image)).await;
                 }
             }
             Err(error) => {
-                let _ = self.sender.send(Progress::Failed(error)).await;
+                let _ = self.sender.send(OperationStep::Failed(error)).await;
             }
         }
     }

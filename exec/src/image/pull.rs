@@ -5,17 +5,17 @@ use std::time::Duration;
 use futures::{StreamExt, TryStreamExt, stream};
 use tokio::sync::oneshot;
 
-use super::connection::Connection;
+use super::connection::ImageConnection;
 use super::content::{self, Expected, Ingest};
 use super::document::{
-    CONFIG_BYTES_MAX, DOCKER_MANIFEST, Descriptor, Document, Manifest, OCI_MANIFEST, choose,
+    CONFIG_BYTES_MAX, DOCKER_MANIFEST, Descriptor, ImageDocument, Manifest, OCI_MANIFEST, choose,
 };
 use super::locks::Locks;
 use super::progress::Reporter;
 use super::record::{self, Complete};
-use super::registry::Session;
-use super::unpack::Unpacker;
-use super::{Digest, Error, Image, Lease, Reference, origin};
+use super::registry::RegistrySession;
+use super::unpack::LayerUnpacker;
+use super::{ContentLease, Digest, ImageError, ImageRecord, Reference, origin};
 
 /// Layers fetched at once: more rarely is faster, and each costs a buffer.
 const LAYERS_AT_ONCE: usize = 3;
@@ -31,25 +31,25 @@ type Here = oneshot::Sender<()>;
 
 /// A pull under way.
 #[derive(Debug)]
-pub(super) struct Pull {
-    pub(super) line: Connection,
-    pub(super) lease: Lease,
+pub(super) struct ImagePull {
+    pub(super) line: ImageConnection,
+    pub(super) lease: ContentLease,
     pub(super) locks: Locks,
     pub(super) reporter: Reporter,
-    pub(super) session: Session,
+    pub(super) session: RegistrySession,
     pub(super) image: Reference,
 }
 
 /// What the name points to, down to this machine's platform.
-struct Found {
+struct ResolvedImage {
     target: Descriptor,
     manifest: Manifest,
     source: Option<Digest>,
 }
 
-impl Pull {
-    pub(super) async fn run(self) -> Result<Vec<Image>, Error> {
-        let Found {
+impl ImagePull {
+    pub(super) async fn run(self) -> Result<Vec<ImageRecord>, ImageError> {
+        let ResolvedImage {
             target,
             manifest,
             source,
@@ -57,7 +57,7 @@ impl Pull {
         let config = &manifest.config;
         if config.size > CONFIG_BYTES_MAX {
             let (what, bytes) = (format!("configuration of {}", self.image), config.size);
-            return Err(Error::TooLarge {
+            return Err(ImageError::TooLarge {
                 what,
                 bytes,
                 max: CONFIG_BYTES_MAX,
@@ -80,22 +80,22 @@ impl Pull {
         Ok(vec![complete.record(&self.line).await?])
     }
 
-    async fn find(&self) -> Result<Found, Error> {
+    async fn find(&self) -> Result<ResolvedImage, ImageError> {
         let name = self.image.to_string();
         let mut version = self.image.version.as_str().to_owned();
         let mut source = None;
         for _ in 0..DEPTH_MAX {
             let (bytes, digest) = retry(|| self.session.manifest(&version)).await?;
-            match Document::parse(&name, &bytes)? {
-                Document::Index(index) => {
+            match ImageDocument::parse(&name, &bytes)? {
+                ImageDocument::Index(index) => {
                     source.get_or_insert(digest);
                     version = choose(&name, &index.manifests)?.digest.to_string();
                 }
-                Document::Manifest(manifest) => {
+                ImageDocument::Manifest(manifest) => {
                     content::write(&self.line, &self.lease, &bytes).await?;
                     let kind = manifest_type(&manifest);
                     let target = Descriptor::new(kind, digest, bytes.len() as u64);
-                    return Ok(Found {
+                    return Ok(ResolvedImage {
                         target,
                         manifest,
                         source,
@@ -104,14 +104,14 @@ impl Pull {
             }
         }
         let reason = format!("its indexes are nested more than {DEPTH_MAX} deep");
-        Err(Error::BadImage {
+        Err(ImageError::BadImage {
             image: name,
             reason,
         })
     }
 
     /// Fetches layers side by side and unpacks each as soon as it and all below it are here.
-    async fn layers(&self, manifest: &Manifest) -> Result<Option<Digest>, Error> {
+    async fn layers(&self, manifest: &Manifest) -> Result<Option<Digest>, ImageError> {
         let name = self.image.to_string();
         let config = record::read_config(&self.line, &name, manifest).await?;
         let (senders, here): (Vec<Here>, Vec<_>) =
@@ -127,7 +127,7 @@ impl Pull {
             line, lease, locks, ..
         } = self;
         let unpacked = async {
-            let mut unpacker = Unpacker {
+            let mut unpacker = LayerUnpacker {
                 line,
                 lease,
                 locks,
@@ -135,7 +135,7 @@ impl Pull {
             };
             let layers = manifest.layers.iter().zip(config.diff_ids());
             for ((layer, diff_id), here) in layers.zip(here) {
-                here.await.map_err(|_| Error::Cancelled)?;
+                here.await.map_err(|_| ImageError::Cancelled)?;
                 unpacker.add(layer, diff_id).await?;
                 self.reporter.unpacked();
             }
@@ -145,19 +145,19 @@ impl Pull {
         Ok(chain)
     }
 
-    async fn fetch_layer(&self, layer: &Descriptor, here: Here) -> Result<(), Error> {
+    async fn fetch_layer(&self, layer: &Descriptor, here: Here) -> Result<(), ImageError> {
         self.fetch(layer).await?;
         let _ = here.send(());
         Ok(())
     }
 
     /// Brings a blob here unless it is.
-    async fn fetch(&self, blob: &Descriptor) -> Result<(), Error> {
+    async fn fetch(&self, blob: &Descriptor) -> Result<(), ImageError> {
         let _turn = self.locks.lock(blob.digest.as_str()).await;
         retry(|| self.try_fetch(blob)).await
     }
 
-    async fn try_fetch(&self, blob: &Descriptor) -> Result<(), Error> {
+    async fn try_fetch(&self, blob: &Descriptor) -> Result<(), ImageError> {
         let expected = Expected::Known(&blob.digest, blob.size);
         let Some(mut ingest) = Ingest::open(&self.line, &self.lease, expected).await? else {
             self.reporter.moved(blob.size);
@@ -166,7 +166,7 @@ impl Pull {
         match self.transfer(blob, &mut ingest).await {
             Ok(()) => {
                 let committed = ingest.commit().await;
-                if matches!(committed, Err(Error::Digest { .. })) {
+                if matches!(committed, Err(ImageError::Digest { .. })) {
                     self.session.distrust_mirrors();
                 }
                 committed.map(drop)
@@ -179,7 +179,7 @@ impl Pull {
         }
     }
 
-    async fn transfer(&self, blob: &Descriptor, ingest: &mut Ingest<'_>) -> Result<(), Error> {
+    async fn transfer(&self, blob: &Descriptor, ingest: &mut Ingest<'_>) -> Result<(), ImageError> {
         if ingest.offset() >= blob.size {
             return Ok(());
         }
@@ -204,13 +204,13 @@ fn manifest_type(manifest: &Manifest) -> &str {
 }
 
 /// Tries again what may heal. A damaged blob is among it here: the line may have been at fault.
-async fn retry<T, F: Future<Output = Result<T, Error>>>(
+async fn retry<T, F: Future<Output = Result<T, ImageError>>>(
     mut attempt: impl FnMut() -> F,
-) -> Result<T, Error> {
+) -> Result<T, ImageError> {
     let mut pause = FIRST_PAUSE;
     for _ in 1..TRIES {
         match attempt().await {
-            Err(error) if error.is_transient() || matches!(error, Error::Digest { .. }) => {
+            Err(error) if error.is_transient() || matches!(error, ImageError::Digest { .. }) => {
                 tracing::info!(%error, "image pull goes on after a failure");
             }
             end => return end,

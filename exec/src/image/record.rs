@@ -9,9 +9,11 @@ use containerd_client::services::v1::{
 use muster_model::time::Time;
 use prost_types::FieldMask;
 
-use super::connection::{Connection, FaultKind, optional};
-use super::document::{Config, Descriptor, Document, MANIFEST_BYTES_MAX, Manifest, choose};
-use super::{Digest, Error, content};
+use super::connection::{FaultKind, ImageConnection, optional};
+use super::document::{
+    Descriptor, ImageConfig, ImageDocument, MANIFEST_BYTES_MAX, Manifest, choose,
+};
+use super::{Digest, ImageError, content};
 
 /// When a task last used the image: milliseconds since the epoch.
 const LAST_USED: &str = "muster.io/last-used";
@@ -22,7 +24,7 @@ const SOURCE: &str = "muster.io/source-digest";
 
 /// An image on this node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Image {
+pub struct ImageRecord {
     /// Its full name; a job's `uri` may say this or any short form of it.
     pub name: String,
     /// Of its manifest.
@@ -50,7 +52,7 @@ pub(super) struct Complete<'a> {
 impl Complete<'_> {
     /// Ties content and layers to each other, then to the name; from then on the image keeps
     /// itself from the garbage collector.
-    pub(super) async fn record(&self, line: &Connection) -> Result<Image, Error> {
+    pub(super) async fn record(&self, line: &ImageConnection) -> Result<ImageRecord, ImageError> {
         let config = &self.manifest.config.digest;
         let layers = self.manifest.layers.iter().enumerate();
         let mut refs: HashMap<String, String> = layers
@@ -73,7 +75,7 @@ impl Complete<'_> {
         self.store(line).await
     }
 
-    async fn store(&self, line: &Connection) -> Result<Image, Error> {
+    async fn store(&self, line: &ImageConnection) -> Result<ImageRecord, ImageError> {
         let stored = self.stored();
         let body = CreateImageRequest {
             image: Some(stored.clone()),
@@ -127,7 +129,10 @@ fn change(image: Stored, paths: Vec<String>) -> UpdateImageRequest {
     }
 }
 
-async fn update(line: &Connection, body: UpdateImageRequest) -> Result<Option<Stored>, Error> {
+async fn update(
+    line: &ImageConnection,
+    body: UpdateImageRequest,
+) -> Result<Option<Stored>, ImageError> {
     let mut client = line.client().images();
     Ok(line
         .call("change an image", client.update(line.request(body)))
@@ -136,14 +141,17 @@ async fn update(line: &Connection, body: UpdateImageRequest) -> Result<Option<St
 }
 
 /// The image stored under exactly this name.
-pub(super) async fn get(line: &Connection, name: &str) -> Result<Option<Image>, Error> {
+pub(super) async fn get(
+    line: &ImageConnection,
+    name: &str,
+) -> Result<Option<ImageRecord>, ImageError> {
     match fetch(line, name).await? {
         Some(stored) => read(line, stored).await.map(Some),
         None => Ok(None),
     }
 }
 
-async fn fetch(line: &Connection, name: &str) -> Result<Option<Stored>, Error> {
+async fn fetch(line: &ImageConnection, name: &str) -> Result<Option<Stored>, ImageError> {
     let request = line.request(GetImageRequest {
         name: name.to_owned(),
     });
@@ -153,7 +161,7 @@ async fn fetch(line: &Connection, name: &str) -> Result<Option<Stored>, Error> {
 }
 
 /// Every image, by name.
-pub(super) async fn list(line: &Connection) -> Result<Vec<Image>, Error> {
+pub(super) async fn list(line: &ImageConnection) -> Result<Vec<ImageRecord>, ImageError> {
     let request = line.request(ListImagesRequest {
         filters: Vec::new(),
     });
@@ -168,7 +176,7 @@ pub(super) async fn list(line: &Connection) -> Result<Vec<Image>, Error> {
 }
 
 /// Removes the name, and with it all content that no other image uses.
-pub(super) async fn delete(line: &Connection, name: &str) -> Result<(), Error> {
+pub(super) async fn delete(line: &ImageConnection, name: &str) -> Result<(), ImageError> {
     let body = DeleteImageRequest {
         name: name.to_owned(),
         sync: true,
@@ -186,9 +194,13 @@ pub(super) async fn delete(line: &Connection, name: &str) -> Result<(), Error> {
 }
 
 /// Notes a use.
-pub(super) async fn mark_used(line: &Connection, name: &str, now: Time) -> Result<(), Error> {
+pub(super) async fn mark_used(
+    line: &ImageConnection,
+    name: &str,
+    now: Time,
+) -> Result<(), ImageError> {
     let stored = fetch(line, name).await?;
-    let stored = stored.ok_or_else(|| Error::NotHere(name.to_owned()))?;
+    let stored = stored.ok_or_else(|| ImageError::NotHere(name.to_owned()))?;
     update(line, used(stored, now)).await.map(drop)
 }
 
@@ -198,10 +210,10 @@ fn used(mut stored: Stored, now: Time) -> UpdateImageRequest {
     change(stored, vec![label(LAST_USED)])
 }
 
-async fn read(line: &Connection, stored: Stored) -> Result<Image, Error> {
+async fn read(line: &ImageConnection, stored: Stored) -> Result<ImageRecord, ImageError> {
     let name = stored.name;
     let target = stored.target.unwrap_or_default();
-    let digest = Digest::parse(&target.digest).ok_or_else(|| Error::BadImage {
+    let digest = Digest::parse(&target.digest).ok_or_else(|| ImageError::BadImage {
         image: name.clone(),
         reason: format!("its digest is `{}`", target.digest),
     })?;
@@ -220,7 +232,7 @@ async fn read(line: &Connection, stored: Stored) -> Result<Image, Error> {
         .labels
         .get(SOURCE)
         .and_then(|text| Digest::parse(text));
-    Ok(Image {
+    Ok(ImageRecord {
         name,
         digest,
         size_bytes,
@@ -230,14 +242,14 @@ async fn read(line: &Connection, stored: Stored) -> Result<Image, Error> {
 }
 
 /// The size of an image that another program recorded; as far as its documents can be read.
-async fn measured(line: &Connection, name: &str, target: &Digest) -> Result<u64, Error> {
+async fn measured(line: &ImageConnection, name: &str, target: &Digest) -> Result<u64, ImageError> {
     let Some(bytes) = content::read(line, target, MANIFEST_BYTES_MAX).await? else {
         return Ok(0);
     };
     let own = bytes.len() as u64;
-    let manifest = match Document::parse(name, &bytes) {
-        Ok(Document::Manifest(manifest)) => Some(manifest),
-        Ok(Document::Index(index)) => match choose(name, &index.manifests) {
+    let manifest = match ImageDocument::parse(name, &bytes) {
+        Ok(ImageDocument::Manifest(manifest)) => Some(manifest),
+        Ok(ImageDocument::Index(index)) => match choose(name, &index.manifests) {
             Ok(chosen) => read_manifest(line, name, &chosen.digest).await?,
             Err(_) => None,
         },
@@ -247,32 +259,34 @@ async fn measured(line: &Connection, name: &str, target: &Digest) -> Result<u64,
 }
 
 async fn read_manifest(
-    line: &Connection,
+    line: &ImageConnection,
     name: &str,
     digest: &Digest,
-) -> Result<Option<Manifest>, Error> {
+) -> Result<Option<Manifest>, ImageError> {
     let bytes = content::read(line, digest, MANIFEST_BYTES_MAX).await?;
-    Ok(bytes.and_then(|bytes| match Document::parse(name, &bytes) {
-        Ok(Document::Manifest(manifest)) => Some(manifest),
-        Ok(Document::Index(_)) | Err(_) => None,
-    }))
+    Ok(
+        bytes.and_then(|bytes| match ImageDocument::parse(name, &bytes) {
+            Ok(ImageDocument::Manifest(manifest)) => Some(manifest),
+            Ok(ImageDocument::Index(_)) | Err(_) => None,
+        }),
+    )
 }
 
 /// The configuration of a manifest whose blobs are here.
 pub(super) async fn read_config(
-    line: &Connection,
+    line: &ImageConnection,
     name: &str,
     manifest: &Manifest,
-) -> Result<Config, Error> {
+) -> Result<ImageConfig, ImageError> {
     let digest = &manifest.config.digest;
     let max = super::document::CONFIG_BYTES_MAX;
     let bytes = content::read(line, digest, max)
         .await?
-        .ok_or_else(|| Error::BadImage {
+        .ok_or_else(|| ImageError::BadImage {
             image: name.to_owned(),
             reason: format!("its configuration {digest} is missing"),
         })?;
-    Config::parse(name, manifest, &bytes)
+    ImageConfig::parse(name, manifest, &bytes)
 }
 
 #[cfg(test)]

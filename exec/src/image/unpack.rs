@@ -8,25 +8,29 @@ use containerd_client::services::v1::snapshots::{
 };
 use containerd_client::types::Mount;
 
-use super::connection::{Connection, FaultKind, optional};
+use super::connection::{FaultKind, ImageConnection, optional};
 use super::document::{Descriptor, chain_id};
 use super::locks::Locks;
-use super::{Digest, Error, Lease};
+use super::{ContentLease, Digest, ImageError};
 
 /// Unpacks the layers of one image, bottom first. Layers that another image has unpacked are
 /// used as they are.
 #[derive(Debug)]
-pub(super) struct Unpacker<'a> {
-    pub(super) line: &'a Connection,
-    pub(super) lease: &'a Lease,
+pub(super) struct LayerUnpacker<'a> {
+    pub(super) line: &'a ImageConnection,
+    pub(super) lease: &'a ContentLease,
     pub(super) locks: &'a Locks,
     /// The stack so far.
     pub(super) chain: Option<Digest>,
 }
 
-impl Unpacker<'_> {
+impl LayerUnpacker<'_> {
     /// Puts one more layer on the stack.
-    pub(super) async fn add(&mut self, layer: &Descriptor, diff_id: &Digest) -> Result<(), Error> {
+    pub(super) async fn add(
+        &mut self,
+        layer: &Descriptor,
+        diff_id: &Digest,
+    ) -> Result<(), ImageError> {
         let chain = chain_id(self.chain.as_ref(), diff_id);
         let _turn = self.locks.lock(chain.as_str()).await;
         if self.exists(&chain).await? {
@@ -38,7 +42,7 @@ impl Unpacker<'_> {
         Ok(())
     }
 
-    async fn exists(&self, chain: &Digest) -> Result<bool, Error> {
+    async fn exists(&self, chain: &Digest) -> Result<bool, ImageError> {
         let snapshotter = self.line.snapshotter().to_owned();
         let body = StatSnapshotRequest {
             snapshotter,
@@ -56,7 +60,7 @@ impl Unpacker<'_> {
         layer: &Descriptor,
         diff_id: &Digest,
         chain: &Digest,
-    ) -> Result<(), Error> {
+    ) -> Result<(), ImageError> {
         let key = format!("muster-extract-{}", uuid::Uuid::new_v4());
         let mounts = self.prepare(&key).await?;
         let done = match self.apply(layer, diff_id, mounts).await {
@@ -69,7 +73,7 @@ impl Unpacker<'_> {
         done
     }
 
-    async fn prepare(&self, key: &str) -> Result<Vec<Mount>, Error> {
+    async fn prepare(&self, key: &str) -> Result<Vec<Mount>, ImageError> {
         let body = PrepareSnapshotRequest {
             snapshotter: self.line.snapshotter().to_owned(),
             key: key.to_owned(),
@@ -94,7 +98,7 @@ impl Unpacker<'_> {
         layer: &Descriptor,
         diff_id: &Digest,
         mounts: Vec<Mount>,
-    ) -> Result<(), Error> {
+    ) -> Result<(), ImageError> {
         let diff = Some(layer.to_containerd());
         let body = ApplyRequest {
             diff,
@@ -119,13 +123,13 @@ impl Unpacker<'_> {
             return Ok(());
         }
         let reason = format!("unpacked it is {found}, but the image says {diff_id}");
-        Err(Error::Digest {
+        Err(ImageError::Digest {
             what: format!("layer {}", layer.digest),
             reason,
         })
     }
 
-    async fn commit(&self, key: &str, chain: &Digest) -> Result<(), Error> {
+    async fn commit(&self, key: &str, chain: &Digest) -> Result<(), ImageError> {
         let body = CommitSnapshotRequest {
             snapshotter: self.line.snapshotter().to_owned(),
             name: chain.to_string(),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use muster_init::task_dir::{LOG_FILES, OLD_SUFFIX, TaskDir};
 
-use super::Error;
+use super::LogError;
 
 /// One file of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,10 +39,10 @@ fn names() -> impl Iterator<Item = String> {
 }
 
 /// The path of a log that may be asked for by that name.
-pub(super) fn path_of(dir: &TaskDir, name: &str) -> Result<PathBuf, Error> {
+pub(super) fn path_of(dir: &TaskDir, name: &str) -> Result<PathBuf, LogError> {
     match names().any(|known| known == name) {
         true => Ok(dir.log().join(name)),
-        false => Err(Error::NoLog(name.to_owned())),
+        false => Err(LogError::NoLog(name.to_owned())),
     }
 }
 

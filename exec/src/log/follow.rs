@@ -27,11 +27,11 @@ const POLL: Duration = Duration::from_millis(100);
 const POLL_LEAST: Duration = Duration::from_millis(5);
 
 /// Changes when something has happened that may have ended a task.
-pub type News = watch::Receiver<u64>;
+pub type EndHint = watch::Receiver<u64>;
 
 /// Reads one log.
 #[derive(Debug)]
-pub(super) struct Follower {
+pub(super) struct LogFollower {
     path: PathBuf,
     old_path: PathBuf,
     exit_report: PathBuf,
@@ -40,14 +40,19 @@ pub(super) struct Follower {
     /// The file right after this one, opened as soon as it is seen, so that it can be read
     /// even when it was rotated away meanwhile.
     next: Option<(File, u64)>,
-    news: Option<News>,
+    news: Option<EndHint>,
     /// [`POLL`].
     poll: Duration,
 }
 
-impl Follower {
+impl LogFollower {
     /// Goes on from where `file`, the log called `name`, stands.
-    pub(super) async fn new(dir: &TaskDir, name: &str, file: File, news: News) -> io::Result<Self> {
+    pub(super) async fn new(
+        dir: &TaskDir,
+        name: &str,
+        file: File,
+        news: EndHint,
+    ) -> io::Result<Self> {
         let inode = file.metadata().await?.ino();
         Ok(Self {
             path: dir.log().join(name),
@@ -137,7 +142,7 @@ mod tests {
 
     use futures::{StreamExt, TryStreamExt};
 
-    use super::super::{Range, follow};
+    use super::super::{LogBytes, follow};
     use super::*;
 
     fn append(dir: &TaskDir, text: &str) {
@@ -152,7 +157,7 @@ mod tests {
     }
 
     /// Nothing is heard, ever.
-    fn silence() -> News {
+    fn silence() -> EndHint {
         watch::channel(0).1
     }
 
@@ -162,7 +167,7 @@ mod tests {
         append(&dir, "one");
         let (tell, news) = watch::channel(0);
         let file = File::open(dir.log().join("all")).await.unwrap();
-        let mut follower = Follower::new(&dir, "all", file, news).await.unwrap();
+        let mut follower = LogFollower::new(&dir, "all", file, news).await.unwrap();
         // By the clock alone it would not be heard today.
         follower.poll = Duration::from_secs(86_400);
         let mut body = Box::pin(follower.into_stream());
@@ -187,7 +192,7 @@ mod tests {
     async fn every_byte_comes_once_over_rotations_until_the_end() {
         let (_home, dir) = home();
         append(&dir, "01");
-        let part = follow(&dir, "all", Range::Tail(1), silence())
+        let part = follow(&dir, "all", LogBytes::Tail(1), silence())
             .await
             .unwrap();
         assert_eq!((part.start, part.length), (1, None));
@@ -211,7 +216,7 @@ mod tests {
     async fn a_reader_that_missed_a_file_is_told_so() {
         let (_home, dir) = home();
         append(&dir, "0");
-        let mut body = follow(&dir, "all", Range::All, silence())
+        let mut body = follow(&dir, "all", LogBytes::All, silence())
             .await
             .unwrap()
             .body;

@@ -14,13 +14,13 @@ use std::io;
 use std::path::PathBuf;
 
 pub use file::{LogFile, list};
-pub use follow::News;
-pub use part::{LogPart, Range, follow, follow_whole, read, read_whole};
-pub use sweep::{Policy, Survey, Swept};
+pub use follow::EndHint;
+pub use part::{LogBytes, LogPart, follow, follow_whole, read, read_whole};
+pub use sweep::{LogSurvey, RetentionPolicy, Swept};
 
 /// Why a log cannot be read.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum LogError {
     /// No log is called that, or it has nothing yet.
     #[error("there is no log {0:?}")]
     NoLog(String),

@@ -10,17 +10,17 @@ use tokio::fs::File;
 use tokio::io::{AsyncReadExt, AsyncSeekExt, Take};
 use tokio_util::io::ReaderStream;
 
-use super::Error;
+use super::LogError;
 use super::file::{open_plain, path_of};
-use super::follow::{Follower, News};
-use super::parts::Parts;
+use super::follow::{EndHint, LogFollower};
+use super::parts::LogFiles;
 
 /// Bytes in memory for one reader.
 pub(super) const CHUNK_BYTES: usize = 64 << 10;
 
 /// Which bytes of a log file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Range {
+pub enum LogBytes {
     /// Everything in it.
     All,
     /// The last so many bytes.
@@ -34,7 +34,7 @@ pub enum Range {
     },
 }
 
-impl Range {
+impl LogBytes {
     /// Start and end, exclusive, in a file of `size` bytes.
     fn resolve(self, size: u64) -> (u64, u64) {
         match self {
@@ -71,7 +71,7 @@ impl fmt::Debug for LogPart {
 }
 
 /// A part of a log as it is now.
-pub async fn read(dir: &TaskDir, name: &str, range: Range) -> Result<LogPart, Error> {
+pub async fn read(dir: &TaskDir, name: &str, range: LogBytes) -> Result<LogPart, LogError> {
     let (file, size) = open(dir, name).await?;
     let (start, end) = range.resolve(size);
     let file = seek(dir, name, file, start).await?;
@@ -86,7 +86,12 @@ pub async fn read(dir: &TaskDir, name: &str, range: Range) -> Result<LogPart, Er
 /// A log from the range's start on, until the task has ended and all of it was read. Fails if
 /// the reader is so slow that a part it has not seen was rotated away. That the task has ended is seen sooner
 /// where `news` tell of something.
-pub async fn follow(dir: &TaskDir, name: &str, range: Range, news: News) -> Result<LogPart, Error> {
+pub async fn follow(
+    dir: &TaskDir,
+    name: &str,
+    range: LogBytes,
+    news: EndHint,
+) -> Result<LogPart, LogError> {
     if name.ends_with(OLD_SUFFIX) {
         // It does not grow.
         return read(dir, name, range).await;
@@ -94,7 +99,7 @@ pub async fn follow(dir: &TaskDir, name: &str, range: Range, news: News) -> Resu
     let (file, size) = open(dir, name).await?;
     let (start, _) = range.resolve(size);
     let file = seek(dir, name, file, start).await?;
-    let follower = Follower::new(dir, name, file, news)
+    let follower = LogFollower::new(dir, name, file, news)
         .await
         .map_err(io_error(dir, name))?;
     Ok(LogPart {
@@ -107,19 +112,21 @@ pub async fn follow(dir: &TaskDir, name: &str, range: Range, news: News) -> Resu
 
 /// A part of a whole log as it is now: bytes are counted from the first that was ever written, over its
 /// files. What is not kept any more is left out, so that the part may begin later than was asked for.
-pub async fn read_whole(dir: &TaskDir, name: &str, range: Range) -> Result<LogPart, Error> {
+pub async fn read_whole(dir: &TaskDir, name: &str, range: LogBytes) -> Result<LogPart, LogError> {
     if name.ends_with(OLD_SUFFIX) {
         return read(dir, name, range).await;
     }
     let parts = open_parts(dir, name).await?;
-    let Cut {
+    let LogCut {
         start,
         end,
         size,
         old,
         new,
         ..
-    } = Cut::of(parts, range).await.map_err(io_error(dir, name))?;
+    } = LogCut::of(parts, range)
+        .await
+        .map_err(io_error(dir, name))?;
     let old = old.map(|file| ReaderStream::with_capacity(file, CHUNK_BYTES));
     let new = new.map(|file| {
         let length = end.saturating_sub(start.max(file.starts));
@@ -140,24 +147,26 @@ pub async fn read_whole(dir: &TaskDir, name: &str, range: Range) -> Result<LogPa
 pub async fn follow_whole(
     dir: &TaskDir,
     name: &str,
-    range: Range,
-    news: News,
-) -> Result<LogPart, Error> {
+    range: LogBytes,
+    news: EndHint,
+) -> Result<LogPart, LogError> {
     if name.ends_with(OLD_SUFFIX) {
         return read(dir, name, range).await;
     }
     let parts = open_parts(dir, name).await?;
     let range = match range {
-        Range::Bytes { start, .. } => Range::Bytes { start, end: None },
+        LogBytes::Bytes { start, .. } => LogBytes::Bytes { start, end: None },
         other => other,
     };
-    let cut = Cut::of(parts, range).await.map_err(io_error(dir, name))?;
+    let cut = LogCut::of(parts, range)
+        .await
+        .map_err(io_error(dir, name))?;
     let old = cut
         .old
         .map(|file| ReaderStream::with_capacity(file, CHUNK_BYTES));
     let new = match cut.new {
         Some(new) => Some(
-            Follower::new(dir, name, new.file, news)
+            LogFollower::new(dir, name, new.file, news)
                 .await
                 .map_err(io_error(dir, name))?,
         ),
@@ -173,7 +182,7 @@ pub async fn follow_whole(
 }
 
 /// The files of a log, each where reading begins in it.
-struct Cut {
+struct LogCut {
     /// The first byte that is read.
     start: u64,
     /// The byte after the last one.
@@ -191,8 +200,8 @@ struct New {
     starts: u64,
 }
 
-impl Cut {
-    async fn of(parts: Parts, range: Range) -> io::Result<Self> {
+impl LogCut {
+    async fn of(parts: LogFiles, range: LogBytes) -> io::Result<Self> {
         let size = parts.end();
         let (start, end) = range.resolve(size);
         let start = start.max(parts.dropped);
@@ -222,20 +231,22 @@ impl Cut {
     }
 }
 
-async fn open_parts(dir: &TaskDir, name: &str) -> Result<Parts, Error> {
+async fn open_parts(dir: &TaskDir, name: &str) -> Result<LogFiles, LogError> {
     path_of(dir, name)?;
     let (of, called) = (dir.clone(), name.to_owned());
-    let opened = tokio::task::spawn_blocking(move || Parts::open(&of, &called));
+    let opened = tokio::task::spawn_blocking(move || LogFiles::open(&of, &called));
     match opened
         .await
         .unwrap_or_else(|error| Err(io::Error::other(error)))
     {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Error::NoLog(name.to_owned())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(LogError::NoLog(name.to_owned()))
+        }
         opened => opened.map_err(io_error(dir, name)),
     }
 }
 
-async fn open(dir: &TaskDir, name: &str) -> Result<(File, u64), Error> {
+async fn open(dir: &TaskDir, name: &str) -> Result<(File, u64), LogError> {
     let path = path_of(dir, name)?;
     let opened = tokio::task::spawn_blocking(move || {
         let file = open_plain(&path)?;
@@ -246,21 +257,23 @@ async fn open(dir: &TaskDir, name: &str) -> Result<(File, u64), Error> {
         .await
         .unwrap_or_else(|error| Err(io::Error::other(error)))
     {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Error::NoLog(name.to_owned())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(LogError::NoLog(name.to_owned()))
+        }
         opened => opened.map_err(io_error(dir, name)),
     }
 }
 
-async fn seek(dir: &TaskDir, name: &str, mut file: File, start: u64) -> Result<File, Error> {
+async fn seek(dir: &TaskDir, name: &str, mut file: File, start: u64) -> Result<File, LogError> {
     file.seek(SeekFrom::Start(start))
         .await
         .map_err(io_error(dir, name))?;
     Ok(file)
 }
 
-fn io_error(dir: &TaskDir, name: &str) -> impl FnOnce(io::Error) -> Error + use<> {
+fn io_error(dir: &TaskDir, name: &str) -> impl FnOnce(io::Error) -> LogError + use<> {
     let path = dir.log().join(name);
-    move |source| Error::Io { path, source }
+    move |source| LogError::Io { path, source }
 }
 
 #[cfg(test)]
@@ -275,15 +288,15 @@ mod tests {
         let dir = TaskDir::new(home.path());
         std::fs::create_dir(dir.log()).unwrap();
         let write = |name: &str, text: &str| std::fs::write(dir.log().join(name), text).unwrap();
-        let bytes = |start, end| Range::Bytes { start, end };
+        let bytes = |start, end| LogBytes::Bytes { start, end };
         write("all", "89ab");
         write("all.1", "4567");
         write("all.dropped", "4");
         for (range, start, expected) in [
-            (Range::All, 4, "456789ab"),
-            (Range::Tail(2), 10, "ab"),
-            (Range::Tail(6), 6, "6789ab"),
-            (Range::Tail(99), 4, "456789ab"),
+            (LogBytes::All, 4, "456789ab"),
+            (LogBytes::Tail(2), 10, "ab"),
+            (LogBytes::Tail(6), 6, "6789ab"),
+            (LogBytes::Tail(99), 4, "456789ab"),
             (bytes(0, Some(5)), 4, "45"),
             (bytes(5, Some(9)), 5, "56789"),
             (bytes(6, Some(6)), 6, "6"),
@@ -306,14 +319,14 @@ mod tests {
             assert_eq!(body.concat(), expected.as_bytes(), "{start}");
         }
         std::fs::remove_file(dir.log().join("all")).unwrap();
-        let part = read_whole(&dir, "all", Range::All).await.unwrap();
+        let part = read_whole(&dir, "all", LogBytes::All).await.unwrap();
         assert_eq!((part.start, part.size, part.length), (4, 8, Some(4)));
-        let none = read_whole(&dir, "stderr", Range::All).await;
-        assert!(matches!(none, Err(Error::NoLog(_))));
+        let none = read_whole(&dir, "stderr", LogBytes::All).await;
+        assert!(matches!(none, Err(LogError::NoLog(_))));
     }
 
     /// None ever comes.
-    fn news() -> News {
+    fn news() -> EndHint {
         tokio::sync::watch::channel(0).1
     }
 
@@ -330,7 +343,7 @@ mod tests {
         };
         let mut seen = 0;
         while !writer.is_finished() || seen < 20 {
-            let part = read_whole(&dir, "all", Range::All).await.unwrap();
+            let part = read_whole(&dir, "all", LogBytes::All).await.unwrap();
             let (start, length) = (part.start, part.length.unwrap());
             let body: Vec<Bytes> = part.body.try_collect().await.unwrap();
             let body = body.concat();
@@ -373,11 +386,11 @@ mod tests {
         std::fs::create_dir(dir.log()).unwrap();
         std::fs::write(dir.log().join("all"), "0123456789").unwrap();
         std::os::unix::fs::symlink("/etc/passwd", dir.log().join("stderr")).unwrap();
-        let bytes = |start, end| Range::Bytes { start, end };
+        let bytes = |start, end| LogBytes::Bytes { start, end };
         for (range, start, expected) in [
-            (Range::All, 0, "0123456789"),
-            (Range::Tail(3), 7, "789"),
-            (Range::Tail(99), 0, "0123456789"),
+            (LogBytes::All, 0, "0123456789"),
+            (LogBytes::Tail(3), 7, "789"),
+            (LogBytes::Tail(99), 0, "0123456789"),
             (bytes(2, Some(4)), 2, "234"),
             (bytes(8, None), 8, "89"),
             (bytes(8, Some(u64::MAX)), 8, "89"),
@@ -391,9 +404,9 @@ mod tests {
             assert_eq!(body.concat(), expected.as_bytes(), "{range:?}");
         }
         for name in ["stdout", "../exit.json", "all.2", ""] {
-            let missing = read(&dir, name, Range::All).await;
-            assert!(matches!(missing, Err(Error::NoLog(_))), "{name}");
+            let missing = read(&dir, name, LogBytes::All).await;
+            assert!(matches!(missing, Err(LogError::NoLog(_))), "{name}");
         }
-        assert!(read(&dir, "stderr", Range::All).await.is_err());
+        assert!(read(&dir, "stderr", LogBytes::All).await.is_err());
     }
 }

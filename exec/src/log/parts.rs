@@ -19,7 +19,7 @@ const PAUSE: Duration = Duration::from_millis(2);
 
 /// An open file of a log.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct OpenLogFile {
     pub(super) file: File,
     /// Bytes that it held when it was opened.
     pub(super) size: u64,
@@ -27,16 +27,16 @@ pub(super) struct Part {
 
 /// The open files of a log.
 #[derive(Debug)]
-pub(super) struct Parts {
+pub(super) struct LogFiles {
     /// Bytes of the log that are not kept any more.
     pub(super) dropped: u64,
     /// The older file, which does not grow.
-    pub(super) old: Option<Part>,
+    pub(super) old: Option<OpenLogFile>,
     /// The newer one; none if the writer has ended before it made one.
-    pub(super) new: Option<Part>,
+    pub(super) new: Option<OpenLogFile>,
 }
 
-impl Parts {
+impl LogFiles {
     /// Opens what there is of the log called `name`. Blocks.
     pub(super) fn open(dir: &TaskDir, name: &str) -> io::Result<Self> {
         let new_path = dir.log().join(name);
@@ -69,7 +69,7 @@ impl Parts {
     }
 }
 
-fn open(path: &Path) -> io::Result<Option<(Part, u64)>> {
+fn open(path: &Path) -> io::Result<Option<(OpenLogFile, u64)>> {
     let file = match open_plain(path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -77,7 +77,7 @@ fn open(path: &Path) -> io::Result<Option<(Part, u64)>> {
     };
     let metadata = file.metadata()?;
     let size = metadata.len();
-    Ok(Some((Part { file, size }, metadata.ino())))
+    Ok(Some((OpenLogFile { file, size }, metadata.ino())))
 }
 
 fn inode_at(path: &Path) -> io::Result<Option<u64>> {

@@ -9,11 +9,11 @@ use std::time::{Duration, SystemTime};
 use muster_init::task_dir::TaskDir;
 use muster_model::id::AttemptUid;
 
-use super::Error;
+use super::LogError;
 
 /// What is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Policy {
+pub struct RetentionPolicy {
     /// Bytes of all task directories together; the oldest go first.
     pub total_bytes_max: u64,
     /// Time since a task's end after which its directory goes.
@@ -32,22 +32,22 @@ pub struct Swept {
 /// The task directories that there are. Taken before its user asks which tasks are unfinished, so
 /// that a task which begins meanwhile is in no danger.
 #[derive(Debug)]
-pub struct Survey {
-    tasks: Vec<Candidate>,
+pub struct LogSurvey {
+    tasks: Vec<SweepCandidate>,
 }
 
 #[derive(Debug)]
-struct Candidate {
+struct SweepCandidate {
     uid: AttemptUid,
     path: PathBuf,
     ended: SystemTime,
     bytes: u64,
 }
 
-impl Survey {
+impl LogSurvey {
     /// Looks at every task directory below `tasks_dir`. Blocks; meant for a thread that may.
-    pub fn take(tasks_dir: &Path) -> Result<Self, Error> {
-        let mut tasks: Vec<Candidate> = entries(tasks_dir)?
+    pub fn take(tasks_dir: &Path) -> Result<Self, LogError> {
+        let mut tasks: Vec<SweepCandidate> = entries(tasks_dir)?
             .iter()
             .filter_map(|entry| candidate(entry))
             .collect();
@@ -59,15 +59,15 @@ impl Survey {
     /// Blocks as well.
     pub fn sweep(
         self,
-        policy: &Policy,
+        policy: &RetentionPolicy,
         unfinished: &BTreeSet<AttemptUid>,
         now: SystemTime,
-    ) -> Result<Swept, Error> {
+    ) -> Result<Swept, LogError> {
         let mut swept = Swept {
             bytes_left: self.tasks.iter().map(|task| task.bytes).sum(),
             ..Swept::default()
         };
-        let ended = |task: &Candidate| !unfinished.contains(&task.uid);
+        let ended = |task: &SweepCandidate| !unfinished.contains(&task.uid);
         for task in self.tasks.into_iter().filter(ended) {
             let age = now.duration_since(task.ended).unwrap_or_default();
             if age <= policy.age_max && swept.bytes_left <= policy.total_bytes_max {
@@ -81,7 +81,7 @@ impl Survey {
     }
 }
 
-fn entries(tasks_dir: &Path) -> Result<Vec<PathBuf>, Error> {
+fn entries(tasks_dir: &Path) -> Result<Vec<PathBuf>, LogError> {
     match fs::read_dir(tasks_dir) {
         Ok(entries) => Ok(entries.flatten().map(|entry| entry.path()).collect()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
@@ -90,7 +90,7 @@ fn entries(tasks_dir: &Path) -> Result<Vec<PathBuf>, Error> {
 }
 
 /// A task's directory with its size; `None` for anything else.
-fn candidate(path: &Path) -> Option<Candidate> {
+fn candidate(path: &Path) -> Option<SweepCandidate> {
     let uid = path.file_name()?.to_str()?.parse().ok()?;
     if !fs::symlink_metadata(path).ok()?.is_dir() {
         return None;
@@ -100,7 +100,7 @@ fn candidate(path: &Path) -> Option<Candidate> {
     let ended = [dir.exit_report(), dir.log(), path.to_path_buf()]
         .iter()
         .find_map(|path| fs::symlink_metadata(path).ok()?.modified().ok())?;
-    Some(Candidate {
+    Some(SweepCandidate {
         uid,
         path: path.to_path_buf(),
         ended,
@@ -116,9 +116,9 @@ fn bytes_in(log: &Path) -> u64 {
         .sum()
 }
 
-fn io_error(path: &Path) -> impl FnOnce(io::Error) -> Error + use<> {
+fn io_error(path: &Path) -> impl FnOnce(io::Error) -> LogError + use<> {
     let path = path.to_path_buf();
-    move |source| Error::Io { path, source }
+    move |source| LogError::Io { path, source }
 }
 
 #[cfg(test)]
@@ -146,12 +146,12 @@ mod tests {
                 add(home.path(), uid, bytes, now - DAY * age);
             }
             File::create(home.path().join("not-a-task")).unwrap();
-            let policy = Policy {
+            let policy = RetentionPolicy {
                 total_bytes_max,
                 age_max: DAY * days,
             };
             let unfinished = BTreeSet::from(["busy".parse().unwrap()]);
-            let survey = Survey::take(home.path()).unwrap();
+            let survey = LogSurvey::take(home.path()).unwrap();
             let swept = survey.sweep(&policy, &unfinished, now).unwrap();
             let names: Vec<&str> = swept.removed.iter().map(AttemptUid::as_str).collect();
             assert_eq!((names.as_slice(), swept.bytes_left), (removed, bytes_left));

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::device::{self, DeviceNode};
 use super::mount::Mount;
-use super::{Error, Parts};
+use super::{OciSpecError, SpecLists};
 use crate::engine::DeviceGrant;
 
 /// Larger files are refused; those of a machine with 16 GPUs have some tens of KiB.
@@ -16,7 +16,7 @@ const FILE_BYTES_MAX: u64 = 4 << 20;
 /// Commands that the runtime runs around a container's life, in the specification's words.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Hooks {
+pub(super) struct OciHooks {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     prestart: Vec<Hook>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -31,7 +31,7 @@ pub(super) struct Hooks {
     poststop: Vec<Hook>,
 }
 
-impl Hooks {
+impl OciHooks {
     /// Adds one; `None` for a name that is no point of a container's life.
     fn add(&mut self, name: &str, hook: Hook) -> Option<()> {
         let list = match name {
@@ -62,28 +62,28 @@ struct Hook {
 /// A CDI file.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct File {
+struct CdiFile {
     /// `vendor.com/class`.
     kind: String,
     #[serde(default)]
-    devices: Vec<Device>,
+    devices: Vec<CdiDevice>,
     #[serde(default)]
-    container_edits: Edits,
+    container_edits: ContainerEdits,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Device {
+struct CdiDevice {
     name: String,
     #[serde(default)]
-    container_edits: Edits,
+    container_edits: ContainerEdits,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Edits {
+struct ContainerEdits {
     env: Vec<String>,
-    device_nodes: Vec<Node>,
+    device_nodes: Vec<CdiDeviceNode>,
     mounts: Vec<HostMount>,
     hooks: Vec<NamedHook>,
     additional_gids: Vec<u32>,
@@ -91,7 +91,7 @@ struct Edits {
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Node {
+struct CdiDeviceNode {
     path: PathBuf,
     host_path: Option<PathBuf>,
     file_mode: Option<u32>,
@@ -124,8 +124,8 @@ struct NamedHook {
 pub(super) fn inject(
     devices: &[DeviceGrant],
     dirs: &[PathBuf],
-    parts: &mut Parts,
-) -> Result<Vec<PathBuf>, Error> {
+    parts: &mut SpecLists,
+) -> Result<Vec<PathBuf>, OciSpecError> {
     let mut plain = Vec::new();
     if devices.is_empty() {
         return Ok(plain);
@@ -148,15 +148,15 @@ pub(super) fn inject(
     Ok(plain)
 }
 
-fn paths_of(device: &DeviceGrant) -> Result<Vec<PathBuf>, Error> {
+fn paths_of(device: &DeviceGrant) -> Result<Vec<PathBuf>, OciSpecError> {
     match device.cdi_names.first() {
-        Some(name) if device.paths.is_empty() => Err(Error::NoCdiDevice(name.clone())),
+        Some(name) if device.paths.is_empty() => Err(OciSpecError::NoCdiDevice(name.clone())),
         _ => Ok(device.paths.clone()),
     }
 }
 
 /// Every CDI file, best first: a later directory outranks an earlier one.
-fn files(dirs: &[PathBuf]) -> Result<Vec<(PathBuf, File)>, Error> {
+fn files(dirs: &[PathBuf]) -> Result<Vec<(PathBuf, CdiFile)>, OciSpecError> {
     let mut files = Vec::new();
     for dir in dirs.iter().rev() {
         let Ok(entries) = dir.read_dir() else {
@@ -176,8 +176,8 @@ fn files(dirs: &[PathBuf]) -> Result<Vec<(PathBuf, File)>, Error> {
     Ok(files)
 }
 
-fn parse(path: &Path) -> Result<File, Error> {
-    let bad = |reason: String| Error::BadCdi {
+fn parse(path: &Path) -> Result<CdiFile, OciSpecError> {
+    let bad = |reason: String| OciSpecError::BadCdi {
         path: path.to_owned(),
         reason,
     };
@@ -192,7 +192,7 @@ fn parse(path: &Path) -> Result<File, Error> {
     serde_saphyr::from_str(&text).map_err(|e| bad(e.to_string()))
 }
 
-fn find<'f>(name: &str, files: &'f [(PathBuf, File)]) -> Option<(usize, &'f Edits)> {
+fn find<'f>(name: &str, files: &'f [(PathBuf, CdiFile)]) -> Option<(usize, &'f ContainerEdits)> {
     let (kind, device) = name.split_once('=')?;
     files.iter().enumerate().find_map(|(index, (_, file))| {
         let same_kind = file.kind == kind;
@@ -204,7 +204,7 @@ fn find<'f>(name: &str, files: &'f [(PathBuf, File)]) -> Option<(usize, &'f Edit
     })
 }
 
-fn apply(edits: &Edits, path: &Path, parts: &mut Parts) -> Result<(), Error> {
+fn apply(edits: &ContainerEdits, path: &Path, parts: &mut SpecLists) -> Result<(), OciSpecError> {
     parts.environment.add_lines(&edits.env);
     parts.groups.extend(&edits.additional_gids);
     for wanted in &edits.device_nodes {
@@ -221,7 +221,7 @@ fn apply(edits: &Edits, path: &Path, parts: &mut Parts) -> Result<(), Error> {
         parts
             .hooks
             .add(hook_name, hook.clone())
-            .ok_or_else(|| Error::BadCdi {
+            .ok_or_else(|| OciSpecError::BadCdi {
                 path: path.to_owned(),
                 reason: format!("there is no hook {hook_name}"),
             })?;
@@ -230,7 +230,7 @@ fn apply(edits: &Edits, path: &Path, parts: &mut Parts) -> Result<(), Error> {
 }
 
 /// The node as the host has it now: numbers in the file may be of an earlier boot.
-fn device_node(wanted: &Node) -> Result<(DeviceNode, &str), Error> {
+fn device_node(wanted: &CdiDeviceNode) -> Result<(DeviceNode, &str), OciSpecError> {
     let source = wanted.host_path.as_ref().unwrap_or(&wanted.path);
     let mut node = device::node(source, &wanted.path)?;
     node.file_mode = wanted.file_mode.unwrap_or(node.file_mode);

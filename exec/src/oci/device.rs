@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use nix::sys::stat::{major, minor};
 use serde::Serialize;
 
-use super::Error;
+use super::OciSpecError;
 
 /// A device file that is made in the container.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -64,8 +64,8 @@ impl DeviceRule {
 }
 
 /// The device files at `path`: the file itself, or all of a directory, however deep.
-pub(crate) fn read(path: &Path) -> Result<Vec<DeviceNode>, Error> {
-    let failed = |source| Error::Device {
+pub(crate) fn read(path: &Path) -> Result<Vec<DeviceNode>, OciSpecError> {
+    let failed = |source| OciSpecError::Device {
         path: path.to_owned(),
         source,
     };
@@ -84,8 +84,8 @@ pub(crate) fn read(path: &Path) -> Result<Vec<DeviceNode>, Error> {
 }
 
 /// The host's device file `source`, to be made at `target`.
-pub(crate) fn node(source: &Path, target: &Path) -> Result<DeviceNode, Error> {
-    let failed = |error| Error::Device {
+pub(crate) fn node(source: &Path, target: &Path) -> Result<DeviceNode, OciSpecError> {
+    let failed = |error| OciSpecError::Device {
         path: source.to_owned(),
         source: error,
     };
@@ -93,7 +93,7 @@ pub(crate) fn node(source: &Path, target: &Path) -> Result<DeviceNode, Error> {
     let kind = match file.file_type() {
         kind if kind.is_char_device() => 'c',
         kind if kind.is_block_device() => 'b',
-        _ => return Err(Error::NoDevice(source.to_owned())),
+        _ => return Err(OciSpecError::NoDevice(source.to_owned())),
     };
     Ok(DeviceNode {
         path: target.to_owned(),
@@ -121,7 +121,7 @@ mod tests {
         assert_eq!((null[0].kind, null[0].major, null[0].minor), ('c', 1, 3));
         assert!(matches!(
             read(Path::new("/etc/passwd")),
-            Err(Error::NoDevice(_))
+            Err(OciSpecError::NoDevice(_))
         ));
         let missing = read(Path::new("/dev/no-such-device")).unwrap_err();
         assert!(

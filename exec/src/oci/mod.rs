@@ -24,7 +24,7 @@ use crate::cgroup::Cgroups;
 use crate::engine::ContainerSpec;
 use device::{DeviceNode, DeviceRule};
 use mount::Mount;
-use user::User;
+use user::ContainerUser;
 
 /// Tasks go before the host's own services when the machine runs out of memory.
 const OOM_SCORE_ADJ: i32 = 500;
@@ -61,7 +61,7 @@ const READ_ONLY: &[&str] = &[
 
 /// Why no specification could be made.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
+pub(crate) enum OciSpecError {
     /// A device file cannot be read.
     #[error("device {path}", path = .path.display())]
     Device {
@@ -89,7 +89,7 @@ pub(crate) enum Error {
 /// What of an image's configuration shapes its containers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ImageDefaults {
-    pub user: User,
+    pub user: ContainerUser,
     /// `NAME=value` lines.
     pub environment: Vec<String>,
     /// Empty for `/`.
@@ -98,7 +98,7 @@ pub(crate) struct ImageDefaults {
 
 /// What of the machine shapes its containers.
 #[derive(Clone, Debug)]
-pub(crate) struct Host {
+pub(crate) struct HostFacts {
     pub cgroups: Cgroups,
     /// The network that containers are on, where it is not the engine's own.
     pub network: Option<PathBuf>,
@@ -110,16 +110,16 @@ pub(crate) struct Host {
 
 /// The lists that several sources add to.
 #[derive(Clone, Debug, Default)]
-struct Parts {
+struct SpecLists {
     environment: environment::Environment,
     mounts: Vec<Mount>,
     devices: Vec<DeviceNode>,
     device_rules: Vec<DeviceRule>,
-    hooks: cdi::Hooks,
+    hooks: cdi::OciHooks,
     groups: Vec<u32>,
 }
 
-impl Parts {
+impl SpecLists {
     fn add_device(&mut self, node: DeviceNode, access: &str) {
         self.device_rules.push(DeviceRule::allow(&node, access));
         self.devices.push(node);
@@ -130,8 +130,8 @@ impl Parts {
 pub(crate) fn document(
     spec: &ContainerSpec,
     image: &ImageDefaults,
-    host: &Host,
-) -> Result<Value, Error> {
+    host: &HostFacts,
+) -> Result<Value, OciSpecError> {
     let parts = parts(spec, image, host)?;
     Ok(json!({
         "ociVersion": "1.0.2",
@@ -150,12 +150,16 @@ pub(crate) fn document(
     }))
 }
 
-fn parts(spec: &ContainerSpec, image: &ImageDefaults, host: &Host) -> Result<Parts, Error> {
-    let mut parts = Parts {
+fn parts(
+    spec: &ContainerSpec,
+    image: &ImageDefaults,
+    host: &HostFacts,
+) -> Result<SpecLists, OciSpecError> {
+    let mut parts = SpecLists {
         mounts: mount::defaults(spec.limits.shm_mb, &spec.mounts),
         device_rules: vec![DeviceRule::deny_all()],
         groups: image.user.groups.clone(),
-        ..Parts::default()
+        ..SpecLists::default()
     };
     parts.environment.add_lines(&image.environment);
     let infiniband = spec.infiniband.then(|| PathBuf::from("/dev/infiniband"));
@@ -172,7 +176,12 @@ fn parts(spec: &ContainerSpec, image: &ImageDefaults, host: &Host) -> Result<Par
     Ok(parts)
 }
 
-fn process(spec: &ContainerSpec, image: &ImageDefaults, host: &Host, parts: &Parts) -> Value {
+fn process(
+    spec: &ContainerSpec,
+    image: &ImageDefaults,
+    host: &HostFacts,
+    parts: &SpecLists,
+) -> Value {
     let root = image.user.uid == 0;
     // Like execve: whoever is not root holds no capability, but a bounded set may be regained.
     let bound = capabilities::granted(spec.raw_sockets);
@@ -215,7 +224,7 @@ fn rlimits(infiniband: bool, open_files_max: u64) -> Vec<Value> {
     limits
 }
 
-fn namespaces(host: &Host) -> Vec<Value> {
+fn namespaces(host: &HostFacts) -> Vec<Value> {
     let own = ["mount", "pid", "ipc"].into_iter();
     let own = own
         .chain(host.cgroups.is_v2().then_some("cgroup"))

@@ -1,9 +1,9 @@
 //! The limits that the kernel enforces, in the specification's words.
 
-use muster_model::launch::Limits;
+use muster_model::launch::TaskLimits;
 use serde_json::{Value, json};
 
-use super::Host;
+use super::HostFacts;
 use super::device::DeviceRule;
 
 /// The scheduler's accounting period, microseconds; the kernel's default.
@@ -14,7 +14,7 @@ const CPU_SHARES_MIN: u64 = 2;
 const CPU_SHARES_MAX: u64 = 262_144;
 
 /// `limits` and the device list. A limit of zero sets none.
-pub(super) fn resources(limits: &Limits, devices: &[DeviceRule], host: &Host) -> Value {
+pub(super) fn resources(limits: &TaskLimits, devices: &[DeviceRule], host: &HostFacts) -> Value {
     let mut resources = json!({ "devices": devices, "cpu": cpu(limits.cpu) });
     if limits.memory_mb > 0 {
         resources["memory"] = memory(limits.memory_mb, host);
@@ -35,7 +35,7 @@ fn cpu(cores: u32) -> Value {
 }
 
 /// Memory and swap together are limited to the same size: a task never swaps.
-fn memory(memory_mb: u64, host: &Host) -> Value {
+fn memory(memory_mb: u64, host: &HostFacts) -> Value {
     let bytes = i64::try_from(memory_mb.saturating_mul(1 << 20)).unwrap_or(i64::MAX);
     if host.cgroups.limits_swap() {
         json!({ "limit": bytes, "swap": bytes })

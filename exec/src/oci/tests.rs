@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::engine::{BindMount, DeviceGrant, Logger};
-use muster_model::launch::Limits;
+use muster_model::launch::TaskLimits;
 
 fn spec() -> ContainerSpec {
     ContainerSpec {
         uid: "task-1".parse().unwrap(),
         labels: BTreeMap::new(),
         image: "busybox".to_owned(),
-        limits: Limits {
+        limits: TaskLimits {
             cpu: 2,
             memory_mb: 512,
             shm_mb: 64,
@@ -38,14 +38,14 @@ fn spec() -> ContainerSpec {
     }
 }
 
-fn host(root: &Path) -> Host {
+fn host(root: &Path) -> HostFacts {
     std::fs::create_dir_all(root.join("sys/fs/cgroup")).unwrap();
     std::fs::write(
         root.join("sys/fs/cgroup/cgroup.controllers"),
         "cpu memory pids",
     )
     .unwrap();
-    Host {
+    HostFacts {
         cgroups: Cgroups::detect(root, "muster").unwrap(),
         cdi_dirs: vec![root.join("etc"), root.join("run")],
         network: None,
@@ -65,7 +65,7 @@ fn mounted<'d>(document: &'d Value, destination: &str) -> &'d Value {
 fn a_specification_carries_the_image_the_task_and_the_limits() {
     let root = tempfile::tempdir().unwrap();
     let image = ImageDefaults {
-        user: User {
+        user: ContainerUser {
             uid: 1000,
             gid: 1000,
             groups: vec![44],

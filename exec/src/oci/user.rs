@@ -2,7 +2,7 @@
 
 /// A user as the kernel knows one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct User {
+pub(crate) struct ContainerUser {
     pub uid: u32,
     pub gid: u32,
     /// Groups besides `gid`.
@@ -22,7 +22,7 @@ const ID_MAX: u32 = i32::MAX.cast_unsigned();
 
 /// Resolves `user`, `uid`, `user:group` or any mix of names and numbers, as Docker does: a
 /// number need not be listed; a user without `:group` gets its primary and further groups.
-pub(crate) fn resolve(text: &str, passwd: &str, group: &str) -> Result<User, String> {
+pub(crate) fn resolve(text: &str, passwd: &str, group: &str) -> Result<ContainerUser, String> {
     let (user, named_group) = match text.split_once(':') {
         Some((user, group)) => (user, Some(group)),
         None => (text, None),
@@ -39,7 +39,7 @@ pub(crate) fn resolve(text: &str, passwd: &str, group: &str) -> Result<User, Str
         let gid =
             group_id(name, group).ok_or_else(|| format!("no group {name:?} in its /etc/group"))?;
         within(gid)?;
-        return Ok(User {
+        return Ok(ContainerUser {
             uid,
             gid,
             groups: Vec::new(),
@@ -57,7 +57,7 @@ pub(crate) fn resolve(text: &str, passwd: &str, group: &str) -> Result<User, Str
         .filter(|id| *id != gid)
         .collect();
     groups.iter().try_for_each(|id| within(*id))?;
-    Ok(User { uid, gid, groups })
+    Ok(ContainerUser { uid, gid, groups })
 }
 
 /// Whether an id is one that a process can have.
@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn users_resolve_as_docker_does() {
         let user = |uid, gid, groups: &[u32]| {
-            Ok(User {
+            Ok(ContainerUser {
                 uid,
                 gid,
                 groups: groups.to_vec(),

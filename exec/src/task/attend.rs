@@ -3,19 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use muster_init::exit_report::Phase;
-use muster_init::message::{self, Go, Hello, ToAgent, ToInit};
+use muster_init::exit_report::TaskPhase;
+use muster_init::message::{self, Go, InitHello, ToAgent, ToInit};
 use muster_model::exit::Cause;
 use muster_model::id::AttemptUid;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::disk_watch::over_limit;
 use super::end::{StopCause, Witness};
-use super::event::Event;
-use super::handle::Lease;
+use super::event::TaskEvent;
+use super::handle::RenewedLease;
 use super::init_link::InitLink;
-use super::order::Config;
-use super::runner::Life;
+use super::order::RunnerConfig;
+use super::runner::TaskLife;
 use crate::engine::{self, Engine, EngineExit};
 
 const SIGTERM: i32 = libc::SIGTERM;
@@ -26,7 +26,7 @@ const LAST_WORDS: Duration = Duration::from_millis(200);
 /// Grace of a stop for an overfull disk: what runs on only makes it worse.
 const DISK_GRACE: Duration = Duration::from_secs(5);
 
-impl Life {
+impl TaskLife {
     /// Serves muster-init until the task has ended.
     pub(super) async fn attend(&mut self, link: &mut InitLink) -> Witness {
         let (engine, config) = (
@@ -97,8 +97,8 @@ impl Life {
     }
 
     /// Answers a hello with whatever its sender may have missed.
-    async fn greet(&mut self, link: &mut InitLink, hello: &Hello) {
-        if hello.phase < Phase::Ended {
+    async fn greet(&mut self, link: &mut InitLink, hello: &InitHello) {
+        if hello.phase < TaskPhase::Ended {
             self.reached = self.reached.max(hello.phase);
         }
         if hello.launched_ms != 0 {
@@ -106,7 +106,7 @@ impl Life {
         }
         self.send_lease(link).await;
         match hello.phase {
-            Phase::Setup => match self.setup_with_lease() {
+            TaskPhase::Setup => match self.setup_with_lease() {
                 Some(setup) => link.send(&ToInit::Setup(setup)).await,
                 None => {
                     self.stop.get_or_insert_with(|| StopCause {
@@ -117,9 +117,11 @@ impl Life {
                     link.send(&stop_message(Duration::ZERO)).await;
                 }
             },
-            Phase::Ready => self.ready(link).await,
-            Phase::PreCommands | Phase::UserCommands | Phase::PostCommands => self.running().await,
-            Phase::Ended => {}
+            TaskPhase::Ready => self.ready(link).await,
+            TaskPhase::PreCommands | TaskPhase::UserCommands | TaskPhase::PostCommands => {
+                self.running().await
+            }
+            TaskPhase::Ended => {}
         }
         let stop = self.wanted.borrow().stop.clone();
         if let Some(stop) = stop {
@@ -130,12 +132,12 @@ impl Life {
     }
 
     async fn ready(&mut self, link: &mut InitLink) {
-        self.reached = self.reached.max(Phase::Ready);
+        self.reached = self.reached.max(TaskPhase::Ready);
         // It holds secrets, and is not needed any more.
         self.setup = None;
         if !self.told_ready {
             self.told_ready = true;
-            self.tell(Event::Ready {
+            self.tell(TaskEvent::Ready {
                 uid: self.uid.clone(),
             })
             .await;
@@ -148,16 +150,16 @@ impl Life {
             let wanted = self.wanted.borrow();
             wanted.go && wanted.stop.is_none()
         };
-        if go && self.stop.is_none() && self.reached == Phase::Ready {
+        if go && self.stop.is_none() && self.reached == TaskPhase::Ready {
             link.send(&ToInit::Go(Go {})).await;
         }
     }
 
     /// What to run, under the lease as it is now: nothing that holds by one is run without.
-    fn setup_with_lease(&self) -> Option<message::Setup> {
+    fn setup_with_lease(&self) -> Option<message::TaskSetup> {
         let lease = self.wanted.borrow().lease.map(lease_message);
         let setup = self.setup.clone()?;
-        Some(message::Setup { lease, ..setup })
+        Some(message::TaskSetup { lease, ..setup })
     }
 
     async fn send_lease(&self, link: &mut InitLink) {
@@ -171,7 +173,7 @@ impl Life {
         self.setup = None;
         if !self.told_running {
             self.told_running = true;
-            self.tell(Event::Running {
+            self.tell(TaskEvent::Running {
                 uid: self.uid.clone(),
                 launched_ms: self.launched_ms,
             })
@@ -218,13 +220,15 @@ pub(super) enum ContainerEnd {
 pub(super) async fn container_end(
     engine: &dyn Engine,
     uid: &AttemptUid,
-    config: &Config,
+    config: &RunnerConfig,
 ) -> ContainerEnd {
     let mut wait = config.engine_wait;
     loop {
         match engine.wait(uid).await {
             Ok(exit) => return ContainerEnd::Exit(exit),
-            Err(error @ (engine::Error::NoContainer(_) | engine::Error::NoProcess(_))) => {
+            Err(
+                error @ (engine::EngineError::NoContainer(_) | engine::EngineError::NoProcess(_)),
+            ) => {
                 return ContainerEnd::Missing(Cause::Lost, error.to_string());
             }
             Err(error) => {
@@ -238,11 +242,11 @@ pub(super) async fn container_end(
 
 fn stop_message(grace: Duration) -> ToInit {
     let grace_ms = millis(grace);
-    ToInit::Stop(message::Stop { grace_ms })
+    ToInit::Stop(message::StopMessage { grace_ms })
 }
 
-fn lease_message(Lease { ends, grace }: Lease) -> message::Lease {
-    message::Lease {
+fn lease_message(RenewedLease { ends, grace }: RenewedLease) -> message::LeaseMessage {
+    message::LeaseMessage {
         ends_ms: millis(ends),
         grace_ms: millis(grace),
     }

@@ -8,8 +8,8 @@ use muster_init::logger;
 use muster_init::task_dir::TaskDir;
 use muster_model::id::AttemptUid;
 
-use super::hosts::{self, Machine};
-use super::order::Config;
+use super::hosts::{self, HostEntry};
+use super::order::RunnerConfig;
 
 /// Root alone: logs are users' data.
 const MODE_PRIVATE: u32 = 0o700;
@@ -22,12 +22,16 @@ const MODE_READABLE: u32 = 0o644;
 pub(super) const HOSTS: &str = "/etc/hosts";
 
 /// Where the files of a task lie.
-pub fn task_dir(config: &Config, uid: &AttemptUid) -> TaskDir {
+pub fn task_dir(config: &RunnerConfig, uid: &AttemptUid) -> TaskDir {
     TaskDir::new(config.tasks_dir.join(uid.as_str()))
 }
 
 /// Makes the directory, or completes one that a crash left half made.
-pub(super) fn prepare(dir: &TaskDir, config: &Config, machines: &[Machine]) -> io::Result<()> {
+pub(super) fn prepare(
+    dir: &TaskDir,
+    config: &RunnerConfig,
+    machines: &[HostEntry],
+) -> io::Result<()> {
     let mut private = DirBuilder::new();
     private.recursive(true).mode(MODE_PRIVATE);
     private.create(dir.root())?;
@@ -37,7 +41,7 @@ pub(super) fn prepare(dir: &TaskDir, config: &Config, machines: &[Machine]) -> i
     let hosts = fs::read_to_string(HOSTS).unwrap_or_default();
     fs::write(dir.hosts(), hosts::text(machines, &hosts))?;
     fs::set_permissions(dir.hosts(), Permissions::from_mode(MODE_READABLE))?;
-    let logger = logger::Config {
+    let logger = logger::LoggerConfig {
         bytes_max: config.log_file_bytes_max,
     };
     logger.store(&dir.logger_config())

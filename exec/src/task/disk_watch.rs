@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use muster_model::id::AttemptUid;
 
-use super::order::Config;
+use super::order::RunnerConfig;
 use crate::engine::Engine;
 
 const MIB: u64 = 1 << 20;
@@ -19,7 +19,7 @@ pub(super) async fn over_limit(
     engine: &dyn Engine,
     uid: &AttemptUid,
     disk_mb: u64,
-    config: &Config,
+    config: &RunnerConfig,
 ) -> String {
     if disk_mb == 0 {
         return std::future::pending().await;

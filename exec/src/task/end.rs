@@ -2,8 +2,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use muster_init::exit_report::{ExitReport, FailureKind, Phase as InitPhase};
-use muster_model::exit::{Cause, Phase, RawExit};
+use muster_init::exit_report::{ExitReport, FailureKind, TaskPhase as InitPhase};
+use muster_model::exit::{Cause, ExitPhase, RawExit};
 
 use crate::engine::{EngineExit, Usage};
 
@@ -120,12 +120,12 @@ pub(super) fn report_of(exit: &RawExit, reached: InitPhase, launched_ms: u64) ->
     }
 }
 
-const fn phase_of(phase: InitPhase) -> Phase {
+const fn phase_of(phase: InitPhase) -> ExitPhase {
     match phase {
-        InitPhase::Setup | InitPhase::Ready => Phase::Launch,
-        InitPhase::PreCommands => Phase::PreCommands,
-        InitPhase::UserCommands | InitPhase::Ended => Phase::UserCommands,
-        InitPhase::PostCommands => Phase::PostCommands,
+        InitPhase::Setup | InitPhase::Ready => ExitPhase::Launch,
+        InitPhase::PreCommands => ExitPhase::PreCommands,
+        InitPhase::UserCommands | InitPhase::Ended => ExitPhase::UserCommands,
+        InitPhase::PostCommands => ExitPhase::PostCommands,
     }
 }
 

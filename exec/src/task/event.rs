@@ -6,7 +6,7 @@ use muster_model::id::AttemptUid;
 /// News of one task. Of each kind at most one comes, in the order below; `LaunchFailed` or
 /// `Exited` always comes, and `Gone` after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum TaskEvent {
     /// Its container runs.
     Started {
         /// The task.

@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-use muster_init::exit_report::Phase;
+use muster_init::exit_report::TaskPhase;
 use muster_init::task_dir::{OLD_SUFFIX, TaskDir};
 use muster_model::exit::{Evidence, RawExit};
 
@@ -60,18 +60,18 @@ pub(super) async fn gather(dir: &TaskDir, exit: RawExit, tail_bytes_max: u64) ->
 }
 
 /// How far a task came at least, of which no report was left.
-pub(super) fn reached_by_log(dir: &TaskDir) -> Phase {
+pub(super) fn reached_by_log(dir: &TaskDir) -> TaskPhase {
     let log = tail(&dir.log(), "runtime.log", REACHED_BYTES_MAX).unwrap_or_default();
     let log = String::from_utf8_lossy(&log);
     let begun = |what: &str| log.contains(&format!("[openpai-runtime] {what} begin"));
     if begun("post-commands") {
-        Phase::PostCommands
+        TaskPhase::PostCommands
     } else if begun("user commands") {
-        Phase::UserCommands
+        TaskPhase::UserCommands
     } else if begun("pre-commands") {
-        Phase::PreCommands
+        TaskPhase::PreCommands
     } else {
-        Phase::Setup
+        TaskPhase::Setup
     }
 }
 

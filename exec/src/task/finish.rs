@@ -2,21 +2,21 @@
 
 use std::time::Duration;
 
-use muster_init::exit_report::{ExitReport, Phase};
+use muster_init::exit_report::{ExitReport, TaskPhase};
 use muster_model::exit::RawExit;
 use tokio::time::{sleep, timeout};
 
 use super::attend::{ContainerEnd, container_end};
 use super::end::{Witness, now_ms, raw_exit, report_of};
-use super::event::Event;
+use super::event::TaskEvent;
 use super::evidence::{gather, logger_done, logs_whole, reached_by_log};
-use super::runner::{Life, NotLaunched};
+use super::runner::{NotLaunched, TaskLife};
 use crate::engine::Usage;
 
 /// How long the container's own end may take after the task has ended.
 const END_AFTER_REPORT: Duration = Duration::from_secs(2);
 
-impl Life {
+impl TaskLife {
     pub(super) async fn witness(&mut self, end: ContainerEnd) -> Witness {
         logs_whole(&self.dir).await;
         match (self.stored_report(), end) {
@@ -65,12 +65,12 @@ impl Life {
 
     async fn tell_end(&self, exit: RawExit) {
         let uid = self.uid.clone();
-        let event = if self.reached <= Phase::Ready {
-            Event::LaunchFailed { uid, exit }
+        let event = if self.reached <= TaskPhase::Ready {
+            TaskEvent::LaunchFailed { uid, exit }
         } else {
             let tail_bytes_max = self.runner.config.log_tail_bytes_max;
             let evidence = gather(&self.dir, exit, tail_bytes_max).await;
-            Event::Exited {
+            TaskEvent::Exited {
                 uid,
                 evidence: Box::new(evidence),
             }
@@ -101,7 +101,7 @@ impl Life {
             signal: None,
             oom_killed: false,
             own_doing: false,
-            phase: muster_model::exit::Phase::Launch,
+            phase: muster_model::exit::ExitPhase::Launch,
             cause: Some(failed.cause),
             message: failed.message,
             ended_ms: now_ms(),
@@ -140,7 +140,7 @@ impl Life {
         logger_done(&self.dir).await;
         // The sockets serve nobody any more; a leftover is removed with the logs.
         let _ = std::fs::remove_dir_all(self.dir.ctl());
-        self.tell(Event::Gone {
+        self.tell(TaskEvent::Gone {
             uid: self.uid.clone(),
         })
         .await;

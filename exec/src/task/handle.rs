@@ -8,16 +8,16 @@ use tokio::sync::watch;
 
 /// What is wanted of a task. Only ever grows, so that saying a thing twice, or late, is harmless.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Wanted {
+pub(super) struct WantedState {
     pub(super) go: bool,
-    pub(super) stop: Option<Stop>,
+    pub(super) stop: Option<AskedStop>,
     /// Until when it may run, and its grace before that.
-    pub(super) lease: Option<Lease>,
+    pub(super) lease: Option<RenewedLease>,
 }
 
 /// A renewed run lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Lease {
+pub(super) struct RenewedLease {
     /// Since the machine's boot.
     pub(super) ends: Duration,
     pub(super) grace: Duration,
@@ -25,7 +25,7 @@ pub(super) struct Lease {
 
 /// A stop that was asked.
 #[derive(Clone, Debug)]
-pub(super) struct Stop {
+pub(super) struct AskedStop {
     pub(super) cause: Cause,
     pub(super) grace: Duration,
 }
@@ -34,12 +34,12 @@ pub(super) struct Stop {
 #[derive(Clone, Debug)]
 pub struct Handle {
     uid: AttemptUid,
-    wanted: watch::Sender<Wanted>,
+    wanted: watch::Sender<WantedState>,
 }
 
 impl Handle {
-    pub(super) fn new(uid: AttemptUid) -> (Self, watch::Receiver<Wanted>) {
-        let (wanted, receiver) = watch::channel(Wanted::default());
+    pub(super) fn new(uid: AttemptUid) -> (Self, watch::Receiver<WantedState>) {
+        let (wanted, receiver) = watch::channel(WantedState::default());
         (Self { uid, wanted }, receiver)
     }
 
@@ -56,7 +56,7 @@ impl Handle {
     /// Lets it run until `ends`, a time since the machine's boot; it is told to end `grace` before.
     /// Never shortens what it was let before.
     pub fn renew(&self, ends: Duration, grace: Duration) {
-        let lease = Lease { ends, grace };
+        let lease = RenewedLease { ends, grace };
         self.wanted.send_if_modified(|wanted| {
             let longer = wanted.lease.is_none_or(|before| before.ends < ends);
             if longer {
@@ -71,7 +71,7 @@ impl Handle {
     pub fn stop(&self, cause: Cause, grace: Duration) {
         self.wanted.send_modify(|wanted| match &mut wanted.stop {
             Some(stop) => stop.grace = stop.grace.min(grace),
-            none => *none = Some(Stop { cause, grace }),
+            none => *none = Some(AskedStop { cause, grace }),
         });
     }
 }

@@ -13,7 +13,7 @@ const DEFAULT: &str = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-lo
 
 /// A machine with its address and its names, best first.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Machine {
+pub struct HostEntry {
     /// Where other machines reach it.
     pub address: IpAddr,
     /// What it is called: letters, digits, `-`, `_` and `.`; others are left out.
@@ -21,7 +21,7 @@ pub struct Machine {
 }
 
 /// The file for a container on the first of `machines`. `host` is the host's own file.
-pub(super) fn text(machines: &[Machine], host: &str) -> String {
+pub(super) fn text(machines: &[HostEntry], host: &str) -> String {
     let mut text = String::new();
     let mut told: Vec<&str> = Vec::new();
     let host = if host.trim().is_empty() {
@@ -99,7 +99,7 @@ fn is_localhost(name: &str) -> bool {
 }
 
 /// Names that cannot end a line or begin a remark.
-fn valid_names(machine: &Machine) -> impl Iterator<Item = &str> {
+fn valid_names(machine: &HostEntry) -> impl Iterator<Item = &str> {
     let is_valid = |name: &&str| {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         !name.is_empty() && name.chars().all(plain) && !is_localhost(name)
@@ -111,8 +111,8 @@ fn valid_names(machine: &Machine) -> impl Iterator<Item = &str> {
 mod tests {
     use super::*;
 
-    fn machine(address: &str, names: &[&str]) -> Machine {
-        Machine {
+    fn machine(address: &str, names: &[&str]) -> HostEntry {
+        HostEntry {
             address: address.parse().unwrap(),
             names: names.iter().map(ToString::to_string).collect(),
         }

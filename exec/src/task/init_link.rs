@@ -30,18 +30,18 @@ pub(super) struct InitLink {
     /// The container's first process as the engine sees it. Nobody else is listened to.
     pid: u32,
     connection: Option<Connection>,
-    refused: Refused,
+    refused: RefusedConnections,
 }
 
 /// Connections of others than muster-init. A task can make any number of them.
 #[derive(Debug, Default)]
-struct Refused {
+struct RefusedConnections {
     /// Since the last line of the log.
     count: u64,
     last_told: Option<Instant>,
 }
 
-impl Refused {
+impl RefusedConnections {
     /// Counts one more. The count since the last line, if it is time for a line.
     fn add(&mut self, now: Instant) -> Option<u64> {
         self.count += 1;
@@ -73,7 +73,7 @@ impl InitLink {
             listener,
             pid,
             connection: None,
-            refused: Refused::default(),
+            refused: RefusedConnections::default(),
         }
     }
 
@@ -189,7 +189,7 @@ impl Connection {
 
 /// The next connection of the process `pid`. Users' processes can reach the socket too; theirs
 /// are closed.
-async fn accept(listener: &UnixListener, pid: u32, refused: &mut Refused) -> UnixStream {
+async fn accept(listener: &UnixListener, pid: u32, refused: &mut RefusedConnections) -> UnixStream {
     loop {
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
@@ -223,7 +223,7 @@ mod tests {
     #[test]
     fn refused_connections_are_one_line_a_minute_with_their_count() {
         let start = Instant::now();
-        let mut refused = Refused::default();
+        let mut refused = RefusedConnections::default();
         assert_eq!(refused.add(start), Some(1));
         for _ in 0..20_000 {
             assert_eq!(refused.add(start + Duration::from_secs(59)), None);

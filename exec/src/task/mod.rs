@@ -2,7 +2,7 @@
 //!
 //! A [`TaskRunner`] is sequential IO over the container engine and the socket of the task's
 //! muster-init. It decides nothing: it is told to create, to go and to stop, and it tells what
-//! happened as [`Event`]s. It ends no task because the engine or the agent was away.
+//! happened as [`TaskEvent`]s. It ends no task because the engine or the agent was away.
 //!
 //! Not here: who may run what (the ledger), what an exit means (the failure rules), retries.
 
@@ -20,9 +20,9 @@ mod order;
 mod runner;
 
 pub use dirs::task_dir;
-pub use event::Event;
+pub use event::TaskEvent;
 pub use handle::Handle;
-pub use hosts::Machine;
-pub use muster_init::message::Setup;
-pub use order::{Adoption, Config, TaskOrder};
+pub use hosts::HostEntry;
+pub use muster_init::message::TaskSetup;
+pub use order::{Adoption, RunnerConfig, TaskOrder};
 pub use runner::TaskRunner;

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use muster_init::message::Setup;
+use muster_init::message::TaskSetup;
 use muster_init::task_dir::{CONTAINER_CTL, CONTAINER_INIT, TaskDir};
 use muster_model::id::AttemptUid;
-use muster_model::launch::Limits;
+use muster_model::launch::TaskLimits;
 
 use super::dirs::HOSTS;
-use super::hosts::Machine;
+use super::hosts::HostEntry;
 use crate::engine::{BindMount, ContainerSpec, DeviceGrant, Logger};
 
 /// A task to run, every choice made and every secret opened.
@@ -23,14 +23,14 @@ pub struct TaskOrder {
     /// A name that the image store knows.
     pub image: String,
     /// Limits. `disk_mb` is watched here, the others by the kernel.
-    pub limits: Limits,
+    pub limits: TaskLimits,
     /// The devices it may use.
     pub devices: Vec<DeviceGrant>,
     /// Environment of the container itself, seen by the engine's hooks. No secrets: it lies in
     /// the engine's files. The commands' own environment is in `setup`.
     pub environment: BTreeMap<String, String>,
     /// The machines of its gang, its own first: their names mean these addresses in the container.
-    pub machines: Vec<Machine>,
+    pub machines: Vec<HostEntry>,
     /// Host paths to map besides muster-init's own.
     pub mounts: Vec<BindMount>,
     /// Map /dev/infiniband and lift the locked-memory limit.
@@ -38,12 +38,12 @@ pub struct TaskOrder {
     /// Let it open raw and packet sockets on the host's network.
     pub raw_sockets: bool,
     /// What to run. Travels over the task's socket only.
-    pub setup: Setup,
+    pub setup: TaskSetup,
 }
 
 impl TaskOrder {
     /// The container that carries it out.
-    pub(super) fn container(&self, dir: &TaskDir, config: &Config) -> ContainerSpec {
+    pub(super) fn container(&self, dir: &TaskDir, config: &RunnerConfig) -> ContainerSpec {
         let mapped = |source, target: &str| BindMount {
             source,
             target: target.into(),
@@ -84,12 +84,12 @@ pub struct Adoption {
     pub disk_mb: u64,
     /// What to run, if it may not have been told yet. Without it a task that waits for its
     /// setup fails.
-    pub setup: Option<Setup>,
+    pub setup: Option<TaskSetup>,
 }
 
 /// What all runners of a node share.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct RunnerConfig {
     /// Holds a directory for each task: `STATE/tasks`.
     pub tasks_dir: PathBuf,
     /// The static muster-init on the host.
@@ -103,7 +103,7 @@ pub struct Config {
     /// How often an engine that does not answer is asked to create a container before the
     /// launch is given up.
     pub create_tries_max: u32,
-    /// First wait before the engine is asked again; doubles up to [`Config::engine_wait_max`].
+    /// First wait before the engine is asked again; doubles up to [`RunnerConfig::engine_wait_max`].
     pub engine_wait: Duration,
     /// Longest wait before the engine is asked again.
     pub engine_wait_max: Duration,
@@ -111,7 +111,7 @@ pub struct Config {
     pub kill_margin: Duration,
 }
 
-impl Config {
+impl RunnerConfig {
     /// The usual settings, for a state directory and a muster-init.
     pub fn new(tasks_dir: PathBuf, init_binary: PathBuf) -> Self {
         Self {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use muster_init::exit_report::Phase;
-use muster_init::message::Setup;
+use muster_init::exit_report::TaskPhase;
+use muster_init::message::TaskSetup;
 use muster_init::task_dir::TaskDir;
 use muster_model::exit::Cause;
 use muster_model::id::AttemptUid;
@@ -15,23 +15,27 @@ use tokio::time::sleep;
 use super::attend::ContainerEnd;
 use super::dirs::{prepare, task_dir};
 use super::end::StopCause;
-use super::event::Event;
-use super::handle::{Handle, Wanted};
+use super::event::TaskEvent;
+use super::handle::{Handle, WantedState};
 use super::init_link::InitLink;
-use super::order::{Adoption, Config, TaskOrder};
-use crate::engine::{self, Engine, Status};
+use super::order::{Adoption, RunnerConfig, TaskOrder};
+use crate::engine::{self, ContainerStatus, Engine};
 
 /// Runs tasks; each on a tokio task of its own.
 #[derive(Clone, Debug)]
 pub struct TaskRunner {
     pub(super) engine: Arc<dyn Engine>,
-    pub(super) config: Arc<Config>,
-    pub(super) events: mpsc::Sender<Event>,
+    pub(super) config: Arc<RunnerConfig>,
+    pub(super) events: mpsc::Sender<TaskEvent>,
 }
 
 impl TaskRunner {
     /// A runner of tasks on `engine` that tells of them through `events`.
-    pub fn new(engine: Arc<dyn Engine>, config: Config, events: mpsc::Sender<Event>) -> Self {
+    pub fn new(
+        engine: Arc<dyn Engine>,
+        config: RunnerConfig,
+        events: mpsc::Sender<TaskEvent>,
+    ) -> Self {
         Self {
             engine,
             config: Arc::new(config),
@@ -60,17 +64,17 @@ impl TaskRunner {
         &self,
         uid: &AttemptUid,
         disk_mb: u64,
-        setup: Option<Setup>,
-        wanted: watch::Receiver<Wanted>,
-    ) -> Life {
-        Life {
+        setup: Option<TaskSetup>,
+        wanted: watch::Receiver<WantedState>,
+    ) -> TaskLife {
+        TaskLife {
             dir: task_dir(&self.config, uid),
             uid: uid.clone(),
             runner: self.clone(),
             disk_mb,
             setup,
             wanted,
-            reached: Phase::Setup,
+            reached: TaskPhase::Setup,
             launched_ms: 0,
             told_ready: false,
             told_running: false,
@@ -81,15 +85,15 @@ impl TaskRunner {
 
 /// One task from its creation to its removal.
 #[derive(Debug)]
-pub(super) struct Life {
+pub(super) struct TaskLife {
     pub(super) runner: TaskRunner,
     pub(super) uid: AttemptUid,
     pub(super) dir: TaskDir,
     pub(super) disk_mb: u64,
-    pub(super) setup: Option<Setup>,
-    pub(super) wanted: watch::Receiver<Wanted>,
+    pub(super) setup: Option<TaskSetup>,
+    pub(super) wanted: watch::Receiver<WantedState>,
     /// How far muster-init said it is.
-    pub(super) reached: Phase,
+    pub(super) reached: TaskPhase,
     pub(super) launched_ms: u64,
     pub(super) told_ready: bool,
     pub(super) told_running: bool,
@@ -103,7 +107,7 @@ pub(super) struct NotLaunched {
     pub(super) message: String,
 }
 
-impl Life {
+impl TaskLife {
     async fn run(mut self, order: TaskOrder) {
         match self.launch(&order).await {
             Ok((listener, pid)) => self.started(listener, pid).await,
@@ -115,16 +119,16 @@ impl Life {
     async fn resume(mut self) {
         let missing = |cause, message: &str| ContainerEnd::Missing(cause, message.to_owned());
         let end = match self.find().await {
-            Some(Status::Running { pid }) => {
+            Some(ContainerStatus::Running { pid }) => {
                 match InitLink::bind(&self.dir.ctl()) {
                     Ok(listener) => self.started(listener, pid).await,
                     Err(error) => self.unreachable(&error).await,
                 }
                 return self.remove().await;
             }
-            Some(Status::Stopped(exit)) => ContainerEnd::Exit(exit),
-            Some(Status::Created) => missing(Cause::Lost, "it was never started"),
-            Some(Status::NoProcess) => missing(
+            Some(ContainerStatus::Stopped(exit)) => ContainerEnd::Exit(exit),
+            Some(ContainerStatus::Created) => missing(Cause::Lost, "it was never started"),
+            Some(ContainerStatus::NoProcess) => missing(
                 Cause::NodeRestarted,
                 "no process was left of it when the agent came back",
             ),
@@ -154,7 +158,7 @@ impl Life {
     /// Asks the engine until it answers, so often as a launch may, or until a stop.
     async fn try_engine<T, F>(&mut self, mut call: impl FnMut() -> F) -> Result<T, NotLaunched>
     where
-        F: Future<Output = Result<T, engine::Error>>,
+        F: Future<Output = Result<T, engine::EngineError>>,
     {
         let mut wait = self.runner.config.engine_wait;
         let mut tries = 1;
@@ -164,7 +168,7 @@ impl Life {
             }
             match call().await {
                 Ok(done) => return Ok(done),
-                Err(engine::Error::Unavailable { .. })
+                Err(engine::EngineError::Unavailable { .. })
                     if tries < self.runner.config.create_tries_max => {}
                 Err(error) => return Err(not_launched(&error)),
             }
@@ -191,7 +195,7 @@ impl Life {
 
     /// From the container's start to its end.
     async fn started(&mut self, listener: UnixListener, pid: u32) {
-        self.tell(Event::Started {
+        self.tell(TaskEvent::Started {
             uid: self.uid.clone(),
         })
         .await;
@@ -201,7 +205,7 @@ impl Life {
     }
 
     /// The status of an adopted container, or `None` if there is none.
-    async fn find(&self) -> Option<Status> {
+    async fn find(&self) -> Option<ContainerStatus> {
         let mut wait = self.runner.config.engine_wait;
         loop {
             match self.runner.engine.list().await {
@@ -218,23 +222,25 @@ impl Life {
         }
     }
 
-    pub(super) async fn tell(&self, event: Event) {
+    pub(super) async fn tell(&self, event: TaskEvent) {
         // Nobody listens only when the agent ends.
         let _ = self.runner.events.send(event).await;
     }
 }
 
-fn not_launched(error: &engine::Error) -> NotLaunched {
+fn not_launched(error: &engine::EngineError) -> NotLaunched {
     let cause = match error {
-        engine::Error::NoImage(_) => Cause::ImageNotFound,
-        engine::Error::NoDevice(_) => Cause::PortConflict,
+        engine::EngineError::NoImage(_) => Cause::ImageNotFound,
+        engine::EngineError::NoDevice(_) => Cause::PortConflict,
         // No fault of the task, and it passes, or another machine is well: tried again without being
         // charged. What was just made and is gone again was taken away by somebody on this machine.
-        engine::Error::Unavailable { .. }
-        | engine::Error::Unfit { .. }
-        | engine::Error::NoContainer(_)
-        | engine::Error::NoProcess(_) => Cause::RuntimeFailed,
-        engine::Error::BadImage { .. } | engine::Error::Refused { .. } => Cause::EngineRefused,
+        engine::EngineError::Unavailable { .. }
+        | engine::EngineError::Unfit { .. }
+        | engine::EngineError::NoContainer(_)
+        | engine::EngineError::NoProcess(_) => Cause::RuntimeFailed,
+        engine::EngineError::BadImage { .. } | engine::EngineError::Refused { .. } => {
+            Cause::EngineRefused
+        }
     };
     NotLaunched {
         cause,
@@ -242,7 +248,7 @@ fn not_launched(error: &engine::Error) -> NotLaunched {
     }
 }
 
-async fn stop_asked(wanted: &mut watch::Receiver<Wanted>) {
+async fn stop_asked(wanted: &mut watch::Receiver<WantedState>) {
     if wanted
         .wait_for(|wanted| wanted.stop.is_some())
         .await

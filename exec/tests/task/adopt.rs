@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use muster_exec::task::Event;
-use muster_model::exit::{Cause, Phase};
+use muster_exec::task::TaskEvent;
+use muster_model::exit::{Cause, ExitPhase};
 
 use crate::node::{Node, order, setup, uid};
 
@@ -69,14 +69,14 @@ fn an_end_that_nobody_saw_is_told() {
     let handle = node.adopt("t", None);
     let mut event = node.next();
     // The container may still be there for a moment.
-    if event == (Event::Started { uid: uid("t") }) {
+    if event == (TaskEvent::Started { uid: uid("t") }) {
         event = node.next();
     }
     match event {
-        Event::Exited { evidence, .. } => {
+        TaskEvent::Exited { evidence, .. } => {
             assert_eq!(
                 (evidence.exit.code, evidence.exit.phase),
-                (6, Phase::UserCommands)
+                (6, ExitPhase::UserCommands)
             );
             assert_eq!(evidence.user_log, b"up\non\n");
         }
@@ -90,6 +90,9 @@ fn what_is_missing_was_lost() {
     let mut node = Node::new();
     node.adopt("t", None);
     let exit = node.expect_failed();
-    assert_eq!((exit.cause, exit.phase), (Some(Cause::Lost), Phase::Launch));
+    assert_eq!(
+        (exit.cause, exit.phase),
+        (Some(Cause::Lost), ExitPhase::Launch)
+    );
     node.expect_gone("t");
 }

@@ -4,11 +4,11 @@ use std::io::Read;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use muster_exec::engine::{DeviceGrant, Engine, Status};
-use muster_exec::task::Event;
+use muster_exec::engine::{ContainerStatus, DeviceGrant, Engine};
+use muster_exec::task::TaskEvent;
 use muster_init::exit_report::ExitReport;
 use muster_init::task_dir::AGENT_SOCKET;
-use muster_model::exit::{Cause, Phase};
+use muster_model::exit::{Cause, ExitPhase};
 
 use crate::node::{Node, order, setup, uid};
 
@@ -58,7 +58,7 @@ fn a_task_runs_from_order_to_removal() {
     let exit = &evidence.exit;
     assert_eq!(
         (exit.code, exit.signal, exit.phase),
-        (3, None, Phase::UserCommands)
+        (3, None, ExitPhase::UserCommands)
     );
     assert_eq!((exit.cause, exit.oom_killed), (None, false));
     let all = String::from_utf8(evidence.user_log).unwrap();
@@ -98,7 +98,7 @@ fn a_stop_has_its_cause() {
     let exit = node.expect_failed();
     assert_eq!(
         (exit.phase, exit.cause),
-        (Phase::Launch, Some(Cause::AttemptCompleted))
+        (ExitPhase::Launch, Some(Cause::AttemptCompleted))
     );
     node.expect_gone("early");
     assert_eq!(node.log("early", "all"), "");
@@ -112,7 +112,7 @@ fn a_launch_that_fails_says_why() {
     let exit = node.expect_failed();
     assert_eq!(
         (exit.phase, exit.cause),
-        (Phase::Launch, Some(Cause::ImageNotFound))
+        (ExitPhase::Launch, Some(Cause::ImageNotFound))
     );
     assert!(exit.message.contains("other"));
     node.expect_gone("a");
@@ -176,7 +176,7 @@ fn first_process(node: &Node, name: &str) -> i32 {
         .find(|container| container.uid == uid(name))
         .unwrap();
     match mine.status {
-        Status::Running { pid } => pid.cast_signed(),
+        ContainerStatus::Running { pid } => pid.cast_signed(),
         ref other => panic!("{other:?}"),
     }
 }
@@ -190,7 +190,7 @@ fn a_killed_first_process_is_told_by_the_engine() {
     node.kill_strays();
     let evidence = node.expect_exited();
     assert_eq!((evidence.exit.code, evidence.exit.signal), (137, Some(9)));
-    assert_eq!(evidence.exit.phase, Phase::UserCommands);
+    assert_eq!(evidence.exit.phase, ExitPhase::UserCommands);
     assert_eq!(evidence.user_log, b"up\n");
     node.expect_gone("t");
     let stored = ExitReport::load(&node.dir("t").exit_report()).unwrap();
@@ -248,7 +248,7 @@ fn five_hundred_instant_failures_keep_their_logs() {
     }
     while gone < TASKS {
         match node.next() {
-            Event::Exited { uid, evidence } => {
+            TaskEvent::Exited { uid, evidence } => {
                 let number = uid.as_str().strip_prefix("t-").unwrap();
                 let log = String::from_utf8(evidence.user_log).unwrap();
                 assert!(
@@ -258,12 +258,12 @@ fn five_hundred_instant_failures_keep_their_logs() {
                 assert_eq!(evidence.exit.code, 1);
                 checked += 1;
             }
-            Event::Gone { .. } => {
+            TaskEvent::Gone { .. } => {
                 gone += 1;
                 start(&mut node);
             }
-            Event::LaunchFailed { uid, exit } => panic!("{uid}: {exit:?}"),
-            Event::Started { .. } | Event::Ready { .. } | Event::Running { .. } => {}
+            TaskEvent::LaunchFailed { uid, exit } => panic!("{uid}: {exit:?}"),
+            TaskEvent::Started { .. } | TaskEvent::Ready { .. } | TaskEvent::Running { .. } => {}
         }
     }
     assert_eq!(checked, TASKS);

@@ -6,13 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use muster_exec::engine::fake::Fake;
-use muster_exec::engine::{Container, ContainerSpec, Engine, EngineExit, Error, Usage};
-use muster_exec::task::{Adoption, Config, Event, Handle, Setup, TaskOrder, TaskRunner, task_dir};
+use muster_exec::engine::fake::FakeEngine;
+use muster_exec::engine::{ContainerInfo, ContainerSpec, Engine, EngineError, EngineExit, Usage};
+use muster_exec::task::{
+    Adoption, Handle, RunnerConfig, TaskEvent, TaskOrder, TaskRunner, TaskSetup, task_dir,
+};
 use muster_init::task_dir::TaskDir;
 use muster_model::exit::{Evidence, RawExit};
 use muster_model::id::AttemptUid;
-use muster_model::launch::Limits;
+use muster_model::launch::TaskLimits;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
@@ -25,39 +27,39 @@ const IMAGE: &str = "image";
 /// The engine in a runtime of its own, as containerd is a process of its own.
 #[derive(Debug)]
 struct Apart {
-    fake: Arc<Fake>,
+    fake: Arc<FakeEngine>,
     runtime: tokio::runtime::Handle,
 }
 
 #[async_trait]
 impl Engine for Apart {
-    async fn version(&self) -> Result<String, Error> {
+    async fn version(&self) -> Result<String, EngineError> {
         self.fake.version().await
     }
-    async fn create(&self, spec: &ContainerSpec) -> Result<(), Error> {
+    async fn create(&self, spec: &ContainerSpec) -> Result<(), EngineError> {
         self.fake.create(spec).await
     }
-    async fn start(&self, uid: &AttemptUid) -> Result<u32, Error> {
+    async fn start(&self, uid: &AttemptUid) -> Result<u32, EngineError> {
         let (fake, uid) = (Arc::clone(&self.fake), uid.clone());
         let started = self.runtime.spawn(async move { fake.start(&uid).await });
         started.await.unwrap()
     }
-    async fn wait(&self, uid: &AttemptUid) -> Result<EngineExit, Error> {
+    async fn wait(&self, uid: &AttemptUid) -> Result<EngineExit, EngineError> {
         self.fake.wait(uid).await
     }
-    async fn signal(&self, uid: &AttemptUid, signal: i32) -> Result<(), Error> {
+    async fn signal(&self, uid: &AttemptUid, signal: i32) -> Result<(), EngineError> {
         self.fake.signal(uid, signal).await
     }
-    async fn remove(&self, uid: &AttemptUid) -> Result<(), Error> {
+    async fn remove(&self, uid: &AttemptUid) -> Result<(), EngineError> {
         self.fake.remove(uid).await
     }
-    async fn list(&self) -> Result<Vec<Container>, Error> {
+    async fn list(&self) -> Result<Vec<ContainerInfo>, EngineError> {
         self.fake.list().await
     }
-    async fn usage(&self, uid: &AttemptUid) -> Result<Usage, Error> {
+    async fn usage(&self, uid: &AttemptUid) -> Result<Usage, EngineError> {
         self.fake.usage(uid).await
     }
-    async fn writable_bytes(&self, uid: &AttemptUid) -> Result<u64, Error> {
+    async fn writable_bytes(&self, uid: &AttemptUid) -> Result<u64, EngineError> {
         self.fake.writable_bytes(uid).await
     }
 }
@@ -67,15 +69,15 @@ impl Engine for Apart {
 pub(crate) struct Agent {
     runtime: Runtime,
     runner: TaskRunner,
-    events: mpsc::Receiver<Event>,
+    events: mpsc::Receiver<TaskEvent>,
 }
 
 /// Fields end in this order: the agent first, its files last.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) agent: Option<Agent>,
-    pub(crate) fake: Arc<Fake>,
-    pub(crate) config: Config,
+    pub(crate) fake: Arc<FakeEngine>,
+    pub(crate) config: RunnerConfig,
     engine: Runtime,
     home: TempDir,
 }
@@ -92,8 +94,8 @@ pub(crate) fn uid(text: &str) -> AttemptUid {
     text.parse().unwrap()
 }
 
-pub(crate) fn setup(script: &str) -> Setup {
-    Setup {
+pub(crate) fn setup(script: &str) -> TaskSetup {
+    TaskSetup {
         environment: BTreeMap::new(),
         pre_commands: Vec::new(),
         script: script.to_owned(),
@@ -109,7 +111,7 @@ pub(crate) fn order(name: &str, script: &str) -> TaskOrder {
         uid: uid(name),
         labels: BTreeMap::new(),
         image: IMAGE.to_owned(),
-        limits: Limits {
+        limits: TaskLimits {
             cpu: 1,
             memory_mb: 64,
             shm_mb: 0,
@@ -143,9 +145,9 @@ impl Node {
 
     pub(crate) fn new() -> Self {
         let home = tempfile::tempdir().unwrap();
-        let fake = Arc::new(Fake::new(home.path().join("engine"), [IMAGE]));
+        let fake = Arc::new(FakeEngine::new(home.path().join("engine"), [IMAGE]));
         let init = std::env::current_exe().unwrap();
-        let mut config = Config::new(home.path().join("tasks"), init);
+        let mut config = RunnerConfig::new(home.path().join("tasks"), init);
         config.engine_wait = Duration::from_millis(1);
         config.disk_interval = Duration::from_millis(10);
         let mut node = Self {
@@ -205,7 +207,7 @@ impl Node {
         agent.runner.spawn(order)
     }
 
-    pub(crate) fn adopt(&mut self, name: &str, setup: Option<Setup>) -> Handle {
+    pub(crate) fn adopt(&mut self, name: &str, setup: Option<TaskSetup>) -> Handle {
         let agent = self.agent();
         let _inside = agent.runtime.enter();
         agent.runner.adopt(Adoption {
@@ -223,7 +225,7 @@ impl Node {
         std::fs::read_to_string(self.dir(name).log().join(file)).unwrap_or_default()
     }
 
-    pub(crate) fn next(&mut self) -> Event {
+    pub(crate) fn next(&mut self) -> TaskEvent {
         let agent = self.agent();
         let next = async { tokio::time::timeout(PATIENCE, agent.events.recv()).await };
         agent.runtime.block_on(next).unwrap().unwrap()
@@ -235,38 +237,38 @@ impl Node {
 
     pub(crate) fn expect_started(&mut self, name: &str) {
         let event = self.next();
-        assert_eq!(event, Event::Started { uid: uid(name) });
+        assert_eq!(event, TaskEvent::Started { uid: uid(name) });
     }
 
     pub(crate) fn expect_ready(&mut self, name: &str) {
         let event = self.next();
-        assert_eq!(event, Event::Ready { uid: uid(name) });
+        assert_eq!(event, TaskEvent::Ready { uid: uid(name) });
     }
 
     pub(crate) fn expect_running(&mut self) -> u64 {
         match self.next() {
-            Event::Running { launched_ms, .. } => launched_ms,
+            TaskEvent::Running { launched_ms, .. } => launched_ms,
             other => panic!("{other:?}"),
         }
     }
 
     pub(crate) fn expect_exited(&mut self) -> Evidence {
         match self.next() {
-            Event::Exited { evidence, .. } => *evidence,
+            TaskEvent::Exited { evidence, .. } => *evidence,
             other => panic!("{other:?}"),
         }
     }
 
     pub(crate) fn expect_failed(&mut self) -> RawExit {
         match self.next() {
-            Event::LaunchFailed { exit, .. } => exit,
+            TaskEvent::LaunchFailed { exit, .. } => exit,
             other => panic!("{other:?}"),
         }
     }
 
     pub(crate) fn expect_gone(&mut self, name: &str) {
         let event = self.next();
-        assert_eq!(event, Event::Gone { uid: uid(name) });
+        assert_eq!(event, TaskEvent::Gone { uid: uid(name) });
         assert!(self.block_on(self.fake.list()).unwrap().is_empty());
     }
 

@@ -5,8 +5,8 @@ use std::ops::RangeInclusive;
 use muster_model::exit::Behavior;
 use serde_json::{Map, Value};
 
-use super::Reader;
-use crate::problem::Problem;
+use super::RulesReader;
+use crate::problem::RuleProblem;
 
 pub(super) const KINDS: &[&str] = &[
     "USER_SUCCESS",
@@ -32,9 +32,9 @@ pub(super) const REACTIONS: &[&str] = &[
     "NEVER_RETRY",
 ];
 
-impl Reader {
+impl RulesReader {
     pub(super) fn problem(&mut self, path: &str, message: impl Into<String>) {
-        self.problems.push(Problem::new(path, message));
+        self.problems.push(RuleProblem::new(path, message));
     }
 
     pub(super) fn phrase(&mut self, map: &Map<String, Value>, path: &str) -> String {

@@ -15,10 +15,10 @@ const PEERS_MAX: usize = 256;
 
 /// What each peer has left.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Budgets(BTreeMap<MemberId, Budget>);
+pub(super) struct Budgets(BTreeMap<MemberId, ByteBudget>);
 
 #[derive(Clone, Copy, Debug)]
-struct Budget {
+struct ByteBudget {
     /// Millionths.
     left: u64,
     at: Time,
@@ -30,7 +30,7 @@ impl Budgets {
         if self.0.len() >= PEERS_MAX && !self.0.contains_key(&peer) {
             self.forget_quietest();
         }
-        let full = Budget {
+        let full = ByteBudget {
             left: BURST * 1_000_000,
             at: now,
         };

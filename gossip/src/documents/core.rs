@@ -7,15 +7,15 @@ use std::sync::Arc;
 use muster_model::time::Time;
 
 use super::budget::Budgets;
-use super::cover::Step;
+use super::cover::CoverStep;
 use super::edition::Edition;
 use super::holding::BODY_BYTES_MAX;
-use super::input::{Input, Output, Verdict};
+use super::input::{BodyVerdict, DocumentsInput, DocumentsOutput};
 use super::link::Links;
-use super::view::{Counters, DocumentView};
+use super::view::{Counters, KnownDocument};
 use crate::frame::{Coverage, DocumentFrame, DocumentRef};
 use crate::member::MemberId;
-use crate::record::{BodyId, DocumentId, Header, Stage};
+use crate::record::{BodyId, DocumentId, Header, HeaderStage};
 
 /// Most documents a cluster may have.
 pub const DOCUMENTS_MAX: usize = 64;
@@ -31,7 +31,7 @@ const EARLY_MAX: usize = 4;
 /// node, and tells others how far all have come. What is in force never goes back to an older
 /// version.
 #[derive(Debug)]
-pub struct Documents {
+pub struct DocumentsCore {
     me: MemberId,
     headers: BTreeMap<DocumentId, Header>,
     /// The newest version of each document, and the one in force while it is under way.
@@ -45,7 +45,7 @@ pub struct Documents {
     due: Option<Time>,
 }
 
-impl Documents {
+impl DocumentsCore {
     /// A node without documents.
     pub fn new(me: MemberId) -> Self {
         Self {
@@ -63,7 +63,13 @@ impl Documents {
     }
 
     /// A header was accepted as a document's newest.
-    pub fn header(&mut self, now: Time, id: DocumentId, header: &Header, out: &mut Vec<Output>) {
+    pub fn header(
+        &mut self,
+        now: Time,
+        id: DocumentId,
+        header: &Header,
+        out: &mut Vec<DocumentsOutput>,
+    ) {
         let known = self.headers.get(&id);
         let full = known.is_none() && self.headers.len() >= DOCUMENTS_MAX;
         if full || known.is_some_and(|known| known.version > header.version) {
@@ -80,7 +86,7 @@ impl Documents {
     }
 
     /// These members are the links from now on.
-    pub fn links(&mut self, now: Time, members: &[MemberId], out: &mut Vec<Output>) {
+    pub fn links(&mut self, now: Time, members: &[MemberId], out: &mut Vec<DocumentsOutput>) {
         let new = self.links.set(members);
         for edition in self.editions.values_mut() {
             edition.fetch.retain(&self.links);
@@ -98,7 +104,7 @@ impl Documents {
         now: Time,
         from: MemberId,
         frame: DocumentFrame,
-        out: &mut Vec<Output>,
+        out: &mut Vec<DocumentsOutput>,
     ) {
         if self.admits(now, from, &frame) {
             self.received(now, from, frame, out);
@@ -107,17 +113,19 @@ impl Documents {
     }
 
     /// Something happened on this node.
-    pub fn handle(&mut self, now: Time, input: Input, out: &mut Vec<Output>) {
+    pub fn handle(&mut self, now: Time, input: DocumentsInput, out: &mut Vec<DocumentsOutput>) {
         match input {
-            Input::Body { document, body } => self.body_here(now, document, body, out),
-            Input::Checked { document, verdict } => self.checked(now, document, verdict, out),
-            Input::Active(document) => self.now_active(now, document, out),
+            DocumentsInput::Body { document, body } => self.body_here(now, document, body, out),
+            DocumentsInput::Checked { document, verdict } => {
+                self.checked(now, document, verdict, out)
+            }
+            DocumentsInput::Active(document) => self.now_active(now, document, out),
         }
         self.schedule();
     }
 
     /// Time passed.
-    pub fn tick(&mut self, now: Time, out: &mut Vec<Output>) {
+    pub fn tick(&mut self, now: Time, out: &mut Vec<DocumentsOutput>) {
         for (member, asked) in self.links.late(now) {
             self.counters.chunks_late += 1;
             if let Some(edition) = self.editions.get_mut(&asked.document) {
@@ -131,7 +139,7 @@ impl Documents {
         self.schedule();
     }
 
-    /// When [`Documents::tick`] is due.
+    /// When [`DocumentsCore::tick`] is due.
     pub fn deadline(&self) -> Option<Time> {
         self.due
     }
@@ -158,11 +166,11 @@ impl Documents {
     }
 
     /// What this node knows of a document.
-    pub fn view(&self, id: DocumentId) -> Option<DocumentView> {
+    pub fn view(&self, id: DocumentId) -> Option<KnownDocument> {
         let header = self.headers.get(&id)?;
         let version = header.version;
         let edition = self.editions.get(&DocumentRef { id, version })?;
-        Some(DocumentView {
+        Some(KnownDocument {
             header: header.clone(),
             have: edition.is_whole(),
             verdict: edition.verdict.clone(),
@@ -238,7 +246,7 @@ impl Documents {
             }
         }
         if self.in_force.get(&document.id) == Some(&document.version) {
-            edition.cover.set(Step::Active, self.me, now);
+            edition.cover.set(CoverStep::Active, self.me, now);
         }
         edition
     }
@@ -252,7 +260,7 @@ impl Documents {
     }
 
     /// Decides what this node needs of a document, and gets it.
-    fn want(&mut self, now: Time, id: DocumentId, out: &mut Vec<Output>) {
+    fn want(&mut self, now: Time, id: DocumentId, out: &mut Vec<DocumentsOutput>) {
         let Some(header) = self.headers.get(&id) else {
             return;
         };
@@ -263,7 +271,7 @@ impl Documents {
             let newest = document.version == header.version;
             let was_wanted = edition.wanted;
             edition.wanted = match newest {
-                true => header.stage != Stage::Withdrawn,
+                true => header.stage != HeaderStage::Withdrawn,
                 false => document.version == due && in_force < due,
             };
             match (was_wanted, edition.wanted) {
@@ -276,26 +284,26 @@ impl Documents {
     }
 
     /// Puts in force what the stage asks for and this node found valid.
-    fn activate(&mut self, id: DocumentId, out: &mut Vec<Output>) {
+    fn activate(&mut self, id: DocumentId, out: &mut Vec<DocumentsOutput>) {
         let Some(header) = self.headers.get(&id) else {
             return;
         };
         let version = due_version(header, self.me);
         let document = DocumentRef { id, version };
         let edition = self.editions.get(&document);
-        let valid = edition.is_some_and(|edition| edition.verdict == Some(Verdict::Valid));
+        let valid = edition.is_some_and(|edition| edition.verdict == Some(BodyVerdict::Valid));
         let newer = self
             .in_force
             .get(&id)
             .is_none_or(|in_force| *in_force < version);
         if valid && newer && self.activating.get(&id) != Some(&version) {
             self.activating.insert(id, version);
-            out.push(Output::Activate(document));
+            out.push(DocumentsOutput::Activate(document));
         }
     }
 
     /// Names the versions whose bodies may be needed again.
-    fn retain(&self, id: DocumentId, out: &mut Vec<Output>) {
+    fn retain(&self, id: DocumentId, out: &mut Vec<DocumentsOutput>) {
         let editions = self
             .editions
             .range(versions_of(id))
@@ -307,7 +315,7 @@ impl Documents {
         });
         keep.extend(in_force.filter(|document| !keep.contains(document)));
         keep.sort();
-        out.push(Output::Retain(keep));
+        out.push(DocumentsOutput::Retain(keep));
     }
 
     fn body_here(
@@ -315,7 +323,7 @@ impl Documents {
         now: Time,
         document: DocumentRef,
         body: Arc<[u8]>,
-        out: &mut Vec<Output>,
+        out: &mut Vec<DocumentsOutput>,
     ) {
         let known = self.headers.get(&document.id).map(|header| header.version);
         match self.editions.get_mut(&document) {
@@ -343,7 +351,7 @@ impl Documents {
     }
 
     /// Bodies that came before this header.
-    fn take_early(&mut self, now: Time, id: DocumentId, out: &mut Vec<Output>) {
+    fn take_early(&mut self, now: Time, id: DocumentId, out: &mut Vec<DocumentsOutput>) {
         let editions = &self.editions;
         let early = std::mem::take(&mut self.early);
         let (here, later) = early
@@ -360,8 +368,8 @@ impl Documents {
         &mut self,
         now: Time,
         document: DocumentRef,
-        verdict: Verdict,
-        out: &mut Vec<Output>,
+        verdict: BodyVerdict,
+        out: &mut Vec<DocumentsOutput>,
     ) {
         if let Some(edition) = self.editions.get_mut(&document) {
             edition.judged(verdict, now);
@@ -369,7 +377,7 @@ impl Documents {
         }
     }
 
-    fn now_active(&mut self, now: Time, document: DocumentRef, out: &mut Vec<Output>) {
+    fn now_active(&mut self, now: Time, document: DocumentRef, out: &mut Vec<DocumentsOutput>) {
         let DocumentRef { id, version } = document;
         let full = self.in_force.len() >= DOCUMENTS_MAX && !self.in_force.contains_key(&id);
         if full
@@ -384,7 +392,7 @@ impl Documents {
         self.in_force.insert(id, version);
         self.activating.remove(&id);
         if let Some(edition) = self.editions.get_mut(&document) {
-            edition.cover.set(Step::Active, self.me, now);
+            edition.cover.set(CoverStep::Active, self.me, now);
         }
         if self.headers.contains_key(&id) {
             self.want(now, id, out);
@@ -397,9 +405,9 @@ impl Documents {
 /// The version that this stage puts in force on this node; 0 for none.
 fn due_version(header: &Header, me: MemberId) -> u64 {
     match &header.stage {
-        Stage::Active => header.version,
-        Stage::Canary(members) if members.contains(&me) => header.version,
-        Stage::Canary(_) | Stage::Distribute | Stage::Withdrawn => header.active,
+        HeaderStage::Active => header.version,
+        HeaderStage::Canary(members) if members.contains(&me) => header.version,
+        HeaderStage::Canary(_) | HeaderStage::Distribute | HeaderStage::Withdrawn => header.active,
     }
 }
 

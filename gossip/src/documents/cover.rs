@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use muster_model::time::Time;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::input::Output;
+use super::input::DocumentsOutput;
 use super::link::Links;
 use crate::frame::{Coverage, DocumentFrame, DocumentRef};
 use crate::member::MemberId;
@@ -18,7 +18,7 @@ const SETTLE_MS: u64 = 250;
 
 /// What a node may have done with a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum CoverStep {
     Valid,
     Rejected,
     Active,
@@ -27,7 +27,7 @@ pub(super) enum Step {
 /// How far a version has come on all nodes. Bits are only ever added, so nodes that hear of each
 /// other end up with the same.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Cover {
+pub(super) struct VersionCover {
     known: Coverage,
     /// The digest of that.
     current: u64,
@@ -39,7 +39,7 @@ pub(super) struct Cover {
     settles_at: Option<Time>,
 }
 
-impl Cover {
+impl VersionCover {
     pub(super) fn new(document: DocumentRef) -> Self {
         let document = Some(document);
         Self {
@@ -61,11 +61,11 @@ impl Cover {
         self.digest
     }
 
-    pub(super) fn set(&mut self, step: Step, member: MemberId, now: Time) {
+    pub(super) fn set(&mut self, step: CoverStep, member: MemberId, now: Time) {
         let bits = match step {
-            Step::Valid => &mut self.known.valid,
-            Step::Rejected => &mut self.known.rejected,
-            Step::Active => &mut self.known.active,
+            CoverStep::Valid => &mut self.known.valid,
+            CoverStep::Rejected => &mut self.known.rejected,
+            CoverStep::Active => &mut self.known.active,
         };
         let byte = member.index() / 8;
         if bits.len() <= byte {
@@ -113,7 +113,7 @@ impl Cover {
     }
 
     /// Does what is due.
-    pub(super) fn tick(&mut self, now: Time, links: &Links, out: &mut Vec<Output>) {
+    pub(super) fn tick(&mut self, now: Time, links: &Links, out: &mut Vec<DocumentsOutput>) {
         if self.settles_at.is_some_and(|at| at <= now) {
             self.settles_at = None;
             self.digest = self.current;
@@ -125,13 +125,13 @@ impl Cover {
     }
 
     /// Tells the links that do not know what is known here.
-    fn pass_on(&mut self, links: &Links, out: &mut Vec<Output>) {
+    fn pass_on(&mut self, links: &Links, out: &mut Vec<DocumentsOutput>) {
         if self.current == 0 {
             return;
         }
         for to in links.members() {
             if self.links.insert(to, self.current) != Some(self.current) {
-                out.push(Output::stream(
+                out.push(DocumentsOutput::stream(
                     to,
                     DocumentFrame::Coverage(self.known.clone()),
                 ));
@@ -194,8 +194,8 @@ mod tests {
 
     const LINK: MemberId = MemberId(9);
 
-    fn cover() -> Cover {
-        Cover::new(DocumentRef {
+    fn cover() -> VersionCover {
+        VersionCover::new(DocumentRef {
             id: DocumentId(1),
             version: 3,
         })
@@ -207,11 +207,11 @@ mod tests {
         links
     }
 
-    fn sent(cover: &mut Cover, now: Time) -> Option<Coverage> {
+    fn sent(cover: &mut VersionCover, now: Time) -> Option<Coverage> {
         let mut out = Vec::new();
         cover.tick(now, &links(), &mut out);
         match out.pop() {
-            Some(Output::Send {
+            Some(DocumentsOutput::Send {
                 frame: DocumentFrame::Coverage(coverage),
                 ..
             }) => Some(coverage),
@@ -222,13 +222,13 @@ mod tests {
     #[test]
     fn changes_are_passed_on_together_and_once() {
         let (mut cover, start) = (cover(), Time::from_millis(0));
-        cover.set(Step::Valid, MemberId(0), start);
-        cover.set(Step::Valid, MemberId(12), Time::from_millis(30));
+        cover.set(CoverStep::Valid, MemberId(0), start);
+        cover.set(CoverStep::Valid, MemberId(12), Time::from_millis(30));
         assert_eq!(cover.deadline(), Some(Time::from_millis(60)));
         assert_eq!(sent(&mut cover, Time::from_millis(59)), None);
         let coverage = sent(&mut cover, Time::from_millis(60)).unwrap();
         assert_eq!(coverage.valid, [1, 16]);
-        cover.set(Step::Valid, MemberId(12), Time::from_millis(70));
+        cover.set(CoverStep::Valid, MemberId(12), Time::from_millis(70));
         assert_eq!(sent(&mut cover, Time::from_millis(200)), None);
         cover.forget(LINK, Time::from_millis(200));
         assert!(sent(&mut cover, Time::from_millis(300)).is_some());
@@ -237,8 +237,8 @@ mod tests {
     #[test]
     fn a_digest_waits_until_nothing_changes() {
         let (mut cover, links, mut out) = (cover(), links(), Vec::new());
-        cover.set(Step::Valid, MemberId(0), Time::from_millis(0));
-        cover.set(Step::Valid, MemberId(1), Time::from_millis(200));
+        cover.set(CoverStep::Valid, MemberId(0), Time::from_millis(0));
+        cover.set(CoverStep::Valid, MemberId(1), Time::from_millis(200));
         cover.tick(Time::from_millis(300), &links, &mut out);
         assert_eq!(cover.digest(), 0);
         assert_eq!(cover.deadline(), Some(Time::from_millis(450)));
@@ -250,8 +250,8 @@ mod tests {
     #[test]
     fn a_link_that_knows_less_is_told_and_one_that_knows_the_same_is_not() {
         let (mut mine, mut other, now) = (cover(), cover(), Time::from_millis(0));
-        mine.set(Step::Active, MemberId(3), now);
-        other.set(Step::Rejected, MemberId(700), now);
+        mine.set(CoverStep::Active, MemberId(3), now);
+        other.set(CoverStep::Rejected, MemberId(700), now);
         mine.merge(LINK, other.coverage(), now);
         assert_ne!(mine.current, other.current);
         let union = sent(&mut mine, Time::from_millis(100)).unwrap();
@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn equal_knowledge_has_equal_digests_however_it_is_written() {
         let (mut short, mut long) = (cover(), cover());
-        short.set(Step::Valid, MemberId(1), Time::from_millis(0));
+        short.set(CoverStep::Valid, MemberId(1), Time::from_millis(0));
         let mut padded = short.coverage().clone();
         padded.valid.resize(500, 0);
         long.merge(LINK, &padded, Time::from_millis(0));

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use muster_model::time::Time;
 
-use super::cover::{Cover, Step};
+use super::cover::{CoverStep, VersionCover};
 use super::fetch::Fetch;
-use super::holding::{Flaw, Holding};
-use super::input::{Output, Verdict};
+use super::holding::{BodyHolding, Flaw};
+use super::input::{BodyVerdict, DocumentsOutput};
 use super::link::Links;
 use crate::frame::DocumentRef;
 use crate::member::MemberId;
@@ -25,12 +25,12 @@ pub(super) struct Edition {
     /// Which body; `None` if the header does not say.
     pub(super) id: Option<BodyId>,
     /// What of it is here; `None` if nothing of it can be.
-    pub(super) holding: Option<Holding>,
+    pub(super) holding: Option<BodyHolding>,
     /// Whether this node needs it.
     pub(super) wanted: bool,
     pub(super) fetch: Fetch,
-    pub(super) cover: Cover,
-    pub(super) verdict: Option<Verdict>,
+    pub(super) cover: VersionCover,
+    pub(super) verdict: Option<BodyVerdict>,
     /// Whether it was given away to be checked.
     given: bool,
 }
@@ -44,7 +44,7 @@ impl Edition {
             holding: None,
             wanted: false,
             fetch: Fetch::new(me, document),
-            cover: Cover::new(document),
+            cover: VersionCover::new(document),
             verdict: None,
             given: false,
         }
@@ -53,12 +53,12 @@ impl Edition {
     /// Prepares for the body that the header names.
     pub(super) fn open(&mut self, now: Time) {
         if let Some(id) = self.id {
-            self.keep(Holding::new(id), now);
+            self.keep(BodyHolding::new(id), now);
         }
     }
 
     /// Takes what can be had from another version.
-    pub(super) fn reuse(&mut self, other: &Holding) {
+    pub(super) fn reuse(&mut self, other: &BodyHolding) {
         match &mut self.holding {
             Some(mine) if mine.id() == other.id() => *mine = other.clone(),
             Some(mine) => mine.reuse(other),
@@ -68,7 +68,7 @@ impl Edition {
 
     /// Whether all of it is here.
     pub(super) fn is_whole(&self) -> bool {
-        self.holding.as_ref().is_some_and(Holding::is_whole)
+        self.holding.as_ref().is_some_and(BodyHolding::is_whole)
     }
 
     /// Whether the list of its chunks is missing.
@@ -93,11 +93,16 @@ impl Edition {
     }
 
     /// Takes a whole body that this node got otherwise; whether it is this version's.
-    pub(super) fn take_body(&mut self, body: &Arc<[u8]>, now: Time, out: &mut Vec<Output>) -> bool {
+    pub(super) fn take_body(
+        &mut self,
+        body: &Arc<[u8]>,
+        now: Time,
+        out: &mut Vec<DocumentsOutput>,
+    ) -> bool {
         let (Some(id), false) = (self.id, self.is_whole()) else {
             return false;
         };
-        match Holding::of_body(id, body) {
+        match BodyHolding::of_body(id, body) {
             Err(Flaw::Sent) => false,
             other => {
                 self.keep(other, now);
@@ -131,7 +136,7 @@ impl Edition {
     }
 
     /// More of the body is here: tells others, and has it checked, once, if it is whole.
-    pub(super) fn grown(&mut self, now: Time, out: &mut Vec<Output>) {
+    pub(super) fn grown(&mut self, now: Time, out: &mut Vec<DocumentsOutput>) {
         let Some(holding) = &self.holding else {
             return;
         };
@@ -145,7 +150,7 @@ impl Edition {
                 self.given = true;
                 self.fetch.stop();
                 let document = self.document;
-                out.push(Output::Check { document, body });
+                out.push(DocumentsOutput::Check { document, body });
             }
             Err(flaw) => {
                 let _ = self.judge(Err(flaw), now);
@@ -154,15 +159,15 @@ impl Edition {
     }
 
     /// This node has checked it, or could not.
-    pub(super) fn judged(&mut self, verdict: Verdict, now: Time) {
+    pub(super) fn judged(&mut self, verdict: BodyVerdict, now: Time) {
         let step = match &verdict {
-            Verdict::Valid => Step::Valid,
-            Verdict::Rejected(_) => Step::Rejected,
+            BodyVerdict::Valid => CoverStep::Valid,
+            BodyVerdict::Rejected(_) => CoverStep::Rejected,
         };
         self.cover.set(step, self.me, now);
         self.verdict = Some(match verdict {
-            Verdict::Rejected(reason) => Verdict::Rejected(shortened(reason)),
-            Verdict::Valid => Verdict::Valid,
+            BodyVerdict::Rejected(reason) => BodyVerdict::Rejected(shortened(reason)),
+            BodyVerdict::Valid => BodyVerdict::Valid,
         });
     }
 
@@ -170,22 +175,22 @@ impl Edition {
     pub(super) fn reject(&mut self, reason: &str, now: Time) {
         self.holding = None;
         self.fetch.stop();
-        self.judged(Verdict::Rejected(reason.to_owned()), now);
+        self.judged(BodyVerdict::Rejected(reason.to_owned()), now);
     }
 
-    pub(super) fn ask(&mut self, now: Time, to: &[MemberId], out: &mut Vec<Output>) {
+    pub(super) fn ask(&mut self, now: Time, to: &[MemberId], out: &mut Vec<DocumentsOutput>) {
         if self.is_hungry() {
             self.fetch.ask(now, to.iter().copied(), out);
         }
     }
 
-    pub(super) fn pump(&mut self, now: Time, links: &mut Links, out: &mut Vec<Output>) {
+    pub(super) fn pump(&mut self, now: Time, links: &mut Links, out: &mut Vec<DocumentsOutput>) {
         if let (true, Some(holding)) = (self.is_hungry(), &self.holding) {
             self.fetch.pump(now, holding, links, out);
         }
     }
 
-    pub(super) fn tick(&mut self, now: Time, links: &mut Links, out: &mut Vec<Output>) {
+    pub(super) fn tick(&mut self, now: Time, links: &mut Links, out: &mut Vec<DocumentsOutput>) {
         if !self.is_hungry() {
             self.fetch.stop();
         }
@@ -200,7 +205,7 @@ impl Edition {
         [fetch, self.cover.deadline()].into_iter().flatten().min()
     }
 
-    fn keep(&mut self, holding: Result<Holding, Flaw>, now: Time) {
+    fn keep(&mut self, holding: Result<BodyHolding, Flaw>, now: Time) {
         match holding {
             Ok(holding) => self.holding = Some(holding),
             Err(flaw) => {

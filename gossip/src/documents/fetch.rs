@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use muster_model::time::Time;
 
 use super::chunk_set::ChunkSet;
-use super::holding::Holding;
-use super::input::Output;
+use super::holding::BodyHolding;
+use super::input::DocumentsOutput;
 use super::link::{Links, mix};
 use crate::frame::{CHUNKS_MAX, DocumentFrame, DocumentRef};
 use crate::member::MemberId;
@@ -66,11 +66,11 @@ impl Fetch {
         &mut self,
         now: Time,
         members: impl Iterator<Item = MemberId>,
-        out: &mut Vec<Output>,
+        out: &mut Vec<DocumentsOutput>,
     ) {
         let (document, chunks) = (self.document, Vec::new());
         let ask = DocumentFrame::Have { document, chunks };
-        out.extend(members.map(|to| Output::stream(to, ask.clone())));
+        out.extend(members.map(|to| DocumentsOutput::stream(to, ask.clone())));
         self.ask_at = Some(now.plus_millis(self.ask_wait_ms));
     }
 
@@ -120,9 +120,9 @@ impl Fetch {
     pub(super) fn answer(
         &mut self,
         member: MemberId,
-        holding: &Holding,
+        holding: &BodyHolding,
         links: &Links,
-        out: &mut Vec<Output>,
+        out: &mut Vec<DocumentsOutput>,
     ) {
         if !is_news(holding) {
             return;
@@ -143,9 +143,9 @@ impl Fetch {
     pub(super) fn pump(
         &mut self,
         now: Time,
-        holding: &Holding,
+        holding: &BodyHolding,
         links: &mut Links,
-        out: &mut Vec<Output>,
+        out: &mut Vec<DocumentsOutput>,
     ) {
         if holding.list().is_none() {
             return self.ask_list(now, links, out);
@@ -160,7 +160,7 @@ impl Fetch {
             let good = members.filter(|member| links.is_good(*member, now));
             if let Some(to) = links.freest(good, mix(self.salt, number(chunk))) {
                 links.ask(to, self.document, chunk, now);
-                out.push(Output::stream(to, self.get_chunk(chunk)));
+                out.push(DocumentsOutput::stream(to, self.get_chunk(chunk)));
             }
         }
     }
@@ -169,9 +169,9 @@ impl Fetch {
     pub(super) fn tick(
         &mut self,
         now: Time,
-        holding: &Holding,
+        holding: &BodyHolding,
         links: &mut Links,
-        out: &mut Vec<Output>,
+        out: &mut Vec<DocumentsOutput>,
     ) {
         if self.announce_at.is_some_and(|at| at <= now) {
             self.announce_at = None;
@@ -193,7 +193,7 @@ impl Fetch {
     }
 
     /// Tells every link what it does not know and may want.
-    fn announce(&mut self, holding: &Holding, links: &Links, out: &mut Vec<Output>) {
+    fn announce(&mut self, holding: &BodyHolding, links: &Links, out: &mut Vec<DocumentsOutput>) {
         if !is_news(holding) {
             return;
         }
@@ -213,9 +213,9 @@ impl Fetch {
     fn ask_again(
         &mut self,
         now: Time,
-        holding: &Holding,
+        holding: &BodyHolding,
         links: &mut Links,
-        out: &mut Vec<Output>,
+        out: &mut Vec<DocumentsOutput>,
     ) {
         if links.in_flight(self.document).is_empty() {
             self.list_asked.clear();
@@ -228,7 +228,7 @@ impl Fetch {
     }
 
     /// Asks links that have the list, a few at a time, none twice in a row.
-    fn ask_list(&mut self, now: Time, links: &Links, out: &mut Vec<Output>) {
+    fn ask_list(&mut self, now: Time, links: &Links, out: &mut Vec<DocumentsOutput>) {
         let late = |at: &Time| at.plus_millis(LIST_LATE_MS) <= now;
         let waiting = self.list_asked.values().filter(|at| !late(at)).count();
         let offers = self.offers.iter().filter(|(_, offer)| offer.lists);
@@ -240,7 +240,10 @@ impl Fetch {
         for to in chosen {
             self.list_asked.insert(to, now);
             self.list_late_at = Some(now.plus_millis(LIST_LATE_MS));
-            out.push(Output::stream(to, DocumentFrame::GetList(self.document)));
+            out.push(DocumentsOutput::stream(
+                to,
+                DocumentFrame::GetList(self.document),
+            ));
         }
     }
 
@@ -255,10 +258,10 @@ impl Fetch {
         order
     }
 
-    fn have(&self, to: MemberId, holding: &Holding) -> Output {
+    fn have(&self, to: MemberId, holding: &BodyHolding) -> DocumentsOutput {
         let chunks = holding.have().to_bitmap(holding.count());
         let document = self.document;
-        Output::stream(to, DocumentFrame::Have { document, chunks })
+        DocumentsOutput::stream(to, DocumentFrame::Have { document, chunks })
     }
 
     fn get_chunk(&self, chunk: usize) -> DocumentFrame {
@@ -270,7 +273,7 @@ impl Fetch {
 }
 
 /// Whether others can use what is here: chunks, or the list if it does not go without saying.
-fn is_news(holding: &Holding) -> bool {
+fn is_news(holding: &BodyHolding) -> bool {
     let listed = holding.list().is_some() && holding.count() > 1;
     listed || !holding.have().is_empty()
 }

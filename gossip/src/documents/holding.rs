@@ -33,7 +33,7 @@ pub(super) enum Flaw {
 
 /// What a node holds of one body: the list of chunks, then chunks, in the end all.
 #[derive(Clone, Debug)]
-pub(super) struct Holding {
+pub(super) struct BodyHolding {
     id: BodyId,
     hashes: Vec<[u8; 32]>,
     listed: bool,
@@ -41,7 +41,7 @@ pub(super) struct Holding {
     have: ChunkSet,
 }
 
-impl Holding {
+impl BodyHolding {
     /// Nothing yet. A body of one chunk needs no list: it is the chunk.
     ///
     /// # Errors
@@ -213,7 +213,7 @@ mod tests {
 
     /// Fetches a body with this id, chunk by chunk.
     fn fetched(id: BodyId) -> Result<Option<Arc<[u8]>>, Flaw> {
-        let mut holding = Holding::new(id)?;
+        let mut holding = BodyHolding::new(id)?;
         holding.accept_list(chunk_hashes(&body()))?;
         assert_eq!(holding.body(), Ok(None));
         for number in [2, 0, 1] {
@@ -282,7 +282,7 @@ mod tests {
 
     #[test]
     fn what_was_sent_is_not_taken_for_something_else() {
-        let mut holding = Holding::new(BodyId::of(&body())).unwrap();
+        let mut holding = BodyHolding::new(BodyId::of(&body())).unwrap();
         assert_eq!(
             holding.accept_chunk(0, chunk(0)),
             Err(Flaw::Sent),

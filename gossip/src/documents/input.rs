@@ -7,7 +7,7 @@ use crate::member::MemberId;
 
 /// What a node found when it checked a body.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum BodyVerdict {
     /// It can be put in force.
     Valid,
     /// It cannot, with the reason.
@@ -16,7 +16,7 @@ pub enum Verdict {
 
 /// What happens to documents.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Input {
+pub enum DocumentsInput {
     /// This node has a body: read from its disk, or just edited here. Checked against its hash
     /// like any other.
     Body {
@@ -30,7 +30,7 @@ pub enum Input {
         /// Of which.
         document: DocumentRef,
         /// With this result.
-        verdict: Verdict,
+        verdict: BodyVerdict,
     },
     /// It is in force on this node (at start: it was).
     Active(DocumentRef),
@@ -38,7 +38,7 @@ pub enum Input {
 
 /// What has to be done for documents.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Output {
+pub enum DocumentsOutput {
     /// Send a frame.
     Send {
         /// To whom.
@@ -48,21 +48,21 @@ pub enum Output {
         /// What.
         frame: DocumentFrame,
     },
-    /// Keep a body on disk, then check it and answer with [`Input::Checked`].
+    /// Keep a body on disk, then check it and answer with [`DocumentsInput::Checked`].
     Check {
         /// Of which.
         document: DocumentRef,
         /// The whole body, hash verified.
         body: Arc<[u8]>,
     },
-    /// Put it in force and answer with [`Input::Active`].
+    /// Put it in force and answer with [`DocumentsInput::Active`].
     Activate(DocumentRef),
     /// Bodies of a document's other versions may be removed from disk: keep these only. All are of
     /// one document; bodies of others are not meant.
     Retain(Vec<DocumentRef>),
 }
 
-impl Output {
+impl DocumentsOutput {
     /// Documents' frames all go over streams: most are larger than a datagram, and the small ones
     /// are worth a resend.
     pub(super) const fn stream(to: MemberId, frame: DocumentFrame) -> Self {

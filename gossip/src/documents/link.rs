@@ -23,14 +23,14 @@ const AVOID_MS_MAX: u64 = 60_000;
 
 /// A chunk that was asked for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked {
+pub(super) struct RequestedChunk {
     pub(super) document: DocumentRef,
     pub(super) chunk: usize,
     at: Time,
     late: bool,
 }
 
-impl Asked {
+impl RequestedChunk {
     /// When the wait for it is over, or, if it is late, given up.
     fn over_at(&self, patience_us: u64) -> Time {
         match self.late {
@@ -41,13 +41,13 @@ impl Asked {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Link {
-    asked: Vec<Asked>,
+struct DocumentLink {
+    asked: Vec<RequestedChunk>,
     /// How long it usually takes for a chunk, µs; 0 if unknown.
     pace_us: u64,
 }
 
-impl Link {
+impl DocumentLink {
     fn busy(&self) -> usize {
         self.asked.iter().filter(|asked| !asked.late).count()
     }
@@ -60,7 +60,7 @@ impl Link {
 /// The members that bodies are fetched from.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Links {
-    links: BTreeMap<MemberId, Link>,
+    links: BTreeMap<MemberId, DocumentLink>,
     avoided: BTreeMap<MemberId, Avoided>,
 }
 
@@ -79,7 +79,7 @@ impl Links {
         let new = |member: &&MemberId| !self.links.contains_key(member);
         let new: Vec<_> = members.iter().filter(new).copied().collect();
         self.links
-            .extend(new.iter().map(|member| (*member, Link::default())));
+            .extend(new.iter().map(|member| (*member, DocumentLink::default())));
         new
     }
 
@@ -131,7 +131,7 @@ impl Links {
         members: impl Iterator<Item = MemberId>,
         salt: u64,
     ) -> Option<MemberId> {
-        let busy = |member: &MemberId| self.links.get(member).map(Link::busy);
+        let busy = |member: &MemberId| self.links.get(member).map(DocumentLink::busy);
         members
             .filter_map(|member| busy(&member).map(|busy| (busy, mix(salt, member.0), member)))
             .filter(|(busy, ..)| *busy < ASKED_MAX)
@@ -144,7 +144,7 @@ impl Links {
         if let Some(link) = self.links.get_mut(&member) {
             link.asked
                 .retain(|asked| (asked.document, asked.chunk) != (document, chunk));
-            link.asked.push(Asked {
+            link.asked.push(RequestedChunk {
                 document,
                 chunk,
                 at: now,
@@ -192,7 +192,7 @@ impl Links {
     }
 
     /// What did not come in time.
-    pub(super) fn late(&mut self, now: Time) -> Vec<(MemberId, Asked)> {
+    pub(super) fn late(&mut self, now: Time) -> Vec<(MemberId, RequestedChunk)> {
         let mut late = Vec::new();
         for (member, link) in &mut self.links {
             let patience_us = link.patience_us();
@@ -211,7 +211,7 @@ impl Links {
 
     /// When something will be late.
     pub(super) fn deadline(&self) -> Option<Time> {
-        let over_at = |link: &Link| {
+        let over_at = |link: &DocumentLink| {
             let patience_us = link.patience_us();
             link.asked
                 .iter()

@@ -1,7 +1,7 @@
 //! Documents: bodies fetched by hash from whoever has them, checked, then put in force step by
 //! step.
 //!
-//! [`Documents`] is a core like the others: told the time, it answers with what is to be done.
+//! [`DocumentsCore`] is a core like the others: told the time, it answers with what is to be done.
 //! What a header says is believed, since the cluster signed it; what members send is not, before
 //! it fits the header's hashes. A node keeps at most two versions of a document: the newest, and
 //! the one that its header names as active.
@@ -18,7 +18,7 @@ mod link;
 mod receive;
 mod view;
 
-pub use core::{BODIES_BYTES_MAX, DOCUMENTS_MAX, Documents};
+pub use core::{BODIES_BYTES_MAX, DOCUMENTS_MAX, DocumentsCore};
 pub use holding::BODY_BYTES_MAX;
-pub use input::{Input, Output, Verdict};
-pub use view::{Counters, DocumentView};
+pub use input::{BodyVerdict, DocumentsInput, DocumentsOutput};
+pub use view::{Counters, KnownDocument};

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use muster_model::time::Time;
 
 use super::chunk_set::ChunkSet;
-use super::core::{Documents, versions_of};
-use super::holding::Holding;
-use super::input::Output;
+use super::core::{DocumentsCore, versions_of};
+use super::holding::BodyHolding;
+use super::input::DocumentsOutput;
 use crate::frame::{Coverage, DocumentFrame, DocumentRef};
 use crate::member::MemberId;
 
 /// What a frame costs its sender that makes work beyond a lookup.
 const DEAR: u64 = 16;
 
-impl Documents {
+impl DocumentsCore {
     /// Whether a frame is to be looked at: what was asked for always is, of everything else a
     /// sender may send so much.
     pub(super) fn admits(&mut self, now: Time, from: MemberId, frame: &DocumentFrame) -> bool {
@@ -40,7 +40,7 @@ impl Documents {
         now: Time,
         from: MemberId,
         frame: DocumentFrame,
-        out: &mut Vec<Output>,
+        out: &mut Vec<DocumentsOutput>,
     ) {
         match frame {
             DocumentFrame::Have { document, chunks } if chunks.is_empty() => {
@@ -72,7 +72,7 @@ impl Documents {
         now: Time,
         from: MemberId,
         document: DocumentRef,
-        out: &mut Vec<Output>,
+        out: &mut Vec<DocumentsOutput>,
     ) {
         let Some(edition) = self.editions.get_mut(&document) else {
             return;
@@ -90,7 +90,7 @@ impl Documents {
         now: Time,
         (from, document): (MemberId, DocumentRef),
         chunks: &[u8],
-        out: &mut Vec<Output>,
+        out: &mut Vec<DocumentsOutput>,
     ) {
         if !self.links.is_good(from, now) {
             return;
@@ -98,27 +98,27 @@ impl Documents {
         let Some(edition) = self.editions.get_mut(&document) else {
             return;
         };
-        let count = edition.holding.as_ref().map_or(0, Holding::count);
+        let count = edition.holding.as_ref().map_or(0, BodyHolding::count);
         edition
             .fetch
             .offered(from, ChunkSet::from_bitmap(chunks, count));
         edition.pump(now, &mut self.links, out);
     }
 
-    fn list(&self, to: MemberId, document: DocumentRef) -> Output {
+    fn list(&self, to: MemberId, document: DocumentRef) -> DocumentsOutput {
         let edition = self.editions.get(&document);
         let holding = edition.and_then(|edition| edition.holding.as_ref());
-        let frame = match holding.and_then(Holding::list) {
+        let frame = match holding.and_then(BodyHolding::list) {
             Some(hashes) => DocumentFrame::List {
                 document,
                 hashes: hashes.to_vec(),
             },
             None => DocumentFrame::Lack { document },
         };
-        Output::stream(to, frame)
+        DocumentsOutput::stream(to, frame)
     }
 
-    fn chunk(&self, to: MemberId, document: DocumentRef, chunk: usize) -> Output {
+    fn chunk(&self, to: MemberId, document: DocumentRef, chunk: usize) -> DocumentsOutput {
         let edition = self.editions.get(&document);
         let holding = edition.and_then(|edition| edition.holding.as_ref());
         let frame = match holding.and_then(|holding| holding.chunk(chunk)) {
@@ -129,7 +129,7 @@ impl Documents {
             },
             None => DocumentFrame::Lack { document },
         };
-        Output::stream(to, frame)
+        DocumentsOutput::stream(to, frame)
     }
 
     fn listed(
@@ -137,7 +137,7 @@ impl Documents {
         now: Time,
         (from, document): (MemberId, DocumentRef),
         hashes: Vec<[u8; 32]>,
-        out: &mut Vec<Output>,
+        out: &mut Vec<DocumentsOutput>,
     ) {
         let Some(mut edition) = self.editions.remove(&document) else {
             return;
@@ -167,7 +167,7 @@ impl Documents {
         now: Time,
         (from, document): (MemberId, DocumentRef),
         (chunk, bytes): (usize, Arc<[u8]>),
-        out: &mut Vec<Output>,
+        out: &mut Vec<DocumentsOutput>,
     ) {
         let Some(edition) = self.editions.get_mut(&document) else {
             return;
@@ -189,7 +189,7 @@ impl Documents {
         &mut self,
         now: Time,
         (from, document): (MemberId, DocumentRef),
-        out: &mut Vec<Output>,
+        out: &mut Vec<DocumentsOutput>,
     ) {
         self.links.lacks(from, document);
         if let Some(edition) = self.editions.get_mut(&document) {
@@ -212,7 +212,7 @@ impl Documents {
         }
     }
 
-    fn grown(&mut self, now: Time, document: DocumentRef, out: &mut Vec<Output>) {
+    fn grown(&mut self, now: Time, document: DocumentRef, out: &mut Vec<DocumentsOutput>) {
         if let Some(edition) = self.editions.get_mut(&document) {
             edition.grown(now, out);
             edition.pump(now, &mut self.links, out);
@@ -220,7 +220,7 @@ impl Documents {
     }
 
     /// Fetches nothing more from a member that sent something wrong.
-    fn avoid(&mut self, now: Time, member: MemberId, out: &mut Vec<Output>) {
+    fn avoid(&mut self, now: Time, member: MemberId, out: &mut Vec<DocumentsOutput>) {
         self.links.avoid(member, now);
         for edition in self.editions.values_mut() {
             edition.fetch.withdrawn(member);

@@ -1,19 +1,19 @@
 //! What can be seen from outside.
 
-use super::input::Verdict;
+use super::input::BodyVerdict;
 use crate::counters::counters;
 use crate::frame::Coverage;
 use crate::record::Header;
 
 /// What a node knows of a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DocumentView {
+pub struct KnownDocument {
     /// The newest version and its stage.
     pub header: Header,
     /// Whether all of the newest version's body is here.
     pub have: bool,
     /// What this node found when it checked it.
-    pub verdict: Option<Verdict>,
+    pub verdict: Option<BodyVerdict>,
     /// The version in force on this node.
     pub active: Option<u64>,
     /// How far the newest version has come on all nodes.

@@ -10,11 +10,11 @@
 mod body;
 mod error;
 
-pub use error::Error;
+pub use error::FrameError;
 
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-use super::{FRAME_BYTES_MAX, Frame};
+use super::{FRAME_BYTES_MAX, MeshFrame};
 use crate::key::ClusterId;
 
 /// Bytes before a frame's body.
@@ -32,11 +32,11 @@ const CHECKSUM_AT: usize = 22;
 
 /// Writes a frame. Vectors longer than their bound are written all the same; the receiver
 /// refuses them.
-pub fn encode(frame: &Frame, cluster: ClusterId, generation: u32) -> Vec<u8> {
+pub fn encode(frame: &MeshFrame, cluster: ClusterId, generation: u32) -> Vec<u8> {
     let mut header = Vec::with_capacity(wire_len(frame));
     header.extend_from_slice(&MAGIC.to_le_bytes());
     header.extend_from_slice(&PROTOCOL.to_le_bytes());
-    header.extend_from_slice(&body::Kind::of(frame).number().to_le_bytes());
+    header.extend_from_slice(&body::FrameKind::of(frame).number().to_le_bytes());
     header.extend_from_slice(&[0; 4]);
     header.extend_from_slice(&cluster_bytes(cluster));
     header.extend_from_slice(&generation.to_le_bytes());
@@ -50,23 +50,23 @@ pub fn encode(frame: &Frame, cluster: ClusterId, generation: u32) -> Vec<u8> {
 ///
 /// # Errors
 /// Whatever is wrong with the bytes, by kind, so that it can be counted.
-pub fn decode(bytes: &[u8], cluster: ClusterId, generation: u32) -> Result<Frame, Error> {
+pub fn decode(bytes: &[u8], cluster: ClusterId, generation: u32) -> Result<MeshFrame, FrameError> {
     let body = checked_body(bytes)?;
     if field(bytes, CLUSTER_AT) != cluster_bytes(cluster) {
-        return Err(Error::OtherCluster);
+        return Err(FrameError::OtherCluster);
     }
     match u32::from_le_bytes(field(bytes, GENERATION_AT)) {
-        older if older < generation => return Err(Error::OlderGeneration(older)),
-        newer if newer > generation => return Err(Error::NewerGeneration(newer)),
+        older if older < generation => return Err(FrameError::OlderGeneration(older)),
+        newer if newer > generation => return Err(FrameError::NewerGeneration(newer)),
         _ => {}
     }
     let number = u16::from_le_bytes(field(bytes, KIND_AT));
-    let kind = body::Kind::from_number(number).ok_or(Error::UnknownKind(number))?;
+    let kind = body::FrameKind::from_number(number).ok_or(FrameError::UnknownKind(number))?;
     body::read(kind, body)
 }
 
 /// Bytes of the frame as [`encode`] writes it, without writing it.
-pub fn wire_len(frame: &Frame) -> usize {
+pub fn wire_len(frame: &MeshFrame) -> usize {
     HEADER_BYTES + body::len(frame)
 }
 
@@ -83,27 +83,27 @@ pub fn seal(bytes: &mut [u8]) {
 }
 
 /// The body of an undamaged frame of this protocol.
-fn checked_body(bytes: &[u8]) -> Result<&[u8], Error> {
+fn checked_body(bytes: &[u8]) -> Result<&[u8], FrameError> {
     if bytes.len() < HEADER_BYTES {
-        return Err(Error::TooShort(bytes.len()));
+        return Err(FrameError::TooShort(bytes.len()));
     }
     if bytes.len() > FRAME_BYTES_MAX {
-        return Err(Error::Limit("bytes of a frame"));
+        return Err(FrameError::Limit("bytes of a frame"));
     }
     if u16::from_le_bytes(field(bytes, 0)) != MAGIC {
-        return Err(Error::Magic);
+        return Err(FrameError::Magic);
     }
     match u16::from_le_bytes(field(bytes, 2)) {
         PROTOCOL => {}
-        other => return Err(Error::Protocol(other)),
+        other => return Err(FrameError::Protocol(other)),
     }
     let body = &bytes[HEADER_BYTES..];
     let claimed = u32::from_le_bytes(field(bytes, LENGTH_AT));
     if usize::try_from(claimed) != Ok(body.len()) {
-        return Err(Error::Length(claimed));
+        return Err(FrameError::Length(claimed));
     }
     if u32::from_le_bytes(field(bytes, CHECKSUM_AT)) != checksum(bytes) {
-        return Err(Error::Checksum);
+        return Err(FrameError::Checksum);
     }
     Ok(body)
 }

@@ -1,7 +1,7 @@
 //! Messages between nodes.
 //!
 //! On the wire: magic, protocol, kind, length, cluster, generation, checksum, then the body in
-//! postcard. [`codec`] does that; cores see [`Frame`]. A published body is frozen: a change is a
+//! postcard. [`codec`] does that; cores see [`MeshFrame`]. A published body is frozen: a change is a
 //! new kind.
 
 pub mod codec;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::member::Incarnation;
-use crate::record::{DocumentId, Record, RecordKey, SelfHealth, Version};
+use crate::record::{DocumentId, Record, RecordKey, RecordVersion, SelfHealth};
 
 /// How a frame travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,11 +31,11 @@ pub const CARGO_BYTES_MAX: usize = FRAME_BYTES_MAX - codec::HEADER_BYTES;
 
 /// A message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Frame {
+pub enum MeshFrame {
     /// A watcher asks for a sign of life.
     Probe(Probe),
     /// The sign of life.
-    Answer(Answer),
+    Answer(ProbeAnswer),
     /// A watcher missed answers of `subject`: its other watchers look at once.
     Alert(Alert),
     /// Records that may be new to the receiver.
@@ -43,9 +43,9 @@ pub enum Frame {
     /// These pushes arrived.
     Ack(Ack),
     /// What the sender has, by bucket: asks to be told of what differs.
-    Digest(Digest),
+    Digest(BucketDigest),
     /// What the sender has in buckets that differ.
-    Summary(Summary),
+    Summary(BucketSummary),
     /// Asks for records.
     Want(Want),
     /// Of documents' bodies.
@@ -69,7 +69,7 @@ pub struct Probe {
 
 /// The sign of life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Answer {
+pub struct ProbeAnswer {
     /// The probe's number.
     pub number: u32,
     /// The sender's incarnation.
@@ -113,18 +113,18 @@ pub const BUCKETS: usize = 256;
 
 /// What the sender has, by bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Digest {
+pub struct BucketDigest {
     /// [`BUCKETS`] sums of record hashes.
     pub buckets: Vec<u64>,
 }
 
 /// What the sender has in buckets that differ.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Summary {
+pub struct BucketSummary {
     /// Which buckets, ascending.
     pub buckets: Vec<u16>,
     /// Everything in them.
-    pub versions: Vec<(RecordKey, Version)>,
+    pub versions: Vec<(RecordKey, RecordVersion)>,
 }
 
 /// Asks for records.

@@ -6,16 +6,18 @@ use std::sync::Arc;
 
 use muster_model::time::Time;
 
-use super::attempts::{Attempts, Who};
-use super::claim::{Claim, Nonce, Petition};
-use super::message::{Challenge, Hello, MessageError, Prove, Refused, Reply, Request, Welcome};
-use super::refusal::Refusal;
+use super::attempts::{ProofSource, WrongProofs};
+use super::claim::{AdmissionRequest, Claim, Nonce};
+use super::message::{
+    Challenge, Hello, JoinRefused, JoinReply, JoinerMessage, MessageError, Prove, Welcome,
+};
+use super::refusal::JoinRefusal;
 use crate::key::{ClusterId, NodeKey};
 use crate::record::Record;
 
 /// How many strangers are heard, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Config {
+pub struct AdmitterConfig {
     /// Strangers at a time.
     pub sessions_max: usize,
     /// Strangers at a time from one address.
@@ -28,7 +30,7 @@ pub struct Config {
     pub busy_ms: u32,
 }
 
-impl Default for Config {
+impl Default for AdmitterConfig {
     fn default() -> Self {
         Self {
             sessions_max: 1_024,
@@ -44,13 +46,13 @@ impl Default for Config {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RequestId(pub u64);
 
-/// A petition under way: the verdict names the same.
+/// An admission request under way: the verdict names the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Ticket(pub u64);
+pub struct AdmissionTicket(pub u64);
 
 /// A request with what the connection says of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct ReceivedRequest {
     /// Which.
     pub request: RequestId,
     /// From where.
@@ -65,15 +67,15 @@ pub struct Asked {
 
 /// What happens to an admitter.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Input {
+pub enum AdmitterInput {
     /// A stranger asks.
-    Asked(Asked),
-    /// The authority has judged a petition.
+    Asked(ReceivedRequest),
+    /// The authority has judged an admission request.
     Judged {
         /// Which.
-        ticket: Ticket,
+        ticket: AdmissionTicket,
         /// The welcome, or why not.
-        verdict: Result<Box<Welcome>, Refusal>,
+        verdict: Result<Box<Welcome>, JoinRefusal>,
     },
     /// Nothing but time passed.
     Tick,
@@ -81,7 +83,7 @@ pub enum Input {
 
 /// What an admitter wants done.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Output {
+pub enum AdmitterOutput {
     /// Answer a request.
     Reply {
         /// Which.
@@ -89,60 +91,65 @@ pub enum Output {
         /// With these bytes.
         bytes: Vec<u8>,
     },
-    /// Have the authority judge; answer with [`Input::Judged`].
+    /// Have the authority judge; answer with [`AdmitterInput::Judged`].
     Judge {
         /// Which.
-        ticket: Ticket,
+        ticket: AdmissionTicket,
         /// What.
-        petition: Box<Petition>,
+        admission_request: Box<AdmissionRequest>,
     },
 }
 
 #[derive(Debug)]
-struct Session {
+struct JoinSession {
     address: IpAddr,
     until: Time,
-    state: State,
+    state: SessionState,
 }
 
 #[derive(Debug)]
-enum State {
+enum SessionState {
     Challenged {
         hello: Box<Hello>,
         nonce: Nonce,
     },
     Judging {
-        ticket: Ticket,
+        ticket: AdmissionTicket,
         request: RequestId,
-        who: [Who; 2],
+        who: [ProofSource; 2],
     },
 }
 
-/// Hears strangers, hands their petitions to the authority, and answers. Holds one session for
+/// Hears strangers, hands their admission requests to the authority, and answers. Holds one session for
 /// each key at most; a challenge is good for one proof.
 #[derive(Debug)]
 pub struct Admitter {
-    config: Config,
+    config: AdmitterConfig,
     key: NodeKey,
     cluster: Arc<Record>,
     member: Arc<Record>,
-    sessions: BTreeMap<NodeKey, Session>,
-    attempts: Attempts,
+    sessions: BTreeMap<NodeKey, JoinSession>,
+    attempts: WrongProofs,
     tickets: u64,
-    refused: BTreeMap<Refusal, u64>,
+    refused: BTreeMap<JoinRefusal, u64>,
     welcomed: u64,
 }
 
 impl Admitter {
     /// The admitter of the member with this key, which shows these records to strangers.
-    pub fn new(config: Config, key: NodeKey, cluster: Arc<Record>, member: Arc<Record>) -> Self {
+    pub fn new(
+        config: AdmitterConfig,
+        key: NodeKey,
+        cluster: Arc<Record>,
+        member: Arc<Record>,
+    ) -> Self {
         Self {
             config,
             key,
             cluster,
             member,
             sessions: BTreeMap::new(),
-            attempts: Attempts::default(),
+            attempts: WrongProofs::default(),
             tickets: 0,
             refused: BTreeMap::new(),
             welcomed: 0,
@@ -156,7 +163,7 @@ impl Admitter {
     }
 
     /// How often strangers were refused, and why.
-    pub const fn refused(&self) -> &BTreeMap<Refusal, u64> {
+    pub const fn refused(&self) -> &BTreeMap<JoinRefusal, u64> {
         &self.refused
     }
 
@@ -170,73 +177,78 @@ impl Admitter {
         self.sessions.len()
     }
 
-    /// When to call again at the latest, with [`Input::Tick`].
+    /// When to call again at the latest, with [`AdmitterInput::Tick`].
     pub fn deadline(&self) -> Option<Time> {
         self.sessions.values().map(|session| session.until).min()
     }
 
     /// Takes an input. Every request is answered once.
-    pub fn handle(&mut self, now: Time, input: Input, out: &mut Vec<Output>) {
+    pub fn handle(&mut self, now: Time, input: AdmitterInput, out: &mut Vec<AdmitterOutput>) {
         self.expire(now, out);
         match input {
-            Input::Asked(asked) => self.asked(now, &asked, out),
-            Input::Judged { ticket, verdict } => self.judged(now, ticket, verdict, out),
-            Input::Tick => {}
+            AdmitterInput::Asked(asked) => self.asked(now, &asked, out),
+            AdmitterInput::Judged { ticket, verdict } => self.judged(now, ticket, verdict, out),
+            AdmitterInput::Tick => {}
         }
     }
 
-    fn asked(&mut self, now: Time, asked: &Asked, out: &mut Vec<Output>) {
-        let result = match Request::decode(&asked.bytes) {
-            Ok(Request::Hello(hello)) => self.hello(now, asked, hello),
-            Ok(Request::Prove(prove)) => self.prove(now, asked, prove),
-            Err(MessageError::Version(_)) => Err(refused(Refusal::Unsupported)),
+    fn asked(&mut self, now: Time, asked: &ReceivedRequest, out: &mut Vec<AdmitterOutput>) {
+        let result = match JoinerMessage::decode(&asked.bytes) {
+            Ok(JoinerMessage::Hello(hello)) => self.hello(now, asked, hello),
+            Ok(JoinerMessage::Prove(prove)) => self.prove(now, asked, prove),
+            Err(MessageError::Version(_)) => Err(refused(JoinRefusal::Unsupported)),
             Err(MessageError::TooLong(_) | MessageError::Malformed) => {
-                Err(refused(Refusal::Malformed))
+                Err(refused(JoinRefusal::Malformed))
             }
         };
         match result {
             Ok(output) => out.push(output),
-            Err(refusal) => self.reply(asked.request, Reply::Refused(refusal), out),
+            Err(refusal) => self.reply(asked.request, JoinReply::Refused(refusal), out),
         }
     }
 
-    fn hello(&mut self, now: Time, asked: &Asked, hello: Hello) -> Result<Output, Refused> {
+    fn hello(
+        &mut self,
+        now: Time,
+        asked: &ReceivedRequest,
+        hello: Hello,
+    ) -> Result<AdmitterOutput, JoinRefused> {
         if hello.key != asked.key {
-            return Err(refused(Refusal::Malformed));
+            return Err(refused(JoinRefusal::Malformed));
         }
-        self.allow(now, Who::address(asked.address))?;
+        self.allow(now, ProofSource::address(asked.address))?;
         self.place_for(asked)?;
         let challenge = Challenge {
             cluster: Arc::clone(&self.cluster),
             member: Arc::clone(&self.member),
             nonce: asked.nonce,
         };
-        let bytes = Reply::Challenge(challenge).encode();
-        let session = Session {
+        let bytes = JoinReply::Challenge(challenge).encode();
+        let session = JoinSession {
             address: asked.address,
             until: now.plus_millis(self.config.challenge_ms),
-            state: State::Challenged {
+            state: SessionState::Challenged {
                 hello: Box::new(hello),
                 nonce: asked.nonce,
             },
         };
         self.sessions.insert(asked.key, session);
-        Ok(Output::Reply {
+        Ok(AdmitterOutput::Reply {
             request: asked.request,
-            bytes: bytes.map_err(|_| refused(Refusal::Unavailable))?,
+            bytes: bytes.map_err(|_| refused(JoinRefusal::Unavailable))?,
         })
     }
 
     /// Whether there is a place for this stranger. It may replace its own challenge, not its
-    /// petition.
-    fn place_for(&self, asked: &Asked) -> Result<(), Refused> {
-        let busy = Refused {
-            refusal: Refusal::Busy,
+    /// admission request.
+    fn place_for(&self, asked: &ReceivedRequest) -> Result<(), JoinRefused> {
+        let busy = JoinRefused {
+            refusal: JoinRefusal::Busy,
             retry_ms: self.config.busy_ms,
         };
         match self.sessions.get(&asked.key).map(|session| &session.state) {
-            Some(State::Challenged { .. }) => return Ok(()),
-            Some(State::Judging { .. }) => return Err(busy),
+            Some(SessionState::Challenged { .. }) => return Ok(()),
+            Some(SessionState::Judging { .. }) => return Err(busy),
             None => {}
         }
         let sessions = self.sessions.values();
@@ -249,18 +261,26 @@ impl Admitter {
         Ok(())
     }
 
-    fn prove(&mut self, now: Time, asked: &Asked, prove: Prove) -> Result<Output, Refused> {
-        let who = [Who::address(asked.address), Who::Token(prove.token)];
+    fn prove(
+        &mut self,
+        now: Time,
+        asked: &ReceivedRequest,
+        prove: Prove,
+    ) -> Result<AdmitterOutput, JoinRefused> {
+        let who = [
+            ProofSource::address(asked.address),
+            ProofSource::Token(prove.token),
+        ];
         let session = self.sessions.get_mut(&asked.key);
-        let session = session.ok_or_else(|| refused(Refusal::Late))?;
-        let State::Challenged { hello, nonce } = &session.state else {
-            return Err(refused(Refusal::Late));
+        let session = session.ok_or_else(|| refused(JoinRefusal::Late))?;
+        let SessionState::Challenged { hello, nonce } = &session.state else {
+            return Err(refused(JoinRefusal::Late));
         };
         let claim = claim(self.cluster.cluster, self.key, hello, *nonce, &prove);
         self.tickets += 1;
-        let ticket = Ticket(self.tickets);
+        let ticket = AdmissionTicket(self.tickets);
         session.until = now.plus_millis(self.config.judge_ms);
-        session.state = State::Judging {
+        session.state = SessionState::Judging {
             ticket,
             request: asked.request,
             who,
@@ -269,32 +289,32 @@ impl Admitter {
             self.sessions.remove(&asked.key);
             return Err(busy);
         }
-        let petition = Petition {
+        let admission_request = AdmissionRequest {
             claim,
             proof: prove.proof,
         };
-        Ok(Output::Judge {
+        Ok(AdmitterOutput::Judge {
             ticket,
-            petition: Box::new(petition),
+            admission_request: Box::new(admission_request),
         })
     }
 
     fn judged(
         &mut self,
         now: Time,
-        ticket: Ticket,
-        verdict: Result<Box<Welcome>, Refusal>,
-        out: &mut Vec<Output>,
+        ticket: AdmissionTicket,
+        verdict: Result<Box<Welcome>, JoinRefusal>,
+        out: &mut Vec<AdmitterOutput>,
     ) {
         // A verdict that came too late finds nobody: its request was answered.
         let Some((request, who)) = self.close(ticket) else {
             return;
         };
         let reply = match verdict {
-            Ok(welcome) => Reply::Welcome(*welcome),
+            Ok(welcome) => JoinReply::Welcome(*welcome),
             Err(refusal) => {
                 self.count_wrong(now, who, refusal);
-                Reply::Refused(refused(refusal))
+                JoinReply::Refused(refused(refusal))
             }
         };
         self.reply(request, reply, out);
@@ -302,76 +322,85 @@ impl Admitter {
 
     /// Guessing ids counts against the address alone: the table of tokens is not to be filled
     /// with tokens that do not exist.
-    fn count_wrong(&mut self, now: Time, [address, token]: [Who; 2], refusal: Refusal) {
-        if matches!(refusal, Refusal::WrongSecret | Refusal::UnknownToken) {
+    fn count_wrong(&mut self, now: Time, [address, token]: [ProofSource; 2], refusal: JoinRefusal) {
+        if matches!(
+            refusal,
+            JoinRefusal::WrongSecret | JoinRefusal::UnknownToken
+        ) {
             self.attempts.wrong(now, address);
         }
-        if refusal == Refusal::WrongSecret {
+        if refusal == JoinRefusal::WrongSecret {
             self.attempts.wrong(now, token);
         }
     }
 
-    fn close(&mut self, wanted: Ticket) -> Option<(RequestId, [Who; 2])> {
+    fn close(&mut self, wanted: AdmissionTicket) -> Option<(RequestId, [ProofSource; 2])> {
         let found = self
             .sessions
             .iter()
             .find_map(|(key, session)| match session.state {
-                State::Judging {
+                SessionState::Judging {
                     ticket,
                     request,
                     who,
                 } if ticket == wanted => Some((*key, request, who)),
-                State::Judging { .. } | State::Challenged { .. } => None,
+                SessionState::Judging { .. } | SessionState::Challenged { .. } => None,
             });
         let (key, request, who) = found?;
         self.sessions.remove(&key);
         Some((request, who))
     }
 
-    fn allow(&self, now: Time, who: Who) -> Result<(), Refused> {
+    fn allow(&self, now: Time, who: ProofSource) -> Result<(), JoinRefused> {
         match self.attempts.wait_ms(now, who) {
             None => Ok(()),
-            Some(wait_ms) => Err(Refused {
-                refusal: Refusal::Busy,
+            Some(wait_ms) => Err(JoinRefused {
+                refusal: JoinRefusal::Busy,
                 retry_ms: u32::try_from(wait_ms).unwrap_or(u32::MAX),
             }),
         }
     }
 
-    fn expire(&mut self, now: Time, out: &mut Vec<Output>) {
-        let over = |session: &Session| session.until <= now;
+    fn expire(&mut self, now: Time, out: &mut Vec<AdmitterOutput>) {
+        let over = |session: &JoinSession| session.until <= now;
         let keys = self.sessions.iter().filter(|(_, session)| over(session));
         let keys: Vec<NodeKey> = keys.map(|(key, _)| *key).collect();
         for key in keys {
             let session = self.sessions.remove(&key);
-            if let Some(State::Judging { request, .. }) = session.map(|session| session.state) {
-                self.reply(request, Reply::Refused(refused(Refusal::Unavailable)), out);
+            if let Some(SessionState::Judging { request, .. }) =
+                session.map(|session| session.state)
+            {
+                self.reply(
+                    request,
+                    JoinReply::Refused(refused(JoinRefusal::Unavailable)),
+                    out,
+                );
             }
         }
     }
 
-    fn reply(&mut self, request: RequestId, reply: Reply, out: &mut Vec<Output>) {
+    fn reply(&mut self, request: RequestId, reply: JoinReply, out: &mut Vec<AdmitterOutput>) {
         let bytes = reply.encode().or_else(|_| {
             // Only a welcome that was not made by `Welcome::new` can be too long.
-            Reply::Refused(refused(Refusal::Unavailable)).encode()
+            JoinReply::Refused(refused(JoinRefusal::Unavailable)).encode()
         });
         match reply {
-            Reply::Refused(Refused { refusal, .. }) => {
+            JoinReply::Refused(JoinRefused { refusal, .. }) => {
                 *self.refused.entry(refusal).or_default() += 1;
             }
-            Reply::Welcome(_) => self.welcomed += 1,
-            Reply::Challenge(_) => {}
+            JoinReply::Welcome(_) => self.welcomed += 1,
+            JoinReply::Challenge(_) => {}
         }
-        out.push(Output::Reply {
+        out.push(AdmitterOutput::Reply {
             request,
             bytes: bytes.unwrap_or_default(),
         });
     }
 }
 
-const fn refused(refusal: Refusal) -> Refused {
+const fn refused(refusal: JoinRefusal) -> JoinRefused {
     let retry_ms = if refusal.passes() { 1_000 } else { 0 };
-    Refused { refusal, retry_ms }
+    JoinRefused { refusal, retry_ms }
 }
 
 fn claim(

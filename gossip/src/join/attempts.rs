@@ -16,14 +16,14 @@ const WHO_MAX: usize = 4_096;
 
 /// Whom a wrong proof counts against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Who {
+pub enum ProofSource {
     /// An address; of IPv6 the network, since a machine has a whole network of addresses.
     Address(IpAddr),
     /// A token that exists.
     Token(TokenId),
 }
 
-impl Who {
+impl ProofSource {
     /// Whoever sends from this address.
     pub fn address(address: IpAddr) -> Self {
         Self::Address(match address.to_canonical() {
@@ -35,13 +35,13 @@ impl Who {
 
 /// Wrong proofs of late.
 #[derive(Debug, Default)]
-pub struct Attempts {
-    wrong: BTreeMap<Who, VecDeque<Time>>,
+pub struct WrongProofs {
+    wrong: BTreeMap<ProofSource, VecDeque<Time>>,
 }
 
-impl Attempts {
+impl WrongProofs {
     /// How long to wait until a proof is checked again, in ms; `None` if it is checked now.
-    pub fn wait_ms(&self, now: Time, who: Who) -> Option<u64> {
+    pub fn wait_ms(&self, now: Time, who: ProofSource) -> Option<u64> {
         let wrong = self.wrong.get(&who)?;
         let oldest = wrong.len().checked_sub(WRONG_PROOFS_MAX)?;
         let until = wrong.get(oldest)?.plus_millis(WINDOW_MS);
@@ -50,7 +50,7 @@ impl Attempts {
     }
 
     /// Counts a wrong proof. A full table forgets whoever was wrong longest ago.
-    pub fn wrong(&mut self, now: Time, who: Who) {
+    pub fn wrong(&mut self, now: Time, who: ProofSource) {
         if !self.wrong.contains_key(&who) && self.wrong.len() >= WHO_MAX {
             self.forget(now);
         }

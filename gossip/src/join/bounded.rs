@@ -10,15 +10,15 @@ use super::message::SEED_RECORDS_MAX;
 use crate::record::Record;
 
 /// A record as its bytes.
-struct Bytes(Arc<Record>);
+struct RecordBytes(Arc<Record>);
 
-impl Serialize for Bytes {
+impl Serialize for RecordBytes {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_bytes(self.0.bytes())
     }
 }
 
-impl<'de> Deserialize<'de> for Bytes {
+impl<'de> Deserialize<'de> for RecordBytes {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let bytes = <&[u8]>::deserialize(deserializer)?;
         let record = Record::decode(bytes).map_err(D::Error::custom)?;
@@ -28,44 +28,46 @@ impl<'de> Deserialize<'de> for Bytes {
 
 /// For `#[serde(with)]` on one record.
 pub(super) mod one {
-    use super::{Arc, Bytes, Deserialize as _, Deserializer, Record, Serialize as _, Serializer};
+    use super::{
+        Arc, Deserialize as _, Deserializer, Record, RecordBytes, Serialize as _, Serializer,
+    };
 
     pub(in crate::join) fn serialize<S: Serializer>(
         record: &Arc<Record>,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
-        Bytes(Arc::clone(record)).serialize(serializer)
+        RecordBytes(Arc::clone(record)).serialize(serializer)
     }
 
     pub(in crate::join) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Arc<Record>, D::Error> {
-        Bytes::deserialize(deserializer).map(|bytes| bytes.0)
+        RecordBytes::deserialize(deserializer).map(|bytes| bytes.0)
     }
 }
 
 /// For `#[serde(with)]` on a list of records.
 pub(super) mod list {
-    use super::{Arc, Bytes, Deserializer, Few, Record, Serializer};
+    use super::{Arc, BoundedRecords, Deserializer, Record, RecordBytes, Serializer};
 
     pub(in crate::join) fn serialize<S: Serializer>(
         records: &[Arc<Record>],
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(records.iter().map(|record| Bytes(Arc::clone(record))))
+        serializer.collect_seq(records.iter().map(|record| RecordBytes(Arc::clone(record))))
     }
 
     pub(in crate::join) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Vec<Arc<Record>>, D::Error> {
-        deserializer.deserialize_seq(Few)
+        deserializer.deserialize_seq(BoundedRecords)
     }
 }
 
 /// Takes records one by one as they come, never room for as many as are promised.
-struct Few;
+struct BoundedRecords;
 
-impl<'de> Visitor<'de> for Few {
+impl<'de> Visitor<'de> for BoundedRecords {
     type Value = Vec<Arc<Record>>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -74,7 +76,7 @@ impl<'de> Visitor<'de> for Few {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
         let mut records = Vec::new();
-        while let Some(Bytes(record)) = list.next_element()? {
+        while let Some(RecordBytes(record)) = list.next_element()? {
             if records.len() == SEED_RECORDS_MAX {
                 return Err(A::Error::custom("too many records"));
             }

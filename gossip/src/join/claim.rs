@@ -93,15 +93,15 @@ fn mac(claim: &Claim, key: &TokenKey) -> Result<Hmac<Sha256>, MessageError> {
 
 /// A claim with its proof: what the asked node hands to the authority.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Petition {
+pub struct AdmissionRequest {
     /// The claim.
     pub claim: Claim,
     /// Its proof, unchecked.
     pub proof: Proof,
 }
 
-impl Petition {
-    /// The petition as bytes.
+impl AdmissionRequest {
+    /// The admission request as bytes.
     ///
     /// # Errors
     /// When it cannot be written, which means a bug.
@@ -109,7 +109,7 @@ impl Petition {
         write(self, REQUEST_BYTES_MAX)
     }
 
-    /// Reads a petition.
+    /// Reads an admission request.
     ///
     /// # Errors
     /// When the bytes are none.

@@ -5,23 +5,25 @@ use std::sync::Arc;
 use muster_model::id::NodeId;
 
 use super::claim::{Claim, Nonce, Proof};
-use super::message::{Challenge, Hello, MessageError, Prove, Refused, Reply, Request, Welcome};
-use super::refusal::Refusal;
+use super::message::{
+    Challenge, Hello, JoinRefused, JoinReply, JoinerMessage, MessageError, Prove, Welcome,
+};
+use super::refusal::JoinRefusal;
 use super::text::Text;
-use super::token::Token;
-use super::trust::{Trust, TrustError};
+use super::token::JoinToken;
+use super::trust::{ClusterTrust, TrustError};
 use crate::key::{NodeKey, Verify};
 use crate::member::MemberId;
 use crate::record::{ClusterBody, MemberBody, Record, RecordKey};
 
 /// Why a node did not join. Nothing of it is a member's; the attempt is over.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
+pub enum JoinerError {
     /// The cluster says no.
     #[error("{refusal}")]
     Refused {
         /// Why.
-        refusal: Refusal,
+        refusal: JoinRefusal,
         /// When to try again, in ms; 0 if that cannot help.
         retry_ms: u32,
     },
@@ -56,16 +58,16 @@ pub struct Newcomer {
 
 /// What comes next.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum JoinerStep {
     /// Send this to the same node.
     Send(Vec<u8>),
     /// The node is a member.
-    Joined(Box<Joined>),
+    Joined(Box<JoinedMember>),
 }
 
 /// What a member has to keep.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Joined {
+pub struct JoinedMember {
     /// The cluster.
     pub cluster: ClusterBody,
     /// Its number.
@@ -79,13 +81,13 @@ pub struct Joined {
 }
 
 #[derive(Debug)]
-enum State {
+enum JoinerState {
     /// The hello was sent, or will be.
     Greeting,
     /// The proof was sent.
     Proving {
         node: Arc<Record>,
-        trust: Box<Trust>,
+        trust: Box<ClusterTrust>,
     },
     Over,
 }
@@ -94,20 +96,20 @@ enum State {
 /// nonce.
 #[derive(Debug)]
 pub struct Joiner {
-    token: Token,
+    token: JoinToken,
     newcomer: Newcomer,
     nonce: Nonce,
-    state: State,
+    state: JoinerState,
 }
 
 impl Joiner {
     /// An attempt. The nonce is random and new.
-    pub const fn new(token: Token, newcomer: Newcomer, nonce: Nonce) -> Self {
+    pub const fn new(token: JoinToken, newcomer: Newcomer, nonce: Nonce) -> Self {
         Self {
             token,
             newcomer,
             nonce,
-            state: State::Greeting,
+            state: JoinerState::Greeting,
         }
     }
 
@@ -115,7 +117,7 @@ impl Joiner {
     ///
     /// # Errors
     /// When it cannot be written, which means a bug.
-    pub fn hello(&self) -> Result<Vec<u8>, Error> {
+    pub fn hello(&self) -> Result<Vec<u8>, JoinerError> {
         let newcomer = self.newcomer.clone();
         let hello = Hello {
             key: newcomer.key,
@@ -125,7 +127,7 @@ impl Joiner {
             agent_version: newcomer.agent_version,
             feature_level: newcomer.feature_level,
         };
-        Ok(Request::Hello(hello).encode()?)
+        Ok(JoinerMessage::Hello(hello).encode()?)
     }
 
     /// Takes an answer. `peer` is the key that the connection proved.
@@ -137,19 +139,19 @@ impl Joiner {
         peer: &NodeKey,
         bytes: &[u8],
         verifier: &dyn Verify,
-    ) -> Result<Step, Error> {
-        let state = std::mem::replace(&mut self.state, State::Over);
-        match (Reply::decode(bytes)?, state) {
-            (Reply::Refused(Refused { refusal, retry_ms }), _) => {
-                Err(Error::Refused { refusal, retry_ms })
+    ) -> Result<JoinerStep, JoinerError> {
+        let state = std::mem::replace(&mut self.state, JoinerState::Over);
+        match (JoinReply::decode(bytes)?, state) {
+            (JoinReply::Refused(JoinRefused { refusal, retry_ms }), _) => {
+                Err(JoinerError::Refused { refusal, retry_ms })
             }
-            (Reply::Challenge(challenge), State::Greeting) => {
+            (JoinReply::Challenge(challenge), JoinerState::Greeting) => {
                 self.prove(peer, &challenge, verifier)
             }
-            (Reply::Welcome(welcome), State::Proving { node, trust }) => {
+            (JoinReply::Welcome(welcome), JoinerState::Proving { node, trust }) => {
                 self.join(&node, &trust, &welcome, verifier)
             }
-            (Reply::Challenge(_) | Reply::Welcome(_), _) => Err(Error::Unexpected),
+            (JoinReply::Challenge(_) | JoinReply::Welcome(_), _) => Err(JoinerError::Unexpected),
         }
     }
 
@@ -159,16 +161,18 @@ impl Joiner {
         peer: &NodeKey,
         challenge: &Challenge,
         verifier: &dyn Verify,
-    ) -> Result<Step, Error> {
-        let trust = Trust::new(self.token.cluster, &challenge.cluster, verifier)?;
+    ) -> Result<JoinerStep, JoinerError> {
+        let trust = ClusterTrust::new(self.token.cluster, &challenge.cluster, verifier)?;
         trust.admission(&challenge.member, peer, verifier)?;
         let proof = Proof::new(&self.claim(*peer, challenge.nonce), &self.token.key())?;
-        self.state = State::Proving {
+        self.state = JoinerState::Proving {
             node: Arc::clone(&challenge.member),
             trust: Box::new(trust),
         };
         let token = self.token.id;
-        Ok(Step::Send(Request::Prove(Prove { token, proof }).encode()?))
+        Ok(JoinerStep::Send(
+            JoinerMessage::Prove(Prove { token, proof }).encode()?,
+        ))
     }
 
     fn claim(&self, node: NodeKey, node_nonce: Nonce) -> Claim {
@@ -190,13 +194,13 @@ impl Joiner {
     fn join(
         &self,
         node: &Arc<Record>,
-        before: &Trust,
+        before: &ClusterTrust,
         welcome: &Welcome,
         verifier: &dyn Verify,
-    ) -> Result<Step, Error> {
-        let trust = Trust::new(self.token.cluster, &welcome.cluster, verifier)?;
+    ) -> Result<JoinerStep, JoinerError> {
+        let trust = ClusterTrust::new(self.token.cluster, &welcome.cluster, verifier)?;
         if trust.version() < before.version() {
-            return Err(Error::Unexpected);
+            return Err(JoinerError::Unexpected);
         }
         let key = &self.newcomer.key;
         let (member, admission) = trust.admission(&welcome.member, key, verifier)?;
@@ -204,13 +208,13 @@ impl Joiner {
         if (admission.name.as_str(), admission.rack.as_str())
             != (newcomer.name.as_str(), newcomer.rack.as_str())
         {
-            return Err(Error::OtherName(admission.name));
+            return Err(JoinerError::OtherName(admission.name));
         }
         let seeds = std::iter::once(node).chain(&welcome.seeds);
         let (seeds, dropped) = genuine(&trust, seeds, verifier);
         let mut records = vec![Arc::clone(&welcome.cluster), Arc::clone(&welcome.member)];
         records.extend(seeds);
-        Ok(Step::Joined(Box::new(Joined {
+        Ok(JoinerStep::Joined(Box::new(JoinedMember {
             cluster: trust.body().clone(),
             member,
             admission,
@@ -221,9 +225,9 @@ impl Joiner {
 }
 
 /// The genuine ones of some records, and how many were not: admissions, which group settles the
-/// cluster's affairs, and what admitted nodes say of themselves.
+/// cluster's cluster state, and what admitted nodes say of themselves.
 fn genuine<'a>(
-    trust: &Trust,
+    trust: &ClusterTrust,
     records: impl Iterator<Item = &'a Arc<Record>> + Clone,
     verifier: &dyn Verify,
 ) -> (Vec<Arc<Record>>, usize) {
@@ -234,7 +238,7 @@ fn genuine<'a>(
         .collect();
     let is_genuine = |record: &Record| match record.key {
         RecordKey::Member(_) => trust.member(record, verifier).is_ok(),
-        RecordKey::Succession => trust.succession(record, verifier).is_ok(),
+        RecordKey::Replacement => trust.replacement(record, verifier).is_ok(),
         RecordKey::Node(id) => {
             let writer = admitted.iter().find(|(known, _)| *known == id);
             writer.is_some_and(|(_, key)| trust.said_by(record, key, verifier).is_ok())

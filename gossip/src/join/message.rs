@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::bounded;
 use super::claim::{Nonce, Proof};
-use super::refusal::Refusal;
+use super::refusal::JoinRefusal;
 use super::text::Text;
 use super::token::TokenId;
 use crate::key::NodeKey;
@@ -41,7 +41,7 @@ pub enum MessageError {
 
 /// What a joiner sends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Request {
+pub enum JoinerMessage {
     /// First.
     Hello(Hello),
     /// Second.
@@ -76,13 +76,13 @@ pub struct Prove {
 
 /// What a joiner is answered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Reply {
+pub enum JoinReply {
     /// To a hello.
     Challenge(Challenge),
     /// To a proof that holds.
     Welcome(Welcome),
     /// To anything.
-    Refused(Refused),
+    Refused(JoinRefused),
 }
 
 /// The asked node says who it is, so that the joiner can tell whether to prove anything to it.
@@ -114,14 +114,14 @@ pub struct Welcome {
 
 /// It is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Refused {
+pub struct JoinRefused {
     /// Why.
-    pub refusal: Refusal,
+    pub refusal: JoinRefusal,
     /// When to try again, in ms; 0 if that cannot help.
     pub retry_ms: u32,
 }
 
-impl Request {
+impl JoinerMessage {
     /// The message as bytes.
     ///
     /// # Errors
@@ -139,7 +139,7 @@ impl Request {
     }
 }
 
-impl Reply {
+impl JoinReply {
     /// The message as bytes.
     ///
     /// # Errors

@@ -17,7 +17,7 @@
 //! The token's secret never travels: the proof is an HMAC over who asks whom, both nonces and
 //! what is asked for ([`Claim`]), so it is worth nothing to anybody else and only once. A
 //! stranger learns nothing before its proof but the cluster's key and the asked node's
-//! admission. Any member may be asked: it hands the petition on to the authority, which alone
+//! admission. Any member may be asked: it hands the admission request on to the authority, which alone
 //! knows the tokens' keys.
 //!
 //! [`Joiner`] and [`Admitter`] do no IO: the driver carries the bytes and says which key and
@@ -36,15 +36,18 @@ mod text;
 mod token;
 mod trust;
 
-pub use admitter::{Admitter, Asked, Config, Input, Output, RequestId, Ticket};
-pub use attempts::{Attempts, WINDOW_MS, WRONG_PROOFS_MAX, Who};
-pub use claim::{Claim, Nonce, Petition, Proof};
-pub use joiner::{Error, Joined, Joiner, Newcomer, Step};
-pub use message::{
-    Challenge, Hello, MessageError, Prove, REPLY_BYTES_MAX, REQUEST_BYTES_MAX, Refused, Reply,
-    Request, SEEDS_MAX, Welcome,
+pub use admitter::{
+    AdmissionTicket, Admitter, AdmitterConfig, AdmitterInput, AdmitterOutput, ReceivedRequest,
+    RequestId,
 };
-pub use refusal::Refusal;
+pub use attempts::{ProofSource, WINDOW_MS, WRONG_PROOFS_MAX, WrongProofs};
+pub use claim::{AdmissionRequest, Claim, Nonce, Proof};
+pub use joiner::{JoinedMember, Joiner, JoinerError, JoinerStep, Newcomer};
+pub use message::{
+    Challenge, Hello, JoinRefused, JoinReply, JoinerMessage, MessageError, Prove, REPLY_BYTES_MAX,
+    REQUEST_BYTES_MAX, SEEDS_MAX, Welcome,
+};
+pub use refusal::JoinRefusal;
 pub use text::{Text, TextError};
-pub use token::{Part, Token, TokenError, TokenId, TokenKey, TokenSecret};
-pub use trust::{Trust, TrustError};
+pub use token::{JoinToken, TokenError, TokenId, TokenKey, TokenPart, TokenSecret};
+pub use trust::{ClusterTrust, TrustError};

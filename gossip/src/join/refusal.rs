@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// Why somebody is not admitted. Travels as a number; one that a later release sends is read as
-/// [`Refusal::Unknown`].
+/// [`JoinRefusal::Unknown`].
 #[derive(
     Clone,
     Copy,
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
     Deserialize,
 )]
 #[serde(from = "u16", into = "u16")]
-pub enum Refusal {
+pub enum JoinRefusal {
     /// The proof does not hold.
     #[error("the token's secret is wrong; copy the token again")]
     WrongSecret,
@@ -72,7 +72,7 @@ pub enum Refusal {
     Unknown(u16),
 }
 
-impl Refusal {
+impl JoinRefusal {
     /// All with their numbers on the wire, none of which is ever used again.
     const CODES: [(u16, Self); 15] = [
         (1, Self::WrongSecret),
@@ -98,19 +98,21 @@ impl Refusal {
     }
 }
 
-impl From<u16> for Refusal {
+impl From<u16> for JoinRefusal {
     fn from(code: u16) -> Self {
         let known = Self::CODES.iter().find(|(known, _)| *known == code);
         known.map_or(Self::Unknown(code), |(_, refusal)| *refusal)
     }
 }
 
-impl From<Refusal> for u16 {
-    fn from(refusal: Refusal) -> Self {
-        if let Refusal::Unknown(code) = refusal {
+impl From<JoinRefusal> for u16 {
+    fn from(refusal: JoinRefusal) -> Self {
+        if let JoinRefusal::Unknown(code) = refusal {
             return code;
         }
-        let known = Refusal::CODES.iter().find(|(_, known)| *known == refusal);
+        let known = JoinRefusal::CODES
+            .iter()
+            .find(|(_, known)| *known == refusal);
         known.map_or(0, |(code, _)| *code)
     }
 }

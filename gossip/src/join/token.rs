@@ -33,7 +33,7 @@ impl FromStr for TokenId {
     type Err = TokenError;
 
     fn from_str(text: &str) -> Result<Self, TokenError> {
-        from_base32(Part::Id, text.trim()).map(Self)
+        from_base32(TokenPart::Id, text.trim()).map(Self)
     }
 }
 
@@ -61,7 +61,7 @@ impl fmt::Debug for TokenKey {
 
 /// A whole token.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Token {
+pub struct JoinToken {
     /// Its name.
     pub id: TokenId,
     /// Its secret.
@@ -70,7 +70,7 @@ pub struct Token {
     pub cluster: ClusterId,
 }
 
-impl Token {
+impl JoinToken {
     /// The key that the cluster keeps of it.
     pub fn key(&self) -> TokenKey {
         let mut hash = Sha256::new();
@@ -89,7 +89,7 @@ impl Token {
 
 /// A part of a token's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum TokenPart {
     /// Before the first dot.
     Id,
     /// Between the dots.
@@ -98,7 +98,7 @@ pub enum Part {
     RootHash,
 }
 
-impl fmt::Display for Part {
+impl fmt::Display for TokenPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Id => "first part (its id)",
@@ -118,7 +118,7 @@ pub enum TokenError {
     #[error("the token's {part} has {found} characters instead of {expected}; copy it as a whole")]
     Length {
         /// Which part.
-        part: Part,
+        part: TokenPart,
         /// Characters it should have.
         expected: usize,
         /// Characters it has.
@@ -128,13 +128,13 @@ pub enum TokenError {
     #[error("character {at} of the token's {part} is none that a token can have; copy it again")]
     Character {
         /// Which part.
-        part: Part,
+        part: TokenPart,
         /// Which character of it, from 1.
         at: usize,
     },
 }
 
-impl FromStr for Token {
+impl FromStr for JoinToken {
     type Err = TokenError;
 
     fn from_str(text: &str) -> Result<Self, TokenError> {
@@ -143,8 +143,8 @@ impl FromStr for Token {
             return Err(TokenError::Parts(parts.len()));
         };
         Ok(Self {
-            id: from_base32(Part::Id, id).map(TokenId)?,
-            secret: from_base32(Part::Secret, secret).map(TokenSecret)?,
+            id: from_base32(TokenPart::Id, id).map(TokenId)?,
+            secret: from_base32(TokenPart::Secret, secret).map(TokenSecret)?,
             cluster: from_hex(root).map(ClusterId)?,
         })
     }
@@ -163,7 +163,7 @@ fn base32(bytes: &[u8]) -> String {
 }
 
 /// `N` is a multiple of 5, so that no bits are left over.
-fn from_base32<const N: usize>(part: Part, text: &str) -> Result<[u8; N], TokenError> {
+fn from_base32<const N: usize>(part: TokenPart, text: &str) -> Result<[u8; N], TokenError> {
     let values = digits(part, text, N / 5 * 8, |byte| {
         let small = byte.to_ascii_lowercase();
         LETTERS.iter().position(|letter| *letter == small)
@@ -179,7 +179,7 @@ fn from_base32<const N: usize>(part: Part, text: &str) -> Result<[u8; N], TokenE
 }
 
 fn from_hex(text: &str) -> Result<[u8; 16], TokenError> {
-    let values = digits(Part::RootHash, text, 32, |byte| {
+    let values = digits(TokenPart::RootHash, text, 32, |byte| {
         char::from(byte).to_digit(16).map(|value| value as usize)
     })?;
     let mut bytes = [0_u8; 16];
@@ -191,7 +191,7 @@ fn from_hex(text: &str) -> Result<[u8; 16], TokenError> {
 }
 
 fn digits(
-    part: Part,
+    part: TokenPart,
     text: &str,
     expected: usize,
     value: impl Fn(u8) -> Option<usize>,

@@ -3,7 +3,8 @@
 use crate::key::{ClusterId, NodeKey, Verify};
 use crate::member::MemberId;
 use crate::record::{
-    self, ClusterBody, MemberBody, MemberState, Record, RecordKey, SuccessionBody, Version,
+    self, AdmissionState, ClusterBody, MemberBody, Record, RecordKey, RecordVersion,
+    ReplacementBody,
 };
 
 /// Why what a node shows is not to be believed.
@@ -22,7 +23,7 @@ pub enum TrustError {
     Kind(RecordKey),
     /// A record that is forged, damaged or of another cluster.
     #[error("the node shows a record that is not genuine ({0})")]
-    Record(#[from] record::Error),
+    Record(#[from] record::RecordError),
     /// A record of a generation that is not the cluster's.
     #[error("the node shows a record of generation {found}, the cluster is at {expected}")]
     Generation {
@@ -41,13 +42,13 @@ pub enum TrustError {
 
 /// A cluster whose key was followed back to a root hash.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trust {
+pub struct ClusterTrust {
     cluster: ClusterId,
-    version: Version,
+    version: RecordVersion,
     body: ClusterBody,
 }
 
-impl Trust {
+impl ClusterTrust {
     /// Believes the cluster's record, if the root key that signed it has this hash.
     ///
     /// # Errors
@@ -81,7 +82,7 @@ impl Trust {
     }
 
     /// Which version of it was believed: an older one must not follow.
-    pub const fn version(&self) -> Version {
+    pub const fn version(&self) -> RecordVersion {
         self.version
     }
 
@@ -117,22 +118,22 @@ impl Trust {
             return Err(TrustError::OtherKey);
         }
         match body.state {
-            MemberState::Admitted => Ok((id, body)),
-            MemberState::Left | MemberState::Expelled => Err(TrustError::Over),
+            AdmissionState::Admitted => Ok((id, body)),
+            AdmissionState::Left | AdmissionState::Expelled => Err(TrustError::Over),
         }
     }
 
-    /// Believes which group settles the cluster's affairs.
+    /// Believes which group holds the cluster state.
     ///
     /// # Errors
     /// When the record says something else, or is not genuine.
-    pub fn succession(&self, record: &Record, verifier: &dyn Verify) -> Result<(), TrustError> {
-        if record.key != RecordKey::Succession {
+    pub fn replacement(&self, record: &Record, verifier: &dyn Verify) -> Result<(), TrustError> {
+        if record.key != RecordKey::Replacement {
             return Err(TrustError::Kind(record.key));
         }
         record.verify(self.cluster, &self.body.signing, verifier)?;
         self.generation(record)?;
-        let _: SuccessionBody = record.body()?;
+        let _: ReplacementBody = record.body()?;
         Ok(())
     }
 

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use muster_model::time::Time;
 
-use super::{Event, Mesh, Output};
+use super::{Mesh, MeshEvent, MeshOutput};
 use crate::key::NodeKey;
 use crate::limit::{Limit, Rate};
 use crate::member::{Incarnation, MemberId};
-use crate::reach::Ground;
+use crate::reach::VoteContext;
 use crate::record::{
-    self, BEFORE_MAX, ClusterBody, DocumentId, Header, Level, MemberBody, MemberState,
-    NODE_PAYLOAD_MAX, NodeBody, Record, RecordKey, SuccessionBody, Vote,
+    self, AdmissionState, BEFORE_MAX, ClusterBody, DocumentId, Header, MemberBody,
+    NODE_PAYLOAD_MAX, NodeBody, Record, RecordKey, ReplacementBody, SuspicionLevel, Vote,
 };
 
 /// Records that one node may write.
@@ -33,10 +33,10 @@ const PROBLEM_MAX: usize = 1_000;
 
 /// Why a record was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum RecordRefusal {
     /// It is damaged or forged.
     #[error(transparent)]
-    Record(#[from] record::Error),
+    Record(#[from] record::RecordError),
     /// Its writer is not known.
     #[error("the record's writer is no member")]
     Unknown,
@@ -131,7 +131,7 @@ impl Mesh {
         now: Time,
         from: Option<MemberId>,
         record: &Arc<Record>,
-        out: &mut Vec<Output>,
+        out: &mut Vec<MeshOutput>,
     ) {
         let key = record.key;
         if self.is_old(record) {
@@ -188,12 +188,12 @@ impl Mesh {
     fn writer(&self, key: RecordKey) -> Option<NodeKey> {
         match key {
             RecordKey::Cluster => Some(self.identity.root),
-            RecordKey::Member(_) | RecordKey::Document(_) | RecordKey::Succession => {
+            RecordKey::Member(_) | RecordKey::Document(_) | RecordKey::Replacement => {
                 self.writers.cluster().map(|cluster| cluster.signing)
             }
             RecordKey::Node(member) | RecordKey::Watch(member) => {
                 let body = self.roster.body(member)?;
-                (body.state == MemberState::Admitted).then_some(body.key)
+                (body.state == AdmissionState::Admitted).then_some(body.key)
             }
         }
     }
@@ -210,7 +210,7 @@ impl Mesh {
     }
 
     /// Records of writers that may write again.
-    pub(super) fn take_deferred(&mut self, now: Time, out: &mut Vec<Output>) {
+    pub(super) fn take_deferred(&mut self, now: Time, out: &mut Vec<MeshOutput>) {
         if self.writers.deadline().is_none_or(|at| at > now) {
             return;
         }
@@ -237,12 +237,12 @@ impl Mesh {
         now: Time,
         record: &Arc<Record>,
         from: Option<MemberId>,
-        out: &mut Vec<Output>,
+        out: &mut Vec<MeshOutput>,
     ) {
         self.counters.records_taken += 1;
         self.put(record.clone());
         if !matches!(record.key, RecordKey::Watch(_)) {
-            out.push(Output::Keep(record.clone()));
+            out.push(MeshOutput::Keep(record.clone()));
         }
         self.push.add(now, record.key, from);
     }
@@ -250,7 +250,7 @@ impl Mesh {
     /// Stores a record, and keeps up the counts of the votes.
     pub(super) fn put(&mut self, record: Arc<Record>) {
         let before = self.store.put(record.clone());
-        let on = Ground {
+        let on = VoteContext {
             roster: &self.roster,
             store: &self.store,
         };
@@ -266,7 +266,7 @@ impl Mesh {
             RecordKey::Cluster
             | RecordKey::Member(_)
             | RecordKey::Document(_)
-            | RecordKey::Succession => {}
+            | RecordKey::Replacement => {}
         }
     }
 
@@ -275,8 +275,8 @@ impl Mesh {
         &mut self,
         now: Time,
         record: &Arc<Record>,
-        out: &mut Vec<Output>,
-    ) -> Result<(), record::Error> {
+        out: &mut Vec<MeshOutput>,
+    ) -> Result<(), record::RecordError> {
         match record.key {
             RecordKey::Cluster => {
                 let body = cluster_body(record, &self.identity.root)?;
@@ -297,7 +297,7 @@ impl Mesh {
                 if life != self.incarnation_of(member) && self.is_voted_against(member) {
                     self.view.soil(now);
                 }
-                out.push(Output::Event(Event::Node(member)));
+                out.push(MeshOutput::Event(MeshEvent::Node(member)));
             }
             RecordKey::Watch(_) => {
                 check_body(record)?;
@@ -311,16 +311,16 @@ impl Mesh {
                     documents.header(now, id, &header, out)
                 });
             }
-            RecordKey::Succession => {
+            RecordKey::Replacement => {
                 check_body(record)?;
-                out.push(Output::Event(Event::Succession));
+                out.push(MeshOutput::Event(MeshEvent::Replacement));
             }
         }
         Ok(())
     }
 
     /// Takes up the documents that were known before the start.
-    pub(super) fn open_documents(&mut self, now: Time, out: &mut Vec<Output>) {
+    pub(super) fn open_documents(&mut self, now: Time, out: &mut Vec<MeshOutput>) {
         let known: Vec<(DocumentId, Header)> = self
             .store
             .documents()
@@ -341,9 +341,9 @@ impl Mesh {
         now: Time,
         member: MemberId,
         body: MemberBody,
-        out: &mut Vec<Output>,
+        out: &mut Vec<MeshOutput>,
     ) {
-        let admitted = body.state == MemberState::Admitted;
+        let admitted = body.state == AdmissionState::Admitted;
         Arc::make_mut(&mut self.roster).set(member, body);
         self.tallies.spoil();
         if !admitted {
@@ -355,10 +355,10 @@ impl Mesh {
             self.writers.deferred.remove(&RecordKey::Watch(member));
             self.senders.remove(&member);
         }
-        out.push(Output::Event(Event::Members));
+        out.push(MeshOutput::Event(MeshEvent::Members));
         if !admitted && member == self.identity.member {
             self.expelled = true;
-            out.push(Output::Event(Event::Expelled));
+            out.push(MeshOutput::Event(MeshEvent::Expelled));
         }
         self.view.rewire(now);
         let waited = self
@@ -380,10 +380,10 @@ impl Mesh {
         let still = votes(after);
         let is_gone = |subject| {
             let vote = still.binary_search_by_key(&subject, |vote| vote.subject);
-            vote.is_ok_and(|at| still[at].level == Level::Gone)
+            vote.is_ok_and(|at| still[at].level == SuspicionLevel::Gone)
         };
         for vote in before.map_or(&[][..], votes) {
-            if vote.level == Level::Gone && !is_gone(vote.subject) {
+            if vote.level == SuspicionLevel::Gone && !is_gone(vote.subject) {
                 self.watch.look(now, vote.subject);
             }
         }
@@ -397,21 +397,24 @@ fn votes(record: &Record) -> &[Vote] {
 }
 
 /// The body of an admission, within its bounds.
-pub(super) fn member_body(record: &Record) -> Result<MemberBody, record::Error> {
+pub(super) fn member_body(record: &Record) -> Result<MemberBody, record::RecordError> {
     let body: MemberBody = record.body()?;
     let fits = body.name.len() <= TEXT_MAX && body.rack.len() <= TEXT_MAX && !body.name.is_empty();
-    fits.then_some(body).ok_or(record::Error::Body)
+    fits.then_some(body).ok_or(record::RecordError::Body)
 }
 
 /// The cluster's body, if it is of this root.
-pub(super) fn cluster_body(record: &Record, root: &NodeKey) -> Result<ClusterBody, record::Error> {
+pub(super) fn cluster_body(
+    record: &Record,
+    root: &NodeKey,
+) -> Result<ClusterBody, record::RecordError> {
     let body: ClusterBody = record.body()?;
     let fits = body.root == *root && u64::from(body.generation) == record.version.incarnation;
-    fits.then_some(body).ok_or(record::Error::Body)
+    fits.then_some(body).ok_or(record::RecordError::Body)
 }
 
 /// Whether the body is what its key says, within its bounds.
-pub(super) fn check_body(record: &Record) -> Result<(), record::Error> {
+pub(super) fn check_body(record: &Record) -> Result<(), record::RecordError> {
     let fits = match record.key {
         RecordKey::Node(_) => {
             let body: NodeBody = record.body()?;
@@ -435,10 +438,10 @@ pub(super) fn check_body(record: &Record) -> Result<(), record::Error> {
             let _: ClusterBody = record.body()?;
             true
         }
-        RecordKey::Succession => {
-            let body: SuccessionBody = record.body()?;
+        RecordKey::Replacement => {
+            let body: ReplacementBody = record.body()?;
             body.before.len() <= BEFORE_MAX && u64::from(body.generation) == record.version.number
         }
     };
-    fits.then_some(()).ok_or(record::Error::Body)
+    fits.then_some(()).ok_or(record::RecordError::Body)
 }

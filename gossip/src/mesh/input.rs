@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use crate::documents;
-use crate::frame::{Carrier, Frame};
+use crate::frame::{Carrier, MeshFrame};
 use crate::key::{ClusterId, NodeKey};
 use crate::member::{Incarnation, MemberId};
 use crate::record::{Record, SelfHealth};
 
 /// Who this node is in its cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Identity {
+pub struct MeshIdentity {
     /// The cluster.
     pub cluster: ClusterId,
     /// The key everything the cluster signs goes back to.
@@ -23,7 +23,7 @@ pub struct Identity {
 
 /// How the mesh behaves. The defaults fit any cluster from one node to ten thousand.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Config {
+pub struct MeshOptions {
     /// Between two probes of one watcher, ms.
     pub probe_ms: u64,
     /// An answer is missed after this, or four times the usual round trip, ms.
@@ -42,7 +42,7 @@ pub struct Config {
     pub sick: SelfHealth,
 }
 
-impl Default for Config {
+impl Default for MeshOptions {
     fn default() -> Self {
         Self {
             probe_ms: 1_000,
@@ -65,7 +65,7 @@ impl Default for Config {
 
 /// What happens to a node.
 #[derive(Debug)]
-pub enum Input {
+pub enum MeshInput {
     /// Nothing but time passed.
     Tick,
     /// A frame of a member, whose key the connection proved.
@@ -73,7 +73,7 @@ pub enum Input {
         /// Whose.
         from: MemberId,
         /// The frame.
-        frame: Frame,
+        frame: MeshFrame,
     },
     /// A record from outside the mesh: a joining node's admission, the cluster's own edits.
     Record(Arc<Record>),
@@ -82,12 +82,12 @@ pub enum Input {
     /// What this node says of itself from now on. Same content: nothing happens.
     Node(crate::record::NodeBody),
     /// Of documents: a checked body, one put in force, a body the cluster made here.
-    Document(documents::Input),
+    Document(documents::DocumentsInput),
 }
 
 /// What a node has to do.
 #[derive(Debug)]
-pub enum Output {
+pub enum MeshOutput {
     /// Send a frame.
     Send {
         /// To whom.
@@ -95,19 +95,19 @@ pub enum Output {
         /// How.
         carrier: Carrier,
         /// What.
-        frame: Frame,
+        frame: MeshFrame,
     },
     /// Keep a record on disk: an admission, the cluster's key, a header, an own record.
     Keep(Arc<Record>),
     /// Something that others want to know.
-    Event(Event),
+    Event(MeshEvent),
     /// Of documents: bodies to keep, check, put in force.
-    Document(documents::Output),
+    Document(documents::DocumentsOutput),
 }
 
 /// Something that others want to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum MeshEvent {
     /// Somebody can or cannot be reached as before.
     Reach {
         /// Who.
@@ -117,9 +117,9 @@ pub enum Event {
     },
     /// The members changed: admit, refuse or disconnect accordingly.
     Members,
-    /// Another group settles the cluster's affairs from now on. The driver tells of it once that is on
+    /// Another group holds the cluster state from now on. The driver tells of it once that is on
     /// disk.
-    Succession,
+    Replacement,
     /// A node says something new of itself (addresses, payload).
     Node(MemberId),
     /// Another machine writes with this node's key.

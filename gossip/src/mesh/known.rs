@@ -3,21 +3,21 @@
 use std::sync::Arc;
 
 use crate::key::{ClusterId, NodeKey, Verify};
-use crate::record::{ClusterBody, MemberBody, MemberState, Record, RecordKey};
+use crate::record::{AdmissionState, ClusterBody, MemberBody, Record, RecordKey};
 use crate::roster::Roster;
-use crate::store::Store;
+use crate::store::NewestRecords;
 
-use super::accept::{self, Refusal};
+use super::accept::{self, RecordRefusal};
 
 /// Verified records in their tables. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub struct Known {
-    pub(super) store: Store,
+pub struct VerifiedRecords {
+    pub(super) store: NewestRecords,
     pub(super) roster: Arc<Roster>,
     pub(super) cluster: Option<ClusterBody>,
 }
 
-impl Known {
+impl VerifiedRecords {
     /// Sorts and verifies records of any kinds, in any order. Says which were not taken, and why:
     /// they are damaged, or not of this cluster.
     pub fn load(
@@ -25,7 +25,7 @@ impl Known {
         root: &NodeKey,
         verifier: &dyn Verify,
         mut records: Vec<Arc<Record>>,
-    ) -> (Self, Vec<(RecordKey, Refusal)>) {
+    ) -> (Self, Vec<(RecordKey, RecordRefusal)>) {
         // Cluster before members before what members say.
         records.sort_by_key(|record| (record.key, record.version));
         let mut known = Self::default();
@@ -52,7 +52,7 @@ impl Known {
         cluster: ClusterId,
         verifier: &dyn Verify,
         records: impl IntoIterator<Item = Arc<Record>>,
-    ) -> Vec<(RecordKey, Refusal)> {
+    ) -> Vec<(RecordKey, RecordRefusal)> {
         let mut refused = Vec::new();
         for record in records {
             if let Err(refusal) = self.load_rest(cluster, verifier, &record) {
@@ -68,9 +68,9 @@ impl Known {
         root: &NodeKey,
         verifier: &dyn Verify,
         record: &Arc<Record>,
-    ) -> Result<Option<(crate::MemberId, MemberBody)>, Refusal> {
+    ) -> Result<Option<(crate::MemberId, MemberBody)>, RecordRefusal> {
         if let RecordKey::Member(member) = record.key {
-            let signing = self.cluster.as_ref().ok_or(Refusal::Unknown)?.signing;
+            let signing = self.cluster.as_ref().ok_or(RecordRefusal::Unknown)?.signing;
             record.verify(cluster, &signing, verifier)?;
             let body = accept::member_body(record)?;
             self.store.put(record.clone());
@@ -87,18 +87,18 @@ impl Known {
         cluster: ClusterId,
         verifier: &dyn Verify,
         record: &Arc<Record>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), RecordRefusal> {
         let writer = match record.key {
-            RecordKey::Cluster | RecordKey::Member(_) => return Err(Refusal::Unknown),
+            RecordKey::Cluster | RecordKey::Member(_) => return Err(RecordRefusal::Unknown),
             RecordKey::Node(member) | RecordKey::Watch(member) => {
-                let body = self.roster.body(member).ok_or(Refusal::Unknown)?;
-                if body.state != MemberState::Admitted {
-                    return Err(Refusal::Unknown);
+                let body = self.roster.body(member).ok_or(RecordRefusal::Unknown)?;
+                if body.state != AdmissionState::Admitted {
+                    return Err(RecordRefusal::Unknown);
                 }
                 body.key
             }
-            RecordKey::Document(_) | RecordKey::Succession => {
-                self.cluster.as_ref().ok_or(Refusal::Unknown)?.signing
+            RecordKey::Document(_) | RecordKey::Replacement => {
+                self.cluster.as_ref().ok_or(RecordRefusal::Unknown)?.signing
             }
         };
         record.verify(cluster, &writer, verifier)?;

@@ -16,27 +16,27 @@ use std::sync::Arc;
 
 use muster_model::time::Time;
 
-pub use input::{Config, Event, Identity, Input, Output, Reach};
-pub use known::Known;
-pub use read::MemberView;
+pub use input::{MeshEvent, MeshIdentity, MeshInput, MeshOptions, MeshOutput, Reach};
+pub use known::VerifiedRecords;
+pub use read::KnownMember;
 
 use crate::ack::Acks;
 use crate::counters::Counters;
-use crate::documents::{self, Documents};
-use crate::frame::{self, Ack, Carrier, Frame};
+use crate::documents::{self, DocumentsCore};
+use crate::frame::{self, Ack, Carrier, MeshFrame};
 use crate::key::{Sign, Verify};
 use crate::limit::{Limit, Rate};
 use crate::member::MemberId;
-use crate::push::Push;
+use crate::push::PushQueues;
 use crate::reach::Tallies;
 use crate::record::{Record, RecordKey, SelfHealth};
 use crate::repair::Repair;
 use crate::roster::{Absent, Roster};
-use crate::store::Store;
-use crate::watch::{Step, Watch};
+use crate::store::NewestRecords;
+use crate::watch::{ProbeWatch, WatchStep};
 use accept::Writers;
-use own::Own;
-use view::View;
+use own::OwnRecords;
+use view::ReachView;
 
 /// Digests that are sent. Where many links come back at once the first few bring what is missing,
 /// and pushes carry it on; with all of them every node would be told everything many times over.
@@ -45,22 +45,22 @@ const LOOKS: Rate = Rate { burst: 3, per_s: 5 };
 /// The core of one node's mesh.
 #[derive(Debug)]
 pub struct Mesh {
-    config: Config,
-    identity: Identity,
+    config: MeshOptions,
+    identity: MeshIdentity,
     signer: Box<dyn Sign>,
     verifier: Box<dyn Verify>,
-    store: Store,
+    store: NewestRecords,
     roster: Arc<Roster>,
     writers: Writers,
-    own: Own,
-    watch: Watch,
+    own: OwnRecords,
+    watch: ProbeWatch,
     tallies: Tallies,
-    view: View,
-    push: Push,
+    view: ReachView,
+    push: PushQueues,
     repair: Repair,
     looks: Limit,
     acks: Acks,
-    documents: Documents,
+    documents: DocumentsCore,
     links: BTreeSet<MemberId>,
     senders: BTreeMap<MemberId, Limit>,
     health: SelfHealth,
@@ -78,14 +78,14 @@ pub struct Mesh {
 impl Mesh {
     /// The core of a node that knows `known`, which holds its own admission.
     pub fn new(
-        config: Config,
-        identity: Identity,
+        config: MeshOptions,
+        identity: MeshIdentity,
         signer: Box<dyn Sign>,
         verifier: Box<dyn Verify>,
-        known: Known,
+        known: VerifiedRecords,
     ) -> Self {
         let me = identity.member;
-        let own = Own::new(identity.incarnation, &known.store, me);
+        let own = OwnRecords::new(identity.incarnation, &known.store, me);
         Self {
             config,
             identity,
@@ -95,14 +95,14 @@ impl Mesh {
             roster: known.roster,
             writers: Writers::new(known.cluster),
             own,
-            watch: Watch::default(),
+            watch: ProbeWatch::default(),
             tallies: Tallies::default(),
-            view: View::default(),
-            push: Push::default(),
+            view: ReachView::default(),
+            push: PushQueues::default(),
             repair: Repair::default(),
             looks: Limit::full(),
             acks: Acks::default(),
-            documents: Documents::new(me),
+            documents: DocumentsCore::new(me),
             links: BTreeSet::new(),
             senders: BTreeMap::new(),
             health: SelfHealth::default(),
@@ -117,7 +117,7 @@ impl Mesh {
     }
 
     /// Takes in what happened at `now`, and puts out what has to be done, in order.
-    pub fn handle(&mut self, now: Time, input: Input, out: &mut Vec<Output>) {
+    pub fn handle(&mut self, now: Time, input: MeshInput, out: &mut Vec<MeshOutput>) {
         self.now = now;
         if self.expelled {
             self.deadline = None;
@@ -125,25 +125,25 @@ impl Mesh {
         }
         self.counters.stalls += u64::from(self.watch.wake(now));
         match input {
-            Input::Tick => {}
-            Input::Frame { from, frame } => self.frame(now, from, frame, out),
-            Input::Record(record) => self.take(now, None, &record, out),
-            Input::Health(health) => self.health = health,
-            Input::Node(body) => self.own.say(body),
-            Input::Document(input) => {
+            MeshInput::Tick => {}
+            MeshInput::Frame { from, frame } => self.frame(now, from, frame, out),
+            MeshInput::Record(record) => self.take(now, None, &record, out),
+            MeshInput::Health(health) => self.health = health,
+            MeshInput::Node(body) => self.own.say(body),
+            MeshInput::Document(input) => {
                 self.with_documents(out, |documents, out| documents.handle(now, input, out));
             }
         }
         self.settle(now, out);
     }
 
-    /// When to call [`Mesh::handle`] with [`Input::Tick`] if nothing else comes before.
+    /// When to call [`Mesh::handle`] with [`MeshInput::Tick`] if nothing else comes before.
     pub const fn deadline(&self) -> Option<Time> {
         self.deadline
     }
 
     /// Everything that follows from what came in.
-    fn settle(&mut self, now: Time, out: &mut Vec<Output>) {
+    fn settle(&mut self, now: Time, out: &mut Vec<MeshOutput>) {
         self.take_deferred(now, out);
         let mut steps = Vec::new();
         if self.watch.tick(now, &self.config, &mut steps) {
@@ -175,37 +175,37 @@ impl Mesh {
     /// Has documents do something, and passes on what they put out.
     fn with_documents(
         &mut self,
-        out: &mut Vec<Output>,
-        call: impl FnOnce(&mut Documents, &mut Vec<documents::Output>),
+        out: &mut Vec<MeshOutput>,
+        call: impl FnOnce(&mut DocumentsCore, &mut Vec<documents::DocumentsOutput>),
     ) {
         let mut outputs = Vec::new();
         call(&mut self.documents, &mut outputs);
         out.extend(outputs.into_iter().map(|output| match output {
-            documents::Output::Send { to, carrier, frame } => Output::Send {
+            documents::DocumentsOutput::Send { to, carrier, frame } => MeshOutput::Send {
                 to,
                 carrier,
-                frame: Frame::Document(frame),
+                frame: MeshFrame::Document(frame),
             },
-            other => Output::Document(other),
+            other => MeshOutput::Document(other),
         }));
     }
 
-    fn perform(&self, steps: &[Step], out: &mut Vec<Output>) {
+    fn perform(&self, steps: &[WatchStep], out: &mut Vec<MeshOutput>) {
         for step in steps {
             match step {
-                Step::Probe(to, number) => {
+                WatchStep::Probe(to, number) => {
                     let probe = frame::Probe {
                         number: *number,
                         incarnation: self.own.incarnation(),
                         root: self.root(),
                     };
-                    send(out, *to, Carrier::Datagram, Frame::Probe(probe));
+                    send(out, *to, Carrier::Datagram, MeshFrame::Probe(probe));
                 }
-                Step::Alert(alert) => {
+                WatchStep::Alert(alert) => {
                     let watchers = self.roster.watchers(alert.subject, &Absent::NOBODY);
                     for watcher in watchers.iter() {
                         if *watcher != self.identity.member {
-                            send(out, *watcher, Carrier::Datagram, Frame::Alert(*alert));
+                            send(out, *watcher, Carrier::Datagram, MeshFrame::Alert(*alert));
                         }
                     }
                 }
@@ -214,7 +214,7 @@ impl Mesh {
     }
 
     /// Sends the digest by bucket where a difference has to be looked into.
-    fn look(&mut self, now: Time, out: &mut Vec<Output>) {
+    fn look(&mut self, now: Time, out: &mut Vec<MeshOutput>) {
         if self.repair.deadline().is_none_or(|at| at > now) {
             return;
         }
@@ -228,26 +228,26 @@ impl Mesh {
             self.counters.repairs += 1;
             self.documents.differs(now, member);
             let buckets = self.store.buckets().to_vec();
-            let digest = frame::Digest { buckets };
-            send(out, member, Carrier::Stream, Frame::Digest(digest));
+            let digest = frame::BucketDigest { buckets };
+            send(out, member, Carrier::Stream, MeshFrame::Digest(digest));
         }
     }
 
-    fn flush(&mut self, now: Time, out: &mut Vec<Output>) {
-        for parcel in self.push.flush(now, self.config.resend_ms, &self.store) {
-            let carrier = if parcel.number == 0 {
+    fn flush(&mut self, now: Time, out: &mut Vec<MeshOutput>) {
+        for envelope in self.push.flush(now, self.config.resend_ms, &self.store) {
+            let carrier = if envelope.number == 0 {
                 Carrier::Stream
             } else {
                 Carrier::Datagram
             };
             let push = frame::Push {
-                number: parcel.number,
-                records: self.records(&parcel.keys),
+                number: envelope.number,
+                records: self.records(&envelope.keys),
             };
-            send(out, parcel.to, carrier, Frame::Push(push));
+            send(out, envelope.to, carrier, MeshFrame::Push(push));
         }
         for (to, numbers) in self.acks.flush(now) {
-            send(out, to, Carrier::Datagram, Frame::Ack(Ack { numbers }));
+            send(out, to, Carrier::Datagram, MeshFrame::Ack(Ack { numbers }));
         }
     }
 
@@ -258,6 +258,6 @@ impl Mesh {
     }
 }
 
-fn send(out: &mut Vec<Output>, to: MemberId, carrier: Carrier, frame: Frame) {
-    out.push(Output::Send { to, carrier, frame });
+fn send(out: &mut Vec<MeshOutput>, to: MemberId, carrier: Carrier, frame: MeshFrame) {
+    out.push(MeshOutput::Send { to, carrier, frame });
 }

@@ -2,10 +2,10 @@
 
 use muster_model::time::Time;
 
-use super::{Event, Mesh, Output};
+use super::{Mesh, MeshEvent, MeshOutput};
 use crate::member::{Incarnation, MemberId};
-use crate::record::{Level, NodeBody, Record, RecordKey, Version, Vote, WatchBody};
-use crate::store::Store;
+use crate::record::{NodeBody, Record, RecordKey, RecordVersion, SuspicionLevel, Vote, WatchBody};
+use crate::store::NewestRecords;
 
 /// Between two versions of the votes, ms.
 const VOTES_MS: u64 = 100;
@@ -29,7 +29,7 @@ const CLONE_MS: u64 = 60_000;
 
 /// What this node says, and what of that is written.
 #[derive(Clone, Debug)]
-pub(super) struct Own {
+pub(super) struct OwnRecords {
     incarnation: Incarnation,
     /// What to say that is not written yet.
     to_say: Option<NodeBody>,
@@ -50,10 +50,10 @@ pub(super) struct Own {
     cloned: bool,
 }
 
-impl Own {
+impl OwnRecords {
     /// A start with this incarnation, or with a later one if the records of an earlier life say
     /// that it is not new.
-    pub(super) fn new(incarnation: Incarnation, store: &Store, me: MemberId) -> Self {
+    pub(super) fn new(incarnation: Incarnation, store: &NewestRecords, me: MemberId) -> Self {
         let before = [RecordKey::Node(me), RecordKey::Watch(me)]
             .map(|key| store.version(key).incarnation)
             .into_iter()
@@ -91,7 +91,9 @@ impl Own {
 
     /// Whether it said that somebody is gone.
     pub(super) fn misses(&self) -> bool {
-        self.votes.iter().any(|vote| vote.level == Level::Gone)
+        self.votes
+            .iter()
+            .any(|vote| vote.level == SuspicionLevel::Gone)
     }
 
     pub(super) fn votes_changed(&mut self, now: Time) {
@@ -130,7 +132,7 @@ impl Own {
 
 impl Mesh {
     /// Writes what is new and due.
-    pub(super) fn publish(&mut self, now: Time, out: &mut Vec<Output>) {
+    pub(super) fn publish(&mut self, now: Time, out: &mut Vec<MeshOutput>) {
         if self.own.to_say.is_some() && self.own.node_due(now) <= now {
             self.publish_node(now, out);
         }
@@ -140,7 +142,7 @@ impl Mesh {
         }
     }
 
-    fn publish_node(&mut self, now: Time, out: &mut Vec<Output>) {
+    fn publish_node(&mut self, now: Time, out: &mut Vec<MeshOutput>) {
         let Some(body) = self.own.to_say.take() else {
             return;
         };
@@ -157,7 +159,7 @@ impl Mesh {
         }
     }
 
-    fn publish_votes(&mut self, now: Time, out: &mut Vec<Output>) {
+    fn publish_votes(&mut self, now: Time, out: &mut Vec<MeshOutput>) {
         self.own.votes_dirty = None;
         let votes = self.watch.votes();
         if votes == self.own.votes && !self.own.votes_void {
@@ -182,9 +184,9 @@ impl Mesh {
         now: Time,
         (key, number): (RecordKey, u64),
         body: &B,
-        out: &mut Vec<Output>,
+        out: &mut Vec<MeshOutput>,
     ) -> bool {
-        let version = Version {
+        let version = RecordVersion {
             incarnation: self.own.incarnation.0,
             number,
         };
@@ -195,7 +197,7 @@ impl Mesh {
         };
         let record = std::sync::Arc::new(record);
         if matches!(key, RecordKey::Node(_)) {
-            out.push(Output::Keep(record.clone()));
+            out.push(MeshOutput::Keep(record.clone()));
         }
         self.put(record);
         self.push.add(now, key, None);
@@ -211,7 +213,7 @@ impl Mesh {
     /// Something newer than what this node wrote carries its signature: an earlier life whose
     /// disk was lost, or another machine with the same key. Speaks up with a higher incarnation;
     /// if that is answered again and again, it is a clone.
-    pub(super) fn foreign(&mut self, now: Time, record: &Record, out: &mut Vec<Output>) {
+    pub(super) fn foreign(&mut self, now: Time, record: &Record, out: &mut Vec<MeshOutput>) {
         if record.version.incarnation < self.own.incarnation.0 {
             // Of an earlier life: what this one writes replaces it.
             self.own.votes_void |= matches!(record.key, RecordKey::Watch(_));
@@ -233,7 +235,7 @@ impl Mesh {
         self.counters.clones += 1;
         if self.own.clones >= CLONE_WRITES && !self.own.cloned {
             self.own.cloned = true;
-            out.push(Output::Event(Event::Cloned));
+            out.push(MeshOutput::Event(MeshEvent::Cloned));
         }
     }
 }

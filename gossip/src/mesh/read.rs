@@ -4,15 +4,15 @@ use super::{Mesh, Reach};
 use muster_model::time::Time;
 
 use crate::counters::Counters;
-use crate::documents::{self, DocumentView};
+use crate::documents::{self, KnownDocument};
 use crate::key::NodeKey;
 use crate::member::{Incarnation, MemberId};
-use crate::reach::Ground;
+use crate::reach::VoteContext;
 use crate::record::{ClusterBody, DocumentId, MemberBody, NodeBody, Record, RecordKey, Vote};
 
 /// One member, as this node sees it.
 #[derive(Clone, Debug)]
-pub struct MemberView<'a> {
+pub struct KnownMember<'a> {
     /// Its number.
     pub id: MemberId,
     /// Its admission.
@@ -60,10 +60,10 @@ impl Mesh {
     }
 
     /// One who is or was a member.
-    pub fn member(&self, id: MemberId) -> Option<MemberView<'_>> {
+    pub fn member(&self, id: MemberId) -> Option<KnownMember<'_>> {
         let body = self.roster.body(id)?;
         let node = self.store.get(RecordKey::Node(id));
-        Some(MemberView {
+        Some(KnownMember {
             id,
             body,
             node: node.and_then(|record| record.body().ok()),
@@ -77,8 +77,8 @@ impl Mesh {
     }
 
     /// What votes are counted by.
-    pub(super) fn ground(&self) -> Ground<'_> {
-        Ground {
+    pub(super) fn ground(&self) -> VoteContext<'_> {
+        VoteContext {
             roster: &self.roster,
             store: &self.store,
         }
@@ -142,7 +142,7 @@ impl Mesh {
     }
 
     /// Every document that the cluster has.
-    pub fn documents(&self) -> impl Iterator<Item = (DocumentId, DocumentView)> + '_ {
+    pub fn documents(&self) -> impl Iterator<Item = (DocumentId, KnownDocument)> + '_ {
         let ids = self.documents.ids();
         ids.filter_map(|id| Some((id, self.documents.view(id)?)))
     }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use muster_model::time::Time;
 
-use super::{Mesh, Output, send};
-use crate::frame::{self, Carrier, Frame};
+use super::{Mesh, MeshOutput, send};
+use crate::frame::{self, Carrier, MeshFrame};
 use crate::limit::{Limit, Rate};
 use crate::member::MemberId;
 use crate::record::{Record, RecordKey};
@@ -24,7 +24,13 @@ const EXPELLED: Rate = Rate { burst: 2, per_s: 1 };
 const BATCH_BYTES: usize = 64 << 10;
 
 impl Mesh {
-    pub(super) fn frame(&mut self, now: Time, from: MemberId, frame: Frame, out: &mut Vec<Output>) {
+    pub(super) fn frame(
+        &mut self,
+        now: Time,
+        from: MemberId,
+        frame: MeshFrame,
+        out: &mut Vec<MeshOutput>,
+    ) {
         if !self.roster.is_admitted(from) || from == self.identity.member {
             self.counters.strangers += 1;
             self.tell_expelled(now, from, out);
@@ -35,14 +41,14 @@ impl Mesh {
             self.counters.frames_limited += 1;
             return;
         }
-        if !matches!(frame, Frame::Answer(_)) && self.watch.heard(now, from) {
+        if !matches!(frame, MeshFrame::Answer(_)) && self.watch.heard(now, from) {
             self.own.votes_changed(now);
         }
         match frame {
-            Frame::Probe(probe) => self.probe(now, from, probe, out),
-            Frame::Answer(answer) => self.answer(now, from, answer),
-            Frame::Alert(alert) => self.watch.look(now, alert.subject),
-            Frame::Push(push) => {
+            MeshFrame::Probe(probe) => self.probe(now, from, probe, out),
+            MeshFrame::Answer(answer) => self.answer(now, from, answer),
+            MeshFrame::Alert(alert) => self.watch.look(now, alert.subject),
+            MeshFrame::Push(push) => {
                 if push.number != 0 {
                     self.acks.add(now, from, push.number);
                 }
@@ -52,33 +58,33 @@ impl Mesh {
                 // After all are taken: with an admission comes what its member said before.
                 self.push.has(from, &push.records, &self.store);
             }
-            Frame::Ack(ack) => self.push.ack(from, &ack.numbers),
-            Frame::Digest(digest) => {
+            MeshFrame::Ack(ack) => self.push.ack(from, &ack.numbers),
+            MeshFrame::Digest(digest) => {
                 if let Some(summary) = repair::summary(&self.store, &digest) {
-                    send(out, from, Carrier::Stream, Frame::Summary(summary));
+                    send(out, from, Carrier::Stream, MeshFrame::Summary(summary));
                 }
             }
-            Frame::Summary(summary) => {
+            MeshFrame::Summary(summary) => {
                 let found = repair::compare(&self.store, &summary);
                 self.give(from, &found.give, out);
                 if !found.want.is_empty() {
                     let want = frame::Want { keys: found.want };
-                    send(out, from, Carrier::Stream, Frame::Want(want));
+                    send(out, from, Carrier::Stream, MeshFrame::Want(want));
                 }
             }
-            Frame::Want(want) => self.give(from, &want.keys, out),
-            Frame::Document(frame) => {
+            MeshFrame::Want(want) => self.give(from, &want.keys, out),
+            MeshFrame::Document(frame) => {
                 self.with_documents(out, |documents, out| {
                     documents.frame(now, from, frame, out);
                 });
             }
             // The owner's: the driver hands it over and does not bring it here.
-            Frame::Cargo(_) => {}
+            MeshFrame::Cargo(_) => {}
         }
     }
 
     /// Shows one that is no member any more the record that says so; it may not know.
-    fn tell_expelled(&mut self, now: Time, member: MemberId, out: &mut Vec<Output>) {
+    fn tell_expelled(&mut self, now: Time, member: MemberId, out: &mut Vec<MeshOutput>) {
         let record = self.store.get(RecordKey::Member(member)).cloned();
         let Some(record) = record.filter(|_| member != self.identity.member) else {
             return;
@@ -87,12 +93,12 @@ impl Mesh {
         if limit.take(now, EXPELLED).is_ok() {
             let records = vec![record];
             let push = frame::Push { number: 0, records };
-            send(out, member, Carrier::Datagram, Frame::Push(push));
+            send(out, member, Carrier::Datagram, MeshFrame::Push(push));
         }
     }
 
-    fn probe(&mut self, now: Time, from: MemberId, probe: frame::Probe, out: &mut Vec<Output>) {
-        let mine = frame::Answer {
+    fn probe(&mut self, now: Time, from: MemberId, probe: frame::Probe, out: &mut Vec<MeshOutput>) {
+        let mine = frame::ProbeAnswer {
             number: probe.number,
             incarnation: self.own.incarnation(),
             root: self.root(),
@@ -100,11 +106,11 @@ impl Mesh {
             next_ms: 0,
         };
         let answer = self.watch.asked(now, from, mine, &self.config);
-        send(out, from, Carrier::Datagram, Frame::Answer(answer));
+        send(out, from, Carrier::Datagram, MeshFrame::Answer(answer));
         self.compare(now, from, probe.root);
     }
 
-    fn answer(&mut self, now: Time, from: MemberId, answer: frame::Answer) {
+    fn answer(&mut self, now: Time, from: MemberId, answer: frame::ProbeAnswer) {
         let heard = self.watch.answer(now, from, &answer, &self.config);
         if heard.changed {
             self.own.votes_changed(now);
@@ -134,7 +140,7 @@ impl Mesh {
     }
 
     /// Sends records as answer to a question, in batches, up to what one exchange may bring.
-    fn give(&self, to: MemberId, keys: &[RecordKey], out: &mut Vec<Output>) {
+    fn give(&self, to: MemberId, keys: &[RecordKey], out: &mut Vec<MeshOutput>) {
         let mut left = EXCHANGE_BYTES_MAX;
         let mut batch = Vec::new();
         let mut bytes = 0;
@@ -157,7 +163,7 @@ impl Mesh {
     }
 }
 
-fn push_stream(out: &mut Vec<Output>, to: MemberId, records: Vec<Arc<Record>>) {
+fn push_stream(out: &mut Vec<MeshOutput>, to: MemberId, records: Vec<Arc<Record>>) {
     let push = frame::Push { number: 0, records };
-    send(out, to, Carrier::Stream, Frame::Push(push));
+    send(out, to, Carrier::Stream, MeshFrame::Push(push));
 }

@@ -1,6 +1,6 @@
 //! A handful of meshes in one thread: what one sends, another gets a little later.
 
-mod succession;
+mod replacement;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,8 @@ use super::*;
 use crate::key::{ClusterId, NodeKey, Signature};
 use crate::member::Incarnation;
 use crate::record::{
-    ClusterBody, Level, MemberBody, MemberState, NodeBody, Version, Vote, WatchBody,
+    AdmissionState, ClusterBody, MemberBody, NodeBody, RecordVersion, SuspicionLevel, Vote,
+    WatchBody,
 };
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -56,7 +57,7 @@ fn cluster() -> ClusterId {
 }
 
 fn signed<B: serde::Serialize>(by: u32, key_: RecordKey, number: u64, body: &B) -> Arc<Record> {
-    let version = Version {
+    let version = RecordVersion {
         incarnation: 1,
         number,
     };
@@ -72,7 +73,7 @@ fn cluster_record() -> Arc<Record> {
     signed(ROOT, RecordKey::Cluster, 1, &body)
 }
 
-fn admission(number: u32, state: MemberState) -> Arc<Record> {
+fn admission(number: u32, state: AdmissionState) -> Arc<Record> {
     let body = MemberBody {
         key: key(number),
         name: format!("n{number}"),
@@ -80,7 +81,11 @@ fn admission(number: u32, state: MemberState) -> Arc<Record> {
         votes: true,
         state,
     };
-    let version = if state == MemberState::Admitted { 1 } else { 2 };
+    let version = if state == AdmissionState::Admitted {
+        1
+    } else {
+        2
+    };
     signed(SIGNING, RecordKey::Member(MemberId(number)), version, &body)
 }
 
@@ -97,11 +102,11 @@ fn body(run: u64) -> NodeBody {
 struct Net {
     now: Time,
     nodes: BTreeMap<u32, Mesh>,
-    wire: BTreeMap<(Time, u64), (u32, u32, Frame)>,
+    wire: BTreeMap<(Time, u64), (u32, u32, MeshFrame)>,
     sent: u64,
     cut: BTreeSet<(u32, u32)>,
     paused: BTreeSet<u32>,
-    events: Vec<(u32, Event)>,
+    events: Vec<(u32, MeshEvent)>,
 }
 
 impl Net {
@@ -115,7 +120,7 @@ impl Net {
             paused: BTreeSet::new(),
             events: vec![],
         };
-        let members = (0..count).map(|number| admission(number, MemberState::Admitted));
+        let members = (0..count).map(|number| admission(number, AdmissionState::Admitted));
         let records: Vec<_> = members.chain([cluster_record()]).collect();
         for number in 0..count {
             net.start(number, 1, records.clone());
@@ -126,9 +131,9 @@ impl Net {
     }
 
     fn start(&mut self, number: u32, incarnation: u64, records: Vec<Arc<Record>>) {
-        let (known, refused) = Known::load(cluster(), &key(ROOT), &TestVerifier, records);
+        let (known, refused) = VerifiedRecords::load(cluster(), &key(ROOT), &TestVerifier, records);
         assert_eq!(refused, []);
-        let identity = Identity {
+        let identity = MeshIdentity {
             cluster: cluster(),
             root: key(ROOT),
             member: MemberId(number),
@@ -136,17 +141,17 @@ impl Net {
         };
         let run = u64::from(number) << 8 | incarnation;
         let mesh = Mesh::new(
-            Config::default(),
+            MeshOptions::default(),
             identity,
             Box::new(TestKey(key(number))),
             Box::new(TestVerifier),
             known,
         );
         self.nodes.insert(number, mesh);
-        self.input(number, Input::Node(body(run)));
+        self.input(number, MeshInput::Node(body(run)));
     }
 
-    fn input(&mut self, number: u32, input: Input) {
+    fn input(&mut self, number: u32, input: MeshInput) {
         let mut out = vec![];
         let Some(node) = self.nodes.get_mut(&number) else {
             return;
@@ -154,15 +159,15 @@ impl Net {
         node.handle(self.now, input, &mut out);
         for output in out {
             match output {
-                Output::Send { to, frame, .. } => {
+                MeshOutput::Send { to, frame, .. } => {
                     self.sent += 1;
                     if !self.cut.contains(&(number, to.0)) {
                         let at = Time(self.now.0 + DELAY_US);
                         self.wire.insert((at, self.sent), (number, to.0, frame));
                     }
                 }
-                Output::Event(event) => self.events.push((number, event)),
-                Output::Keep(_) | Output::Document(_) => {}
+                MeshOutput::Event(event) => self.events.push((number, event)),
+                MeshOutput::Keep(_) | MeshOutput::Document(_) => {}
             }
         }
     }
@@ -186,9 +191,9 @@ impl Net {
                 Some(at) => {
                     let (from, to, frame) = self.wire.remove(&at).unwrap();
                     let from = MemberId(from);
-                    self.input(to, Input::Frame { from, frame });
+                    self.input(to, MeshInput::Frame { from, frame });
                 }
-                None => self.input(timer.unwrap().1, Input::Tick),
+                None => self.input(timer.unwrap().1, MeshInput::Tick),
             }
         }
         self.now = end;
@@ -352,14 +357,14 @@ fn a_liar_convinces_nobody() {
         let vote = |subject: &MemberId| Vote {
             subject: *subject,
             incarnation: Incarnation(1),
-            level: Level::Gone,
+            level: SuspicionLevel::Gone,
             heard: false,
         };
         let votes = subjects.iter().map(vote).collect();
         let lie = signed(2, RecordKey::Watch(MemberId(2)), 99, &WatchBody { votes });
         net.nodes.remove(&2);
         for number in (0..count).filter(|n| *n != 2) {
-            net.input(number, Input::Record(lie.clone()));
+            net.input(number, MeshInput::Record(lie.clone()));
         }
         net.run(50);
         for by in net.nodes.keys() {
@@ -374,8 +379,8 @@ fn a_liar_convinces_nobody() {
 #[test]
 fn an_admission_and_its_end_reach_all() {
     let mut net = Net::new(9);
-    net.input(0, Input::Record(admission(9, MemberState::Admitted)));
-    let seed = [0, 9].map(|number| admission(number, MemberState::Admitted));
+    net.input(0, MeshInput::Record(admission(9, AdmissionState::Admitted)));
+    let seed = [0, 9].map(|number| admission(number, AdmissionState::Admitted));
     net.start(9, 1, seed.into_iter().chain([cluster_record()]).collect());
     net.run(1_500);
     net.assert_equal();
@@ -384,13 +389,13 @@ fn an_admission_and_its_end_reach_all() {
     assert!(newcomer.node.is_some());
     assert!((1_000..1_600).contains(&newcomer.said_ms.unwrap()));
 
-    net.input(3, Input::Record(admission(9, MemberState::Expelled)));
+    net.input(3, MeshInput::Record(admission(9, AdmissionState::Expelled)));
     net.run(1_500);
-    assert!(net.events.contains(&(9, Event::Expelled)));
+    assert!(net.events.contains(&(9, MeshEvent::Expelled)));
     net.nodes.remove(&9);
     net.assert_equal();
     let late = signed(9, RecordKey::Node(MemberId(9)), 50, &body(1));
-    net.input(4, Input::Record(late));
+    net.input(4, MeshInput::Record(late));
     assert_eq!(net.nodes[&4].record(RecordKey::Node(MemberId(9))), None);
     assert_eq!(net.nodes[&4].counters().records_unknown, 1);
 }
@@ -403,7 +408,7 @@ fn forged_and_old_records_are_refused() {
     let forged = signed(2, RecordKey::Node(MemberId(1)), 50, &body(1));
     let expulsion = {
         let body = MemberBody {
-            state: MemberState::Expelled,
+            state: AdmissionState::Expelled,
             ..net.nodes[&0].member(MemberId(1)).unwrap().body.clone()
         };
         signed(2, RecordKey::Member(MemberId(1)), 9, &body)
@@ -414,7 +419,7 @@ fn forged_and_old_records_are_refused() {
         .clone();
     let nonsense = signed(1, RecordKey::Node(MemberId(1)), 60, &1_u8);
     for record in [forged, expulsion, old, nonsense] {
-        net.input(0, Input::Record(record));
+        net.input(0, MeshInput::Record(record));
     }
     let counters = net.nodes[&0].counters();
     assert_eq!(counters.records_forged, 2);
@@ -431,13 +436,13 @@ fn who_sends_what_nobody_signed_is_named() {
     for record in [forged.clone(), genuine, forged] {
         let from = MemberId(2);
         let records = vec![record];
-        let frame = Frame::Push(frame::Push { number: 0, records });
-        net.input(0, Input::Frame { from, frame });
+        let frame = MeshFrame::Push(frame::Push { number: 0, records });
+        net.input(0, MeshInput::Frame { from, frame });
     }
     // The second time it is older than what came between.
     let forged = [1, 2].map(|id| net.nodes[&0].member(MemberId(id)).unwrap().forged);
     assert_eq!(forged, [0, 1]);
-    net.input(0, Input::Record(admission(2, MemberState::Expelled)));
+    net.input(0, MeshInput::Record(admission(2, AdmissionState::Expelled)));
     assert_eq!(net.nodes[&0].member(MemberId(2)).unwrap().forged, 0);
 }
 
@@ -447,7 +452,7 @@ fn a_writer_that_never_stops_is_slowed_and_its_newest_wins() {
     let before = net.nodes[&0].counters().records_taken;
     for number in 100..400 {
         let record = signed(1, RecordKey::Node(MemberId(1)), number, &body(9));
-        net.input(0, Input::Record(record));
+        net.input(0, MeshInput::Record(record));
     }
     assert!(net.nodes[&0].counters().records_taken - before <= 30);
     // The writer itself is told, and speaks up.
@@ -464,16 +469,16 @@ fn a_writer_that_never_stops_is_slowed_and_its_newest_wins() {
 fn a_clone_is_noticed() {
     let mut net = Net::new(5);
     for number in 1..4 {
-        let version = Version {
+        let version = RecordVersion {
             incarnation: 10 * number,
             number: 1,
         };
         let key_ = RecordKey::Node(MemberId(1));
         let record = Record::sign(cluster(), key_, version, &body(77), &TestKey(key(1))).unwrap();
-        net.input(0, Input::Record(Arc::new(record)));
+        net.input(0, MeshInput::Record(Arc::new(record)));
         net.run(1_500);
     }
-    assert!(net.events.contains(&(1, Event::Cloned)));
+    assert!(net.events.contains(&(1, MeshEvent::Cloned)));
     assert!(net.nodes[&1].is_cloned());
     net.run(12_000);
     net.assert_equal();
@@ -489,7 +494,7 @@ fn a_mass_failure_raises_one_alarm() {
     let alarms = net
         .events
         .iter()
-        .filter(|(by, e)| *by == 5 && *e == Event::MassFailure);
+        .filter(|(by, e)| *by == 5 && *e == MeshEvent::MassFailure);
     assert_eq!(alarms.count(), 1);
 }
 
@@ -507,10 +512,10 @@ fn a_stuck_agent_says_so() {
             engine_age_ms: engine,
             device_age_ms: device,
         };
-        net.input(1, Input::Health(health));
+        net.input(1, MeshInput::Health(health));
         net.run(1_500);
         assert_eq!(net.reach(4, 1), expect, "{health:?}");
-        net.input(1, Input::Health(SelfHealth::default()));
+        net.input(1, MeshInput::Health(SelfHealth::default()));
         net.run(1_500);
         net.assert_equal();
     }
@@ -557,7 +562,7 @@ fn accusation(by: u32, number: u64, subject: MemberId) -> Arc<Record> {
     let vote = Vote {
         subject,
         incarnation: Incarnation(1),
-        level: Level::Gone,
+        level: SuspicionLevel::Gone,
         heard: false,
     };
     let votes = vec![vote];
@@ -574,7 +579,7 @@ fn few_votes_are_believed_at_once() {
     let (mut net, votes) = listener(super::view::VOTERS_MANY);
     for (subject, vote) in votes {
         assert_eq!(net.reach(0, subject.0), Reach::Alive);
-        net.input(0, Input::Record(vote));
+        net.input(0, MeshInput::Record(vote));
         assert_eq!(net.reach(0, subject.0), Reach::Suspect);
     }
 }
@@ -584,13 +589,13 @@ fn where_many_vote_the_view_waits_for_a_quiet_moment() {
     let (mut net, mut votes) = listener(super::view::VOTERS_MANY + 3);
     let news = votes.split_off(super::view::VOTERS_MANY + 1);
     for (_, vote) in votes {
-        net.input(0, Input::Record(vote));
+        net.input(0, MeshInput::Record(vote));
     }
     net.run(300);
     let [(first, vote), (second, other)] = <[_; 2]>::try_from(news).unwrap();
-    net.input(0, Input::Record(vote));
+    net.input(0, MeshInput::Record(vote));
     net.run(30);
-    net.input(0, Input::Record(other));
+    net.input(0, MeshInput::Record(other));
     net.run(39);
     // 69 ms after the first: it waits for the quiet after the second.
     let both = |net: &Net| [first, second].map(|subject| net.reach(0, subject.0));
@@ -605,16 +610,16 @@ fn where_votes_never_end_the_view_does_not_wait_for_ever() {
     let (subject, vote) = votes.pop().unwrap();
     let (other, _) = votes[0];
     for (_, vote) in votes {
-        net.input(0, Input::Record(vote));
+        net.input(0, MeshInput::Record(vote));
     }
     net.run(300);
-    net.input(0, Input::Record(vote));
+    net.input(0, MeshInput::Record(vote));
     let mut waited = 0;
     while net.reach(0, subject.0) == Reach::Alive {
         assert!(waited < 600, "never put together");
         net.run(20);
         waited += 20;
-        net.input(0, Input::Record(accusation(1, 50 + waited, other)));
+        net.input(0, MeshInput::Record(accusation(1, 50 + waited, other)));
     }
     // 200 ms and one for every two who vote.
     assert_eq!(waited, 220);
@@ -622,8 +627,8 @@ fn where_votes_never_end_the_view_does_not_wait_for_ever() {
 
 #[test]
 fn a_watchers_votes_count_until_its_record_is_replaced_or_forgotten() {
-    let mut store = Store::default();
-    let votes = |store: &Store| -> Vec<_> {
+    let mut store = NewestRecords::default();
+    let votes = |store: &NewestRecords| -> Vec<_> {
         let cast = store.cast();
         cast.map(|(by, votes)| (by.0, votes[0].subject.0)).collect()
     };
@@ -641,9 +646,9 @@ fn a_watchers_votes_count_until_its_record_is_replaced_or_forgotten() {
 
 #[test]
 fn what_members_say_is_added_to_what_is_known_but_no_member() {
-    let records = (0..3).map(|number| admission(number, MemberState::Admitted));
+    let records = (0..3).map(|number| admission(number, AdmissionState::Admitted));
     let records = records.chain([cluster_record()]).collect();
-    let (first, _) = Known::load(cluster(), &key(ROOT), &TestVerifier, records);
+    let (first, _) = VerifiedRecords::load(cluster(), &key(ROOT), &TestVerifier, records);
     let mut known = first.clone();
     let said = signed(1, RecordKey::Node(MemberId(1)), 1, &body(1));
     let forged = signed(1, RecordKey::Node(MemberId(2)), 1, &body(2));
@@ -653,7 +658,7 @@ fn what_members_say_is_added_to_what_is_known_but_no_member() {
         [
             said.clone(),
             forged,
-            admission(5, MemberState::Admitted),
+            admission(5, AdmissionState::Admitted),
             accusation(2, 1, MemberId(1)),
         ],
     );

@@ -5,9 +5,9 @@ use std::collections::{BTreeSet, VecDeque};
 use muster_model::time::Time;
 
 use super::accept::VOTES_MAX;
-use super::{Event, Mesh, Output, Reach};
+use super::{Mesh, MeshEvent, MeshOutput, Reach};
 use crate::member::{Incarnation, MemberId};
-use crate::reach::{Findings, Found, Ground, Votes};
+use crate::reach::{ReachChange, ReachFindings, VoteContext, Votes};
 use crate::record::RecordKey;
 use crate::roster::{Absent, BEYOND_MAX, RINGS};
 
@@ -33,11 +33,11 @@ const MASS_MIN: usize = 3;
 
 /// What this node believes of others.
 #[derive(Clone, Debug, Default)]
-pub(super) struct View {
+pub(super) struct ReachView {
     /// Everybody who is not simply alive, ascending: half of all where a cluster is cut in two.
     troubled: Box<[Trouble]>,
     /// What was found of the votes when it was put together.
-    findings: Findings,
+    findings: ReachFindings,
     /// When records that it is made of changed first and last since it was put together.
     dirty: Option<(Time, Time)>,
     /// Those who asked this node, and are taken for heard therefore.
@@ -60,7 +60,7 @@ pub(super) struct Trouble {
     since: Time,
 }
 
-impl View {
+impl ReachView {
     /// A record changed that the view is made of.
     pub(super) fn soil(&mut self, now: Time) {
         let first = self.dirty.map_or(now, |(first, _)| first);
@@ -129,7 +129,7 @@ impl View {
 
 impl Mesh {
     /// Puts the view together anew if something changed. Whether the links have to change.
-    pub(super) fn refresh(&mut self, now: Time, out: &mut Vec<Output>) -> bool {
+    pub(super) fn refresh(&mut self, now: Time, out: &mut Vec<MeshOutput>) -> bool {
         if !self.view.wired {
             self.view.rewire(now);
             self.view.wired = true;
@@ -187,8 +187,8 @@ impl Mesh {
         askers.collect()
     }
 
-    fn find(&mut self, askers: &[MemberId], findings: &mut Findings) -> Found {
-        let on = Ground {
+    fn find(&mut self, askers: &[MemberId], findings: &mut ReachFindings) -> ReachChange {
+        let on = VoteContext {
             roster: &self.roster,
             store: &self.store,
         };
@@ -203,12 +203,12 @@ impl Mesh {
         &mut self,
         now: Time,
         changes: &[(MemberId, Reach, Reach)],
-        out: &mut Vec<Output>,
+        out: &mut Vec<MeshOutput>,
     ) -> bool {
         let mut wires = false;
         let mut back = false;
         for &(member, was, is) in changes {
-            out.push(Output::Event(Event::Reach { member, reach: is }));
+            out.push(MeshOutput::Event(MeshEvent::Reach { member, reach: is }));
             wires |= was == Reach::Unreachable || is == Reach::Unreachable;
             if was == Reach::Unreachable {
                 self.view.back.insert(member);
@@ -226,7 +226,7 @@ impl Mesh {
     }
 
     /// Raises the alarm, once a minute at most, when a third fell silent within a minute.
-    fn alarm(&mut self, now: Time, out: &mut Vec<Output>) {
+    fn alarm(&mut self, now: Time, out: &mut Vec<MeshOutput>) {
         let recent = |at: &Time| now.micros_since(*at) < MASS_MS * 1000;
         while self.view.failures.front().is_some_and(|at| !recent(at)) {
             self.view.failures.pop_front();
@@ -235,13 +235,13 @@ impl Mesh {
         let mass = many >= MASS_MIN && many * 3 > self.roster.len();
         if mass && self.view.alarmed.is_none_or(|at| !recent(&at)) {
             self.view.alarmed = Some(now);
-            out.push(Output::Event(Event::MassFailure));
+            out.push(MeshOutput::Event(MeshEvent::MassFailure));
         }
     }
 
     /// Whom to watch and whom to be linked with. Those that were lost go on being watched, so
     /// that whoever comes back is noticed.
-    pub(super) fn relink(&mut self, now: Time, out: &mut Vec<Output>) {
+    pub(super) fn relink(&mut self, now: Time, out: &mut Vec<MeshOutput>) {
         let me = self.identity.member;
         let none = Absent::NOBODY;
         let lost = self.view.lost();

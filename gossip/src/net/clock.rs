@@ -8,14 +8,14 @@ use tokio::time::Instant;
 /// Tells cores the time: microseconds of a clock that only goes forward, whatever happens to the
 /// wall clock.
 #[derive(Clone, Copy, Debug)]
-pub struct Clock {
+pub struct MonotonicClock {
     start: Instant,
 }
 
 /// Where the clock starts, so that cores may look back from the first moment on.
 const START: Time = Time::from_millis(60_000);
 
-impl Default for Clock {
+impl Default for MonotonicClock {
     fn default() -> Self {
         Self {
             start: Instant::now(),
@@ -23,7 +23,7 @@ impl Default for Clock {
     }
 }
 
-impl Clock {
+impl MonotonicClock {
     /// Now.
     pub fn now(&self) -> Time {
         let micros = u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX);

@@ -4,7 +4,7 @@
 //! - [`quic`]: one UDP port for all frames between members. A connection is made when somebody
 //!   has something to say, and proves both keys.
 //! - [`join`]: one TCP port for questions: of strangers that want to join, and of members to the
-//!   node that orders the cluster's affairs.
+//!   node that orders the entries of the cluster group.
 //! - [`driver`]: the task that owns a [`Mesh`](crate::Mesh) and feeds it.
 //!
 //! What comes in is counted when it is thrown away ([`NetCounters`]); every queue and table here
@@ -17,5 +17,5 @@ pub mod join;
 pub mod keys;
 pub mod quic;
 
-pub use clock::Clock;
+pub use clock::MonotonicClock;
 pub use counters::NetCounters;

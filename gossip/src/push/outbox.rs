@@ -16,7 +16,7 @@ const KINDS: usize = 6;
 /// Of one kind every link begins elsewhere and goes round: of the same thousands a node gets
 /// different ones from each of its upstream neighbours, not the same from all.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Outbox {
+pub(super) struct LinkOutbox {
     waiting: [MemberSet; KINDS],
     /// Of each kind: what goes first if it waits.
     from: [MemberId; KINDS],
@@ -27,7 +27,7 @@ pub(super) struct Outbox {
 const fn place(key: RecordKey) -> (usize, MemberId) {
     match key {
         RecordKey::Cluster => (0, MemberId(0)),
-        RecordKey::Succession => (1, MemberId(0)),
+        RecordKey::Replacement => (1, MemberId(0)),
         RecordKey::Member(member) => (2, member),
         RecordKey::Watch(member) => (3, member),
         RecordKey::Document(id) => (4, MemberId(id.0 as u32)),
@@ -39,7 +39,7 @@ const fn place(key: RecordKey) -> (usize, MemberId) {
 fn key((rank, number): (usize, MemberId)) -> RecordKey {
     match rank {
         0 => RecordKey::Cluster,
-        1 => RecordKey::Succession,
+        1 => RecordKey::Replacement,
         2 => RecordKey::Member(number),
         3 => RecordKey::Watch(number),
         4 => RecordKey::Document(DocumentId(u16::try_from(number.0).unwrap_or(u16::MAX))),
@@ -47,7 +47,7 @@ fn key((rank, number): (usize, MemberId)) -> RecordKey {
     }
 }
 
-impl Outbox {
+impl LinkOutbox {
     /// Nothing waits; of each kind what is asked for first is `from` or the next that waits.
     pub(super) fn new(from: MemberId) -> Self {
         Self {
@@ -115,7 +115,7 @@ impl Outbox {
     }
 }
 
-impl Extend<RecordKey> for Outbox {
+impl Extend<RecordKey> for LinkOutbox {
     fn extend<I: IntoIterator<Item = RecordKey>>(&mut self, keys: I) {
         for key in keys {
             self.insert(key);
@@ -142,7 +142,7 @@ mod tests {
             member,
             RecordKey::Cluster,
         ];
-        let mut outbox = Outbox::default();
+        let mut outbox = LinkOutbox::default();
         outbox.extend(keys);
         assert_eq!(outbox.first(), Some(RecordKey::Cluster));
         outbox.remove(RecordKey::Cluster);
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn each_link_begins_elsewhere_and_goes_round() {
         let node = |number| RecordKey::Node(MemberId(number));
-        let mut outbox = Outbox::new(MemberId(5));
+        let mut outbox = LinkOutbox::new(MemberId(5));
         outbox.extend([1, 4, 6, 9].map(node));
         assert_eq!(outbox.pop_first(), Some(node(6)));
         // What comes meanwhile waits for its place, so that nobody waits for ever.
@@ -168,7 +168,7 @@ mod tests {
     fn of_too_many_those_are_dropped_that_can_wait_longest() {
         let most = u32::try_from(OUTBOX_MAX).unwrap();
         let nodes = (1..=most).map(|number| RecordKey::Node(MemberId(number)));
-        let mut outbox = Outbox::default();
+        let mut outbox = LinkOutbox::default();
         outbox.extend(nodes);
         let watch = RecordKey::Watch(MemberId(9));
         outbox.insert(watch);

@@ -21,7 +21,7 @@ const NOW: Time = Time(1_000_000);
 const ME: MemberId = MemberId(0);
 
 fn record(member: u32, number: u64, bytes: usize) -> Arc<Record> {
-    let version = Version {
+    let version = RecordVersion {
         incarnation: 1,
         number,
     };
@@ -30,9 +30,9 @@ fn record(member: u32, number: u64, bytes: usize) -> Arc<Record> {
     Arc::new(Record::sign(ClusterId::default(), key, version, &body, &Unsigned).unwrap())
 }
 
-fn linked(links: &[u32], records: &[Arc<Record>]) -> (Push, Store) {
-    let mut push = Push::default();
-    let mut store = Store::default();
+fn linked(links: &[u32], records: &[Arc<Record>]) -> (PushQueues, NewestRecords) {
+    let mut push = PushQueues::default();
+    let mut store = NewestRecords::default();
     let links = links.iter().map(|member| MemberId(*member)).collect();
     push.links(NOW, ME, &links, &links);
     for record in records {
@@ -42,10 +42,10 @@ fn linked(links: &[u32], records: &[Arc<Record>]) -> (Push, Store) {
     (push, store)
 }
 
-fn sent(parcels: &[Parcel]) -> Vec<(u32, usize)> {
-    parcels
+fn sent(envelopes: &[PushBatch]) -> Vec<(u32, usize)> {
+    envelopes
         .iter()
-        .map(|parcel| (parcel.to.0, parcel.keys.len()))
+        .map(|envelope| (envelope.to.0, envelope.keys.len()))
         .collect()
 }
 
@@ -66,9 +66,9 @@ fn small_records_share_a_datagram_and_large_ones_take_a_stream() {
         .chain([record(9, 1, 5_000)])
         .collect();
     let (mut push, store) = linked(&[1], &records);
-    let parcels = push.flush(NOW, 30, &store);
-    assert_eq!(sent(&parcels), [(1, 3), (1, 3), (1, 1)]);
-    assert_eq!(parcels[2].number, 0, "large: no ack");
+    let envelopes = push.flush(NOW, 30, &store);
+    assert_eq!(sent(&envelopes), [(1, 3), (1, 3), (1, 1)]);
+    assert_eq!(envelopes[2].number, 0, "large: no ack");
 }
 
 #[test]
@@ -119,9 +119,9 @@ fn a_datagram_that_is_sent_again_does_not_grow() {
     store.put(larger.clone());
     push.add(NOW, larger.key, None);
     let due = push.deadline().unwrap();
-    let parcels = push.flush(due, 30, &store);
-    assert_eq!(sent(&parcels), [(1, 8), (1, 1)]);
-    assert_eq!(parcels[1].keys, [larger.key]);
+    let envelopes = push.flush(due, 30, &store);
+    assert_eq!(sent(&envelopes), [(1, 8), (1, 1)]);
+    assert_eq!(envelopes[1].keys, [larger.key]);
 }
 
 #[test]
@@ -133,10 +133,10 @@ fn what_goes_on_and_on_goes_in_fewer_datagrams() {
         let record = record(u32::try_from(ms).unwrap(), 1, 10);
         store.put(record.clone());
         push.add(now, record.key, None);
-        let parcels = push.flush(now, 30, &store);
-        sends += u64::from(!parcels.is_empty());
-        for parcel in parcels {
-            push.ack(MemberId(1), &[parcel.number]);
+        let envelopes = push.flush(now, 30, &store);
+        sends += u64::from(!envelopes.is_empty());
+        for envelope in envelopes {
+            push.ack(MemberId(1), &[envelope.number]);
         }
     }
     let most = SENDS.burst + SENDS.per_s;
@@ -212,5 +212,5 @@ fn a_link_that_comes_back_is_told_what_it_just_missed() {
     push.links(NOW, ME, &[MemberId(1)].into(), &both);
     push.links(NOW.plus_millis(RECENT_MS + 1), ME, &both, &both);
     let late = push.flush(NOW.plus_millis(RECENT_MS + 1), 30, &store);
-    assert!(late.iter().all(|parcel| parcel.to != MemberId(2)));
+    assert!(late.iter().all(|envelope| envelope.to != MemberId(2)));
 }

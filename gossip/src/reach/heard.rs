@@ -11,7 +11,7 @@ use crate::roster::Absent;
 const CLOSE: usize = 256;
 
 /// Those to whom chains lead, as far as they have been followed.
-pub(super) struct Heard<'v> {
+pub(super) struct HeardMembers<'v> {
     votes: &'v Votes<'v>,
     members: MemberSet,
     /// Those of them whose chains have not been followed on.
@@ -20,7 +20,7 @@ pub(super) struct Heard<'v> {
     steps: usize,
 }
 
-impl<'v> Heard<'v> {
+impl<'v> HeardMembers<'v> {
     /// Chains begin at these.
     pub(super) fn from(votes: &'v Votes<'v>, first: &[MemberId]) -> Self {
         let mut heard = Self {

@@ -3,20 +3,20 @@
 
 use crate::member::{Incarnation, MemberId};
 use crate::member_set::MemberSet;
-use crate::record::{Level, RecordKey, Vote};
+use crate::record::{RecordKey, SuspicionLevel, Vote};
 use crate::roster::{Absent, Roster};
-use crate::store::Store;
+use crate::store::NewestRecords;
 
 /// What the votes are counted by: who is a member, and the records.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ground<'a> {
+pub(crate) struct VoteContext<'a> {
     pub(crate) roster: &'a Roster,
-    pub(crate) store: &'a Store,
+    pub(crate) store: &'a NewestRecords,
 }
 
 /// What is said of one member. Few bytes: a node of a large cluster has one for every other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Tally {
+pub(super) struct MemberTally {
     /// How many vote against it.
     pub(super) votes: u16,
     /// How many of those say that it is gone.
@@ -32,7 +32,7 @@ pub(super) struct Tally {
 /// All votes that count, by whom they are against.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tallies {
-    of: Vec<Tally>,
+    of: Vec<MemberTally>,
     /// Those who have a vote against them.
     voted: MemberSet,
     /// Of whom something else is said than when it was last asked.
@@ -43,7 +43,7 @@ pub(crate) struct Tallies {
     whole: bool,
 }
 
-impl Ground<'_> {
+impl VoteContext<'_> {
     /// The newest known start of a member.
     pub(crate) fn life(&self, member: MemberId) -> Incarnation {
         Incarnation(self.store.version(RecordKey::Node(member)).incarnation)
@@ -63,7 +63,7 @@ impl Ground<'_> {
     }
 }
 
-impl Tally {
+impl MemberTally {
     /// Who votes, if it is one alone.
     pub(super) fn only(&self) -> Option<MemberId> {
         (self.votes == 1).then_some(MemberId(u32::from(self.by)))
@@ -77,7 +77,7 @@ impl Tallies {
     }
 
     /// Counts all votes, if that has to be done.
-    pub(crate) fn complete(&mut self, on: Ground<'_>) {
+    pub(crate) fn complete(&mut self, on: VoteContext<'_>) {
         if self.whole {
             return;
         }
@@ -93,7 +93,13 @@ impl Tallies {
     }
 
     /// A watcher has replaced its votes, each list ascending by subject.
-    pub(crate) fn recast(&mut self, on: Ground<'_>, by: MemberId, before: &[Vote], after: &[Vote]) {
+    pub(crate) fn recast(
+        &mut self,
+        on: VoteContext<'_>,
+        by: MemberId,
+        before: &[Vote],
+        after: &[Vote],
+    ) {
         if !self.whole {
             return;
         }
@@ -111,7 +117,7 @@ impl Tallies {
 
     /// A later life of a member than `before` began, and its record is stored: votes against an
     /// earlier one are void.
-    pub(crate) fn reborn(&mut self, on: Ground<'_>, member: MemberId, before: Incarnation) {
+    pub(crate) fn reborn(&mut self, on: VoteContext<'_>, member: MemberId, before: Incarnation) {
         if !self.whole || !self.voted.contains(member) {
             return;
         }
@@ -127,7 +133,7 @@ impl Tallies {
     }
 
     /// Whether anybody votes against this one, be it against an earlier life.
-    pub(crate) fn is_voted_against(&self, on: Ground<'_>, member: MemberId) -> bool {
+    pub(crate) fn is_voted_against(&self, on: VoteContext<'_>, member: MemberId) -> bool {
         if self.whole && (self.void == 0 || self.voted.contains(member)) {
             return self.voted.contains(member);
         }
@@ -145,7 +151,7 @@ impl Tallies {
     }
 
     /// What is said of a member.
-    pub(super) fn of(&self, member: MemberId) -> Tally {
+    pub(super) fn of(&self, member: MemberId) -> MemberTally {
         self.of.get(member.index()).copied().unwrap_or_default()
     }
 
@@ -160,7 +166,7 @@ impl Tallies {
     }
 
     /// Who votes against a member: with a vote that counts, or perhaps with another.
-    fn voters(&self, on: Ground<'_>, member: MemberId) -> Vec<MemberId> {
+    fn voters(&self, on: VoteContext<'_>, member: MemberId) -> Vec<MemberId> {
         let tally = self.of(member);
         let usual = on.roster.watchers(member, &Absent::NOBODY);
         let near = (0..).zip(usual.iter());
@@ -181,7 +187,7 @@ impl Tallies {
         voters
     }
 
-    fn add(&mut self, on: Ground<'_>, by: MemberId, vote: &Vote) {
+    fn add(&mut self, on: VoteContext<'_>, by: MemberId, vote: &Vote) {
         if on.counts(by, vote) {
             self.count(on, by, vote, true);
         } else {
@@ -189,7 +195,7 @@ impl Tallies {
         }
     }
 
-    fn take(&mut self, on: Ground<'_>, by: MemberId, vote: &Vote) {
+    fn take(&mut self, on: VoteContext<'_>, by: MemberId, vote: &Vote) {
         if on.counts(by, vote) {
             self.count(on, by, vote, false);
         } else {
@@ -198,13 +204,13 @@ impl Tallies {
     }
 
     /// A vote that counts comes or goes.
-    fn count(&mut self, on: Ground<'_>, by: MemberId, vote: &Vote, comes: bool) {
+    fn count(&mut self, on: VoteContext<'_>, by: MemberId, vote: &Vote, comes: bool) {
         let subject = vote.subject;
         if self.of.len() <= subject.index() {
-            self.of.resize(subject.index() + 1, Tally::default());
+            self.of.resize(subject.index() + 1, MemberTally::default());
         }
         let tally = &mut self.of[subject.index()];
-        let gone = u16::from(vote.level == Level::Gone);
+        let gone = u16::from(vote.level == SuspicionLevel::Gone);
         let usual = on.roster.usual_watchers(subject);
         let near = usual.iter().position(|watcher| *watcher == by);
         let near = near.map_or(0, |at| 1 << at);

@@ -4,15 +4,15 @@ use std::sync::Arc;
 use super::*;
 use crate::key::{ClusterId, NodeKey, Sign, Signature};
 use crate::member::Incarnation;
-use crate::record::{MemberBody, MemberState, Record, RecordKey, Version, WatchBody};
+use crate::record::{AdmissionState, MemberBody, Record, RecordKey, RecordVersion, WatchBody};
 use crate::roster::Roster;
-use crate::store::Store;
+use crate::store::NewestRecords;
 
 mod plain;
 
 use plain::Plain;
 
-fn body(number: u32, state: MemberState) -> MemberBody {
+fn body(number: u32, state: AdmissionState) -> MemberBody {
     MemberBody {
         key: NodeKey(std::array::from_fn(|at| number.to_le_bytes()[at % 4])),
         name: format!("n{number}"),
@@ -23,7 +23,7 @@ fn body(number: u32, state: MemberState) -> MemberBody {
 }
 
 fn roster(count: u32) -> Roster {
-    let admitted = |number| (MemberId(number), body(number, MemberState::Admitted));
+    let admitted = |number| (MemberId(number), body(number, AdmissionState::Admitted));
     Roster::of((0..count).map(admitted))
 }
 
@@ -40,7 +40,7 @@ impl Sign for Unsigned {
 }
 
 fn record<B: serde::Serialize>(key: RecordKey, life: u64, body: &B) -> Arc<Record> {
-    let version = Version {
+    let version = RecordVersion {
         incarnation: life,
         number: 1,
     };
@@ -53,8 +53,8 @@ fn cast(by: u32, votes: Vec<Vote>) -> Arc<Record> {
 }
 
 /// All of `count` members are in this life, and vote so.
-fn store(count: u32, life: u64, votes: &[(u32, u32, Level)]) -> Store {
-    let mut store = Store::default();
+fn store(count: u32, life: u64, votes: &[(u32, u32, SuspicionLevel)]) -> NewestRecords {
+    let mut store = NewestRecords::default();
     for member in (0..count).map(MemberId) {
         store.put(record(RecordKey::Node(member), life, &()));
     }
@@ -75,18 +75,23 @@ fn store(count: u32, life: u64, votes: &[(u32, u32, Level)]) -> Store {
 }
 
 /// What follows from some records, with nothing kept from before.
-fn see(on: Ground<'_>, me: MemberId, askers: &[MemberId]) -> (Findings, Found) {
+fn see(on: VoteContext<'_>, me: MemberId, askers: &[MemberId]) -> (ReachFindings, ReachChange) {
     let mut tallies = Tallies::default();
     tallies.complete(on);
-    let mut findings = Findings::default();
+    let mut findings = ReachFindings::default();
     let changed = tallies.take_changed();
     let votes = Votes::new(on, &tallies, me);
     let found = votes.find(&changed, askers, true, &mut findings);
     (findings, found)
 }
 
-fn reach(count: u32, me: u32, life: u64, given: &[(u32, u32, Level)]) -> Vec<(u32, Reach)> {
-    let on = Ground {
+fn reach(
+    count: u32,
+    me: u32,
+    life: u64,
+    given: &[(u32, u32, SuspicionLevel)],
+) -> Vec<(u32, Reach)> {
+    let on = VoteContext {
         roster: &roster(count),
         store: &store(count, life, given),
     };
@@ -99,10 +104,15 @@ fn reach(count: u32, me: u32, life: u64, given: &[(u32, u32, Level)]) -> Vec<(u3
 
 #[test]
 fn votes_are_weighed() {
-    use Level::{Doubt, Gone, Sick};
     use Reach::{Suspect, Unreachable};
+    use SuspicionLevel::{Doubt, Gone, Sick};
     // Four members: each watches the three others.
-    type Case<'a> = (&'a str, u64, &'a [(u32, u32, Level)], &'a [(u32, Reach)]);
+    type Case<'a> = (
+        &'a str,
+        u64,
+        &'a [(u32, u32, SuspicionLevel)],
+        &'a [(u32, Reach)],
+    );
     let cases: [Case<'_>; 10] = [
         ("nothing", 3, &[], &[]),
         ("one vote", 3, &[(1, 0, Doubt)], &[(0, Suspect)]),
@@ -144,7 +154,7 @@ fn votes_are_weighed() {
 fn an_island_of_two_loses_the_others_however_many() {
     let votes: Vec<_> = [0, 1]
         .into_iter()
-        .flat_map(|by| (2..5).map(move |of| (by, of, Level::Gone)))
+        .flat_map(|by| (2..5).map(move |of| (by, of, SuspicionLevel::Gone)))
         .collect();
     let expect: Vec<_> = (2..5).map(|of| (of, Reach::Unreachable)).collect();
     assert_eq!(reach(5, 0, 3, &votes), expect);
@@ -166,13 +176,13 @@ fn the_next_in_the_ring_stands_in_for_watchers_that_are_gone() {
     let mut votes: Vec<_> = Vec::new();
     for of in usual.iter() {
         let by = roster.watchers(*of, &none);
-        votes.extend(by.iter().map(|by| (by.0, of.0, Level::Gone)));
+        votes.extend(by.iter().map(|by| (by.0, of.0, SuspicionLevel::Gone)));
     }
     let me = (0..40)
         .map(MemberId)
         .find(|m| !lost.contains(*m) && !next.contains(m) && *m != subject)
         .unwrap();
-    let of = |votes: &[(u32, u32, Level)]| {
+    let of = |votes: &[(u32, u32, SuspicionLevel)]| {
         let all = reach(40, me.0, 3, votes);
         all.iter()
             .find(|(member, _)| *member == subject.0)
@@ -180,7 +190,7 @@ fn the_next_in_the_ring_stands_in_for_watchers_that_are_gone() {
     };
     assert_eq!(of(&votes), None);
     for (count, watcher) in next.iter().enumerate() {
-        votes.push((watcher.0, subject.0, Level::Gone));
+        votes.push((watcher.0, subject.0, SuspicionLevel::Gone));
         let expect = if count < 2 {
             Reach::Suspect
         } else {
@@ -205,11 +215,11 @@ fn halves(count: u32, bridge: Option<u32>) -> (usize, bool) {
             // Without a bridge, what the others say does not come here.
             let known = bridge.is_some() || by.0 < count / 2;
             if known && parted(by.0, subject.0) {
-                votes.push((by.0, subject.0, Level::Gone));
+                votes.push((by.0, subject.0, SuspicionLevel::Gone));
             }
         }
     }
-    let on = Ground {
+    let on = VoteContext {
         roster: &roster,
         store: &store(count, 3, &votes),
     };
@@ -239,9 +249,12 @@ fn whoever_asks_is_heard_and_one_can_be_lost_oneself() {
     let me = MemberId(7);
     let watched = roster.watched(me, &Absent::NOBODY);
     let watchers = roster.watchers(me, &Absent::NOBODY);
-    let mut votes: Vec<_> = watched.iter().map(|of| (me.0, of.0, Level::Gone)).collect();
-    votes.extend(watchers.iter().map(|by| (by.0, me.0, Level::Gone)));
-    let on = Ground {
+    let mut votes: Vec<_> = watched
+        .iter()
+        .map(|of| (me.0, of.0, SuspicionLevel::Gone))
+        .collect();
+    votes.extend(watchers.iter().map(|by| (by.0, me.0, SuspicionLevel::Gone)));
+    let on = VoteContext {
         roster: &roster,
         store: &store(40, 3, &votes),
     };
@@ -280,10 +293,10 @@ impl Dice {
 struct Kept {
     count: u32,
     roster: Roster,
-    store: Store,
+    store: NewestRecords,
     lives: Vec<u64>,
     tallies: Tallies,
-    findings: Findings,
+    findings: ReachFindings,
     anew: bool,
 }
 
@@ -295,7 +308,7 @@ impl Kept {
             store: store(count, 3, &[]),
             lives: vec![3; count as usize],
             tallies: Tallies::default(),
-            findings: Findings::default(),
+            findings: ReachFindings::default(),
             anew: true,
         }
     }
@@ -317,7 +330,12 @@ impl Kept {
         let vote = |subject: MemberId| Vote {
             subject,
             incarnation: Incarnation(3 + dice.below(8) as u64 / 7),
-            level: [Level::Sick, Level::Doubt, Level::Gone, Level::Gone][dice.below(4)],
+            level: [
+                SuspicionLevel::Sick,
+                SuspicionLevel::Doubt,
+                SuspicionLevel::Gone,
+                SuspicionLevel::Gone,
+            ][dice.below(4)],
             heard: false,
         };
         let after = cast(by.0, subjects.into_iter().map(vote).collect());
@@ -325,7 +343,7 @@ impl Kept {
         let before = before
             .as_ref()
             .map_or(&[][..], |before| before.votes().unwrap());
-        let on = Ground {
+        let on = VoteContext {
             roster: &self.roster,
             store: &self.store,
         };
@@ -337,7 +355,7 @@ impl Kept {
         let before = Incarnation(*life);
         *life += 1;
         self.store.put(record(RecordKey::Node(member), *life, &()));
-        let on = Ground {
+        let on = VoteContext {
             roster: &self.roster,
             store: &self.store,
         };
@@ -345,7 +363,7 @@ impl Kept {
     }
 
     fn expel(&mut self, member: MemberId) {
-        let gone = body(member.0, MemberState::Expelled);
+        let gone = body(member.0, AdmissionState::Expelled);
         self.roster.set(member, gone);
         self.store.forget(member);
         self.tallies.spoil();
@@ -354,7 +372,7 @@ impl Kept {
 
     /// Brings the findings up to date, and compares them with what follows from the records.
     fn check(&mut self, me: MemberId, askers: &[MemberId]) {
-        let on = Ground {
+        let on = VoteContext {
             roster: &self.roster,
             store: &self.store,
         };

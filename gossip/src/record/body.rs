@@ -16,19 +16,19 @@ pub struct ClusterBody {
     /// The root key, whose hash is the cluster's id.
     pub root: NodeKey,
     /// On every frame. Nothing raises it: a cluster that goes on after a disaster says so by a
-    /// [`SuccessionBody`], which takes no root key.
+    /// [`ReplacementBody`], which takes no root key.
     pub generation: u32,
     /// The key that signs admissions and documents.
     pub signing: NodeKey,
 }
 
-/// Most groups that a cluster's affairs may have been settled by before.
+/// Most groups that the state of a cluster may have been held by before.
 pub const BEFORE_MAX: usize = 256;
 
-/// Which consensus group settles the cluster's affairs from now on. The mesh looks into nothing of
+/// Which consensus group holds the cluster state from now on. The mesh looks into nothing of
 /// it: what groups are is its owner's business.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SuccessionBody {
+pub struct ReplacementBody {
     /// Counts the groups, from 1 for the one that the cluster began with.
     pub generation: u32,
     /// The group's number.
@@ -53,13 +53,13 @@ pub struct MemberBody {
     /// Whether it may vote in consensus groups.
     pub votes: bool,
     /// Whether it is one still.
-    pub state: MemberState,
+    pub state: AdmissionState,
 }
 
 /// Whether somebody admitted is a member still. What is over never comes back: who joins again
 /// gets a new number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum MemberState {
+pub enum AdmissionState {
     /// A member.
     Admitted,
     /// It left by itself.
@@ -99,7 +99,7 @@ pub struct Vote {
     /// Which life of it: a later one makes the vote void.
     pub incarnation: Incarnation,
     /// How sure.
-    pub level: Level,
+    pub level: SuspicionLevel,
     /// Whether frames of it still arrive although it does not answer: the way there is cut, the
     /// way back is not.
     pub heard: bool,
@@ -107,7 +107,7 @@ pub struct Vote {
 
 /// How sure a watcher is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Level {
+pub enum SuspicionLevel {
     /// It answers, but says that it is stuck.
     Sick,
     /// No answer for over a second.
@@ -148,7 +148,7 @@ pub struct Header {
     /// SHA-256 of each chunk of 64 KiB, hashed together: checks the chunk list.
     pub chunks: [u8; 32],
     /// How far it has come.
-    pub stage: Stage,
+    pub stage: HeaderStage,
     /// The version in force where `stage` does not yet reach; 0 for none.
     pub active: u64,
     /// The body of `active`, for nodes that missed that version; `None` if there is none or it is
@@ -186,7 +186,7 @@ pub struct BodyId {
 
 /// Steps of a document's activation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Stage {
+pub enum HeaderStage {
     /// All fetch it, check it, and say whether it is valid.
     Distribute,
     /// These put it in force, the others wait.

@@ -6,10 +6,10 @@ mod signed;
 
 pub(crate) use body::SIGNATURE_BYTES;
 pub use body::{
-    BEFORE_MAX, BodyId, ClusterBody, Header, Level, MemberBody, MemberState, NODE_PAYLOAD_MAX,
-    NodeBody, SelfHealth, Stage, SuccessionBody, Vote, WatchBody,
+    AdmissionState, BEFORE_MAX, BodyId, ClusterBody, Header, HeaderStage, MemberBody,
+    NODE_PAYLOAD_MAX, NodeBody, ReplacementBody, SelfHealth, SuspicionLevel, Vote, WatchBody,
 };
-pub use signed::{Error, RECORD_BYTES_MAX, Record};
+pub use signed::{RECORD_BYTES_MAX, Record, RecordError};
 
 use serde::{Deserialize, Serialize};
 
@@ -28,9 +28,9 @@ pub enum RecordKey {
     Watch(MemberId),
     /// The newest version of a document, signed by the cluster.
     Document(DocumentId),
-    /// The group that settles the cluster's affairs in place of one that has lost most of its voters,
+    /// The group that holds the cluster state in place of one that has lost most of its voters,
     /// signed by the cluster. There is none where that never happened.
-    Succession,
+    Replacement,
 }
 
 /// Names a document: a small number of the product's own (1 is the failure rules).
@@ -42,7 +42,7 @@ pub struct DocumentId(pub u16);
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
-pub struct Version {
+pub struct RecordVersion {
     /// The writer's incarnation, or the cluster's generation.
     pub incarnation: u64,
     /// Counts within the incarnation, from 1.

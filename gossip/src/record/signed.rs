@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::body::SIGNATURE_BYTES;
-use super::{RecordKey, Version, Vote, WatchBody};
+use super::{RecordKey, RecordVersion, Vote, WatchBody};
 use crate::key::{ClusterId, NodeKey, Sign, Signature, Verify};
 
 /// Most bytes a record may have, with its signature.
@@ -15,7 +15,7 @@ pub const RECORD_BYTES_MAX: usize = 16 << 10;
 
 /// Why bytes are no record. Nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
+pub enum RecordError {
     /// Longer than a record may be.
     #[error("a record of {0} bytes; {RECORD_BYTES_MAX} are the most")]
     TooLong(usize),
@@ -35,10 +35,10 @@ pub enum Error {
 
 /// What is signed.
 #[derive(Serialize, Deserialize)]
-struct Statement<'a> {
+struct SignedContent<'a> {
     cluster: ClusterId,
     key: RecordKey,
-    version: Version,
+    version: RecordVersion,
     body: &'a [u8],
 }
 
@@ -48,14 +48,14 @@ pub struct Record {
     /// What it is about.
     pub key: RecordKey,
     /// Which version.
-    pub version: Version,
+    pub version: RecordVersion,
     /// Which cluster.
     pub cluster: ClusterId,
     /// Tells it from every other record, in digests.
     pub hash: u64,
     bytes: Box<[u8]>,
     /// Its votes, once somebody has asked for them.
-    votes: OnceLock<Result<Box<[Vote]>, Error>>,
+    votes: OnceLock<Result<Box<[Vote]>, RecordError>>,
 }
 
 /// All that it says is in its bytes.
@@ -69,7 +69,7 @@ impl Eq for Record {}
 
 impl std::fmt::Debug for Record {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Version {
+        let RecordVersion {
             incarnation,
             number,
         } = self.version;
@@ -81,22 +81,22 @@ impl Record {
     /// Writes and signs a record.
     ///
     /// # Errors
-    /// [`Error::TooLong`] or, for a body that cannot be written at all, [`Error::Malformed`].
+    /// [`RecordError::TooLong`] or, for a body that cannot be written at all, [`RecordError::Malformed`].
     pub fn sign<B: Serialize>(
         cluster: ClusterId,
         key: RecordKey,
-        version: Version,
+        version: RecordVersion,
         body: &B,
         signer: &dyn Sign,
-    ) -> Result<Self, Error> {
-        let body = postcard::to_stdvec(body).map_err(|_| Error::Malformed)?;
-        let statement = Statement {
+    ) -> Result<Self, RecordError> {
+        let body = postcard::to_stdvec(body).map_err(|_| RecordError::Malformed)?;
+        let statement = SignedContent {
             cluster,
             key,
             version,
             body: &body,
         };
-        let mut bytes = postcard::to_stdvec(&statement).map_err(|_| Error::Malformed)?;
+        let mut bytes = postcard::to_stdvec(&statement).map_err(|_| RecordError::Malformed)?;
         let signature = signer.sign(&bytes);
         bytes.extend_from_slice(&signature.0);
         Self::decode(&bytes)
@@ -106,16 +106,16 @@ impl Record {
     ///
     /// # Errors
     /// When the bytes are too long or not of that form.
-    pub fn decode(bytes: &[u8]) -> Result<Self, Error> {
+    pub fn decode(bytes: &[u8]) -> Result<Self, RecordError> {
         if bytes.len() > RECORD_BYTES_MAX {
-            return Err(Error::TooLong(bytes.len()));
+            return Err(RecordError::TooLong(bytes.len()));
         }
         let split = bytes.len().checked_sub(SIGNATURE_BYTES);
-        let signed = split.map(|at| &bytes[..at]).ok_or(Error::Malformed)?;
-        let (statement, rest) =
-            postcard::take_from_bytes::<Statement<'_>>(signed).map_err(|_| Error::Malformed)?;
+        let signed = split.map(|at| &bytes[..at]).ok_or(RecordError::Malformed)?;
+        let (statement, rest) = postcard::take_from_bytes::<SignedContent<'_>>(signed)
+            .map_err(|_| RecordError::Malformed)?;
         if !rest.is_empty() {
-            return Err(Error::Malformed);
+            return Err(RecordError::Malformed);
         }
         Ok(Self {
             key: statement.key,
@@ -135,16 +135,17 @@ impl Record {
     /// What the record says.
     ///
     /// # Errors
-    /// [`Error::Body`] when it says something else than its key promises.
-    pub fn body<B: DeserializeOwned>(&self) -> Result<B, Error> {
+    /// [`RecordError::Body`] when it says something else than its key promises.
+    pub fn body<B: DeserializeOwned>(&self) -> Result<B, RecordError> {
         let signed = &self.bytes[..self.bytes.len() - SIGNATURE_BYTES];
-        let statement: Statement<'_> =
-            postcard::from_bytes(signed).map_err(|_| Error::Malformed)?;
-        let (body, rest) = postcard::take_from_bytes(statement.body).map_err(|_| Error::Body)?;
+        let statement: SignedContent<'_> =
+            postcard::from_bytes(signed).map_err(|_| RecordError::Malformed)?;
+        let (body, rest) =
+            postcard::take_from_bytes(statement.body).map_err(|_| RecordError::Body)?;
         if rest.is_empty() {
             Ok(body)
         } else {
-            Err(Error::Body)
+            Err(RecordError::Body)
         }
     }
 
@@ -153,10 +154,10 @@ impl Record {
     ///
     /// # Errors
     /// As [`Record::body`]; also for a record of another kind.
-    pub(crate) fn votes(&self) -> Result<&[Vote], Error> {
+    pub(crate) fn votes(&self) -> Result<&[Vote], RecordError> {
         let read = || match self.key {
             RecordKey::Watch(_) => Ok(self.body::<WatchBody>()?.votes.into_boxed_slice()),
-            _ => Err(Error::Body),
+            _ => Err(RecordError::Body),
         };
         let votes = self.votes.get_or_init(read);
         votes.as_deref().map_err(|error| *error)
@@ -165,15 +166,15 @@ impl Record {
     /// Whether `writer` signed this record for this cluster.
     ///
     /// # Errors
-    /// [`Error::Cluster`] or [`Error::Signature`].
+    /// [`RecordError::Cluster`] or [`RecordError::Signature`].
     pub fn verify(
         &self,
         cluster: ClusterId,
         writer: &NodeKey,
         verifier: &dyn Verify,
-    ) -> Result<(), Error> {
+    ) -> Result<(), RecordError> {
         if self.cluster != cluster {
-            return Err(Error::Cluster);
+            return Err(RecordError::Cluster);
         }
         let (signed, tail) = self.bytes.split_at(self.bytes.len() - SIGNATURE_BYTES);
         let mut signature = [0; SIGNATURE_BYTES];
@@ -181,7 +182,7 @@ impl Record {
         if verifier.verify(writer, signed, &Signature(signature)) {
             Ok(())
         } else {
-            Err(Error::Signature)
+            Err(RecordError::Signature)
         }
     }
 }

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::key::{ClusterId, NodeKey, Sign, Signature};
-use crate::record::{Record, Version};
+use crate::record::{Record, RecordVersion};
 
 #[derive(Debug)]
 struct Unsigned;
@@ -16,10 +16,10 @@ impl Sign for Unsigned {
     }
 }
 
-fn store(versions: impl IntoIterator<Item = (u32, u64)>) -> Store {
-    let mut store = Store::default();
+fn store(versions: impl IntoIterator<Item = (u32, u64)>) -> NewestRecords {
+    let mut store = NewestRecords::default();
     for (member, number) in versions {
-        let version = Version {
+        let version = RecordVersion {
             incarnation: 1,
             number,
         };
@@ -30,8 +30,8 @@ fn store(versions: impl IntoIterator<Item = (u32, u64)>) -> Store {
     store
 }
 
-fn digest(store: &Store) -> Digest {
-    Digest {
+fn digest(store: &NewestRecords) -> BucketDigest {
+    BucketDigest {
         buckets: store.buckets().to_vec(),
     }
 }
@@ -56,7 +56,7 @@ fn the_difference_is_found_both_ways_and_nothing_else() {
 fn a_version_used_twice_is_given_so_that_one_of_the_two_is_kept() {
     let mine = store([(1, 1), (2, 1)]);
     let mut theirs = store([(1, 1)]);
-    let version = Version {
+    let version = RecordVersion {
         incarnation: 1,
         number: 1,
     };
@@ -78,7 +78,7 @@ fn equal_stores_have_no_difference_however_they_came_about() {
 #[test]
 fn a_long_summary_keeps_whole_buckets() {
     let full = store((0..30_000).map(|member| (member, 1)));
-    let summary = summary(&full, &digest(&Store::default())).unwrap();
+    let summary = summary(&full, &digest(&NewestRecords::default())).unwrap();
     assert!(summary.versions.len() <= SUMMARY_MAX);
     assert_eq!(summary.versions.capacity(), summary.versions.len());
     assert!(!summary.buckets.is_empty());

@@ -12,7 +12,7 @@ fn body(number: u32, racks: u32) -> MemberBody {
             format!("r{}", number % racks)
         },
         votes: true,
-        state: MemberState::Admitted,
+        state: AdmissionState::Admitted,
     }
 }
 
@@ -107,7 +107,7 @@ fn one_by_one_is_the_same_as_all_at_once() {
     grown.set(
         MemberId(3),
         MemberBody {
-            state: MemberState::Expelled,
+            state: AdmissionState::Expelled,
             ..body(3, 0)
         },
     );

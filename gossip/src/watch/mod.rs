@@ -12,11 +12,11 @@ use std::collections::BTreeMap;
 
 use muster_model::time::Time;
 
-use crate::frame::{Alert, Answer};
+use crate::frame::{Alert, ProbeAnswer};
 use crate::member::{Incarnation, MemberId};
-use crate::mesh::Config;
-use crate::record::{Level, Vote};
-use subject::Subject;
+use crate::mesh::MeshOptions;
+use crate::record::{SuspicionLevel, Vote};
+use subject::WatchedMember;
 
 /// A node that runs later than it wanted to by this has stalled: silence then says nothing of
 /// those it watches.
@@ -34,8 +34,8 @@ const ASKER_MS: u64 = 5_000;
 
 /// What this node knows of those it watches, and of those that watch it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Watch {
-    subjects: BTreeMap<MemberId, Subject>,
+pub(crate) struct ProbeWatch {
+    subjects: BTreeMap<MemberId, WatchedMember>,
     askers: BTreeMap<MemberId, Time>,
     /// When something is due, if that is known.
     due: Option<Time>,
@@ -46,7 +46,7 @@ pub(crate) struct Watch {
 
 /// What watching wants done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum WatchStep {
     /// Ask this one for a sign of life.
     Probe(MemberId, u32),
     /// Its other watchers have to look.
@@ -55,14 +55,14 @@ pub(crate) enum Step {
 
 /// What an answer meant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Heard {
+pub(crate) struct AnswerEffect {
     /// What is held against it has changed.
     pub(crate) changed: bool,
     /// It was gone and is back.
     pub(crate) back: bool,
 }
 
-impl Watch {
+impl ProbeWatch {
     /// Watches exactly these. Who is new is asked at once.
     pub(crate) fn subjects(
         &mut self,
@@ -72,7 +72,7 @@ impl Watch {
         let mut before = std::mem::take(&mut self.subjects);
         for (member, incarnation) in subjects {
             let known = before.remove(&member);
-            let subject = known.unwrap_or_else(|| Subject::new(now, incarnation));
+            let subject = known.unwrap_or_else(|| WatchedMember::new(now, incarnation));
             self.subjects.insert(member, subject);
         }
         self.stale = true;
@@ -88,7 +88,7 @@ impl Watch {
     pub(crate) fn askers(
         &self,
         now: Time,
-        config: &Config,
+        config: &MeshOptions,
     ) -> impl Iterator<Item = (MemberId, Time)> + '_ {
         let recent = config.gone_ms;
         let askers = self.askers.iter();
@@ -102,9 +102,11 @@ impl Watch {
         let mut votes: Vec<_> = subjects
             .filter_map(|(member, subject)| subject.vote(*member))
             .collect();
-        let gone = votes.iter().filter(|vote| vote.level == Level::Gone);
+        let gone = votes
+            .iter()
+            .filter(|vote| vote.level == SuspicionLevel::Gone);
         if gone.count() >= GONE_MANY {
-            votes.retain(|vote| vote.level != Level::Doubt);
+            votes.retain(|vote| vote.level != SuspicionLevel::Doubt);
         }
         votes
     }
@@ -124,7 +126,12 @@ impl Watch {
     }
 
     /// Does what is due. Whether anything held against anybody changed.
-    pub(crate) fn tick(&mut self, now: Time, config: &Config, steps: &mut Vec<Step>) -> bool {
+    pub(crate) fn tick(
+        &mut self,
+        now: Time,
+        config: &MeshOptions,
+        steps: &mut Vec<WatchStep>,
+    ) -> bool {
         let mut changed = false;
         if !self.stale && self.due.is_none_or(|due| due > now) {
             return changed;
@@ -136,7 +143,7 @@ impl Watch {
             }
             changed |= subject.judge(now, config);
             if subject.alerts(now, config) {
-                steps.push(Step::Alert(Alert {
+                steps.push(WatchStep::Alert(Alert {
                     subject: *member,
                     incarnation: subject.incarnation(),
                 }));
@@ -144,14 +151,14 @@ impl Watch {
             if subject.is_due(now) {
                 self.number = self.number.wrapping_add(1);
                 subject.ask(now, self.number, config);
-                steps.push(Step::Probe(*member, self.number));
+                steps.push(WatchStep::Probe(*member, self.number));
             }
         }
         changed
     }
 
-    /// When [`Watch::tick`] is due.
-    pub(crate) fn deadline(&mut self, config: &Config) -> Option<Time> {
+    /// When [`ProbeWatch::tick`] is due.
+    pub(crate) fn deadline(&mut self, config: &MeshOptions) -> Option<Time> {
         if self.stale {
             let subjects = self.subjects.values();
             self.due = subjects.map(|subject| subject.deadline(config)).min();
@@ -165,12 +172,12 @@ impl Watch {
         &mut self,
         now: Time,
         from: MemberId,
-        answer: &Answer,
-        config: &Config,
-    ) -> Heard {
+        answer: &ProbeAnswer,
+        config: &MeshOptions,
+    ) -> AnswerEffect {
         let subject = self.subjects.get_mut(&from);
         self.stale |= subject.is_some();
-        subject.map_or_else(Heard::default, |subject| {
+        subject.map_or_else(AnswerEffect::default, |subject| {
             subject.answer(now, answer, config)
         })
     }
@@ -215,16 +222,16 @@ impl Watch {
         &mut self,
         now: Time,
         from: MemberId,
-        mine: Answer,
-        config: &Config,
-    ) -> Answer {
+        mine: ProbeAnswer,
+        config: &MeshOptions,
+    ) -> ProbeAnswer {
         self.askers.insert(from, now);
         let quiet = ASKER_MS * 1000;
         self.askers.retain(|_, at| now.micros_since(*at) < quiet);
         if self.askers.len() > ASKERS_MAX {
             self.askers.pop_first();
         }
-        Answer {
+        ProbeAnswer {
             next_ms: self.slot(now, from, config),
             ..mine
         }
@@ -232,7 +239,7 @@ impl Watch {
 
     /// Time until the asker's slot, at least half a period from now. The slots are as far apart
     /// as with [`SLOTS_MIN`] watchers, however few there are; more share the usual period.
-    fn slot(&self, now: Time, from: MemberId, config: &Config) -> u16 {
+    fn slot(&self, now: Time, from: MemberId, config: &MeshOptions) -> u16 {
         let gap = (config.probe_ms / SLOTS_MIN.max(self.askers.len()) as u64).max(1);
         let rank = self
             .askers

@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 
 use muster_model::time::Time;
 
-use super::Heard;
-use crate::frame::Answer;
+use super::AnswerEffect;
+use crate::frame::ProbeAnswer;
 use crate::member::{Incarnation, MemberId};
-use crate::mesh::Config;
-use crate::record::{Level, Vote};
+use crate::mesh::MeshOptions;
+use crate::record::{SuspicionLevel, Vote};
 
 /// Probes whose answers are still taken.
 const OPEN_MAX: usize = 64;
@@ -37,7 +37,7 @@ const HEARD_GRACE_MS: u64 = 500;
 
 /// What a watcher knows of one it watches.
 #[derive(Clone, Debug)]
-pub(super) struct Subject {
+pub(super) struct WatchedMember {
     incarnation: Incarnation,
     /// When to ask next.
     next: Time,
@@ -51,7 +51,7 @@ pub(super) struct Subject {
     /// Usual round trip, µs.
     round_trip_us: u64,
     alerted: Option<Time>,
-    level: Option<Level>,
+    level: Option<SuspicionLevel>,
     gone_since: Time,
     /// A doubt that is answered is kept until then.
     hold_until: Option<Time>,
@@ -61,7 +61,7 @@ pub(super) struct Subject {
     look_until: Time,
 }
 
-impl Subject {
+impl WatchedMember {
     pub(super) fn new(now: Time, incarnation: Incarnation) -> Self {
         Self {
             incarnation,
@@ -87,7 +87,7 @@ impl Subject {
     }
 
     pub(super) fn is_gone(&self) -> bool {
-        self.level == Some(Level::Gone)
+        self.level == Some(SuspicionLevel::Gone)
     }
 
     pub(super) fn vote(&self, member: MemberId) -> Option<Vote> {
@@ -111,18 +111,18 @@ impl Subject {
         self.open.clear();
         self.missed_at = None;
         self.misses = 0;
-        if self.level != Some(Level::Gone) {
+        if self.level != Some(SuspicionLevel::Gone) {
             self.silent_since = None;
         }
         self.next = self.next.min(now);
     }
 
     /// When something is to be done for it.
-    pub(super) fn deadline(&self, config: &Config) -> Time {
+    pub(super) fn deadline(&self, config: &MeshOptions) -> Time {
         let vote = self.silent_since.and_then(|since| match self.level {
-            Some(Level::Gone) => None,
-            Some(Level::Doubt) => Some(since.plus_millis(config.gone_ms)),
-            Some(Level::Sick) | None => Some(since.plus_millis(config.doubt_ms)),
+            Some(SuspicionLevel::Gone) => None,
+            Some(SuspicionLevel::Doubt) => Some(since.plus_millis(config.gone_ms)),
+            Some(SuspicionLevel::Sick) | None => Some(since.plus_millis(config.doubt_ms)),
         });
         // Before there are misses enough the clock alone decides nothing.
         let vote = vote.filter(|_| self.misses >= MISSES_MIN);
@@ -134,7 +134,7 @@ impl Subject {
     }
 
     /// Counts misses and decides on the vote. Whether the vote changed.
-    pub(super) fn judge(&mut self, now: Time, config: &Config) -> bool {
+    pub(super) fn judge(&mut self, now: Time, config: &MeshOptions) -> bool {
         if self.missed_at.is_some_and(|at| at <= now) {
             self.missed_at = None;
             self.misses = self.misses.saturating_add(1);
@@ -166,17 +166,17 @@ impl Subject {
         // A new silence: what an answer had put on its way out is said anew.
         self.hold_until = None;
         if silence >= config.gone_ms {
-            self.set(now, Some(Level::Gone))
+            self.set(now, Some(SuspicionLevel::Gone))
         } else {
-            self.set(now, self.level.max(Some(Level::Doubt)))
+            self.set(now, self.level.max(Some(SuspicionLevel::Doubt)))
         }
     }
 
-    fn set(&mut self, now: Time, level: Option<Level>) -> bool {
+    fn set(&mut self, now: Time, level: Option<SuspicionLevel>) -> bool {
         if self.level == level {
             return false;
         }
-        if level == Some(Level::Gone) {
+        if level == Some(SuspicionLevel::Gone) {
             self.gone_since = now;
         }
         self.level = level;
@@ -188,7 +188,7 @@ impl Subject {
     }
 
     /// Whether the other watchers have to be told, which is then noted as done.
-    pub(super) fn alerts(&mut self, now: Time, config: &Config) -> bool {
+    pub(super) fn alerts(&mut self, now: Time, config: &MeshOptions) -> bool {
         let due = self
             .alerted
             .is_none_or(|at| now.micros_since(at) >= ALERT_MS * 1000);
@@ -203,7 +203,7 @@ impl Subject {
     }
 
     /// Asks a question.
-    pub(super) fn ask(&mut self, now: Time, number: u32, config: &Config) {
+    pub(super) fn ask(&mut self, now: Time, number: u32, config: &MeshOptions) {
         self.open.push_back((number, now));
         if self.open.len() > OPEN_MAX {
             self.open.pop_front();
@@ -214,12 +214,12 @@ impl Subject {
         self.next = now.plus_millis(self.pause(now, config));
     }
 
-    fn pause(&self, now: Time, config: &Config) -> u64 {
+    fn pause(&self, now: Time, config: &MeshOptions) -> u64 {
         if now < self.look_until {
             return LOOK_MS;
         }
         match self.level {
-            Some(Level::Gone) => {
+            Some(SuspicionLevel::Gone) => {
                 let gone = now.micros_since(self.gone_since) / 1000;
                 let slower = REVIVE_SLOWER.iter().find(|(after, _)| gone > *after);
                 slower.map_or(config.revive_ms, |(_, pause)| *pause)
@@ -230,11 +230,16 @@ impl Subject {
     }
 
     /// An answer came.
-    pub(super) fn answer(&mut self, now: Time, answer: &Answer, config: &Config) -> Heard {
+    pub(super) fn answer(
+        &mut self,
+        now: Time,
+        answer: &ProbeAnswer,
+        config: &MeshOptions,
+    ) -> AnswerEffect {
         let asked = self.open.iter().position(|(n, _)| *n == answer.number);
         let known = answer.incarnation >= self.incarnation;
         let Some((at, (_, sent))) = asked.map(|at| (at, self.open[at])).filter(|_| known) else {
-            return Heard::default();
+            return AnswerEffect::default();
         };
         self.open.drain(..=at);
         let trip = now.micros_since(sent);
@@ -253,28 +258,28 @@ impl Subject {
         self.open.clear();
         let next = u64::from(answer.next_ms).clamp(NEXT_MS_MIN, config.probe_ms * 2);
         self.next = now.plus_millis(next);
-        Heard { changed, back }
+        AnswerEffect { changed, back }
     }
 
     /// Takes back what was held against it, at once or, where that comes and goes, later.
-    fn relent(&mut self, now: Time, answer: &Answer, config: &Config) -> bool {
+    fn relent(&mut self, now: Time, answer: &ProbeAnswer, config: &MeshOptions) -> bool {
         if answer.health.exceeds(&config.sick) {
             self.hold_until = None;
-            return self.set(now, Some(Level::Sick));
+            return self.set(now, Some(SuspicionLevel::Sick));
         }
         match self.level {
             None => false,
-            Some(Level::Sick) => self.set(now, None),
-            Some(Level::Doubt | Level::Gone) => {
+            Some(SuspicionLevel::Sick) => self.set(now, None),
+            Some(SuspicionLevel::Doubt | SuspicionLevel::Gone) => {
                 if self.hold_until.is_some() {
-                    return self.set(now, Some(Level::Doubt));
+                    return self.set(now, Some(SuspicionLevel::Doubt));
                 }
                 let hold = self.damping(now);
                 if hold == 0 {
                     return self.set(now, None);
                 }
                 self.hold_until = Some(now.plus_millis(hold));
-                self.set(now, Some(Level::Doubt))
+                self.set(now, Some(SuspicionLevel::Doubt))
             }
         }
     }

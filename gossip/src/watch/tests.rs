@@ -1,12 +1,12 @@
 use super::*;
-use crate::record::{Level, SelfHealth};
+use crate::record::{SelfHealth, SuspicionLevel};
 
 const ONE: MemberId = MemberId(1);
 
 /// A watcher of one, asked every millisecond whether something is due; answers come as told.
 struct Bench {
-    watch: Watch,
-    config: Config,
+    watch: ProbeWatch,
+    config: MeshOptions,
     now: Time,
     open: Option<u32>,
     probes: u32,
@@ -16,8 +16,8 @@ struct Bench {
 impl Bench {
     fn new() -> Self {
         let mut bench = Self {
-            watch: Watch::default(),
-            config: Config::default(),
+            watch: ProbeWatch::default(),
+            config: MeshOptions::default(),
             now: Time::from_millis(50_000),
             open: None,
             probes: 0,
@@ -40,18 +40,18 @@ impl Bench {
             self.watch.deadline(&self.config);
             for step in steps {
                 match step {
-                    Step::Probe(_, number) => {
+                    WatchStep::Probe(_, number) => {
                         self.open = Some(number);
                         self.probes += 1;
                     }
-                    Step::Alert(_) => self.alerts += 1,
+                    WatchStep::Alert(_) => self.alerts += 1,
                 }
             }
         }
     }
 
-    fn answer(&mut self, number: u32, incarnation: u64) -> Heard {
-        let answer = Answer {
+    fn answer(&mut self, number: u32, incarnation: u64) -> AnswerEffect {
+        let answer = ProbeAnswer {
             number,
             incarnation: Incarnation(incarnation),
             root: 0,
@@ -61,7 +61,7 @@ impl Bench {
         self.watch.answer(self.now, ONE, &answer, &self.config)
     }
 
-    fn level(&self) -> Option<Level> {
+    fn level(&self) -> Option<SuspicionLevel> {
         self.watch.votes().first().map(|vote| vote.level)
     }
 }
@@ -83,9 +83,9 @@ fn silence_becomes_doubt_then_certainty() {
     assert_eq!(bench.level(), None);
     assert!(bench.alerts >= 1);
     bench.run(100, false);
-    assert_eq!(bench.level(), Some(Level::Doubt));
+    assert_eq!(bench.level(), Some(SuspicionLevel::Doubt));
     bench.run(520, false);
-    assert_eq!(bench.level(), Some(Level::Gone));
+    assert_eq!(bench.level(), Some(SuspicionLevel::Gone));
     bench.run(300, true);
     assert_eq!(bench.level(), None);
 }
@@ -129,15 +129,15 @@ fn answers_nobody_asked_for_and_of_earlier_lives_do_not_count() {
     let mut bench = Bench::new();
     bench.run(3_500, true);
     bench.run(2_800, false);
-    assert_eq!(bench.level(), Some(Level::Gone));
-    assert_eq!(bench.answer(999_999, 1), Heard::default());
+    assert_eq!(bench.level(), Some(SuspicionLevel::Gone));
+    assert_eq!(bench.answer(999_999, 1), AnswerEffect::default());
     bench.watch.life(bench.now, ONE, Incarnation(2));
     assert_eq!(bench.level(), None, "a new life voids the vote");
     bench.run(2_800, false);
-    assert_eq!(bench.level(), Some(Level::Gone));
+    assert_eq!(bench.level(), Some(SuspicionLevel::Gone));
     let number = bench.open.unwrap();
-    assert_eq!(bench.answer(number, 1), Heard::default());
-    assert_eq!(bench.level(), Some(Level::Gone));
+    assert_eq!(bench.answer(number, 1), AnswerEffect::default());
+    assert_eq!(bench.level(), Some(SuspicionLevel::Gone));
     assert!(bench.answer(number, 2).back);
 }
 
@@ -147,7 +147,7 @@ fn a_flapping_link_is_believed_later_each_time() {
     let mut held = vec![];
     for _ in 0..6 {
         bench.run(5_000, false);
-        assert_eq!(bench.level(), Some(Level::Gone));
+        assert_eq!(bench.level(), Some(SuspicionLevel::Gone));
         let mut ms = 0;
         while bench.level().is_some() && ms < 20_000 {
             bench.run(10, true);
@@ -179,9 +179,9 @@ fn a_doubt_on_its_way_out_does_not_take_back_a_new_one() {
 
 #[test]
 fn watchers_are_spread_evenly() {
-    let mut watch = Watch::default();
-    let config = Config::default();
-    let mine = Answer {
+    let mut watch = ProbeWatch::default();
+    let config = MeshOptions::default();
+    let mine = ProbeAnswer {
         number: 1,
         incarnation: Incarnation(1),
         root: 0,
@@ -219,8 +219,8 @@ fn watchers_are_spread_evenly() {
 #[test]
 fn who_misses_many_says_only_who_is_gone() {
     for (gone, expect) in [(GONE_MANY - 1, GONE_MANY), (GONE_MANY, GONE_MANY)] {
-        let mut watch = Watch::default();
-        let config = Config::default();
+        let mut watch = ProbeWatch::default();
+        let config = MeshOptions::default();
         let first = (0..).map(MemberId).take(gone);
         watch.subjects(Time(0), first.map(|member| (member, Incarnation(1))));
         let all = (0..).map(MemberId).take(gone + 1);

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use muster_gossip::frame::codec::{self, Error};
+use muster_gossip::frame::codec::{self, FrameError};
 use muster_gossip::frame::{
-    Ack, Alert, Answer, BUCKETS, CHUNKS_MAX, Coverage, Digest, DocumentFrame, DocumentRef, Frame,
-    Probe, Push, Summary, Want,
+    Ack, Alert, BUCKETS, BucketDigest, BucketSummary, CHUNKS_MAX, Coverage, DocumentFrame,
+    DocumentRef, MeshFrame, Probe, ProbeAnswer, Push, Want,
 };
 use muster_gossip::record::{
-    DocumentId, Level, MemberBody, MemberState, Record, RecordKey, SelfHealth, Version, Vote,
-    WatchBody,
+    AdmissionState, DocumentId, MemberBody, Record, RecordKey, RecordVersion, SelfHealth,
+    SuspicionLevel, Vote, WatchBody,
 };
 use muster_gossip::{ClusterId, Incarnation, MemberId, NodeKey};
 use proptest::collection::vec;
@@ -32,12 +32,12 @@ fn key() -> impl Strategy<Value = RecordKey> {
         member().prop_map(RecordKey::Node),
         member().prop_map(RecordKey::Watch),
         any::<u16>().prop_map(|id| RecordKey::Document(DocumentId(id))),
-        Just(RecordKey::Succession),
+        Just(RecordKey::Replacement),
     ]
 }
 
-fn version() -> impl Strategy<Value = Version> {
-    any::<(u64, u64)>().prop_map(|(incarnation, number)| Version {
+fn version() -> impl Strategy<Value = RecordVersion> {
+    any::<(u64, u64)>().prop_map(|(incarnation, number)| RecordVersion {
         incarnation,
         number,
     })
@@ -49,12 +49,16 @@ fn admission() -> impl Strategy<Value = MemberBody> {
         name,
         rack,
         votes,
-        state: MemberState::Admitted,
+        state: AdmissionState::Admitted,
     })
 }
 
 fn vote() -> impl Strategy<Value = Vote> {
-    let level = prop_oneof![Just(Level::Sick), Just(Level::Doubt), Just(Level::Gone)];
+    let level = prop_oneof![
+        Just(SuspicionLevel::Sick),
+        Just(SuspicionLevel::Doubt),
+        Just(SuspicionLevel::Gone)
+    ];
     (member(), incarnation(), level, any::<bool>()).prop_map(
         |(subject, incarnation, level, heard)| Vote {
             subject,
@@ -121,14 +125,14 @@ fn document() -> impl Strategy<Value = DocumentFrame> {
     ]
 }
 
-fn answer() -> impl Strategy<Value = Answer> {
+fn answer() -> impl Strategy<Value = ProbeAnswer> {
     let health = any::<[u32; 3]>().prop_map(|[loops, engine, device]| SelfHealth {
         loop_age_ms: loops,
         engine_age_ms: engine,
         device_age_ms: device,
     });
     (any::<(u32, u64, u16)>(), incarnation(), health).prop_map(
-        |((number, root, next_ms), incarnation, health)| Answer {
+        |((number, root, next_ms), incarnation, health)| ProbeAnswer {
             number,
             incarnation,
             root,
@@ -138,7 +142,7 @@ fn answer() -> impl Strategy<Value = Answer> {
     )
 }
 
-fn frame() -> impl Strategy<Value = Frame> {
+fn frame() -> impl Strategy<Value = MeshFrame> {
     let probe =
         (any::<(u32, u64)>(), incarnation()).prop_map(|((number, root), incarnation)| Probe {
             number,
@@ -155,18 +159,18 @@ fn frame() -> impl Strategy<Value = Frame> {
         vec(any::<u16>(), 0..BUCKETS),
         vec((key(), version()), 0..100),
     )
-        .prop_map(|(buckets, versions)| Summary { buckets, versions });
+        .prop_map(|(buckets, versions)| BucketSummary { buckets, versions });
     prop_oneof![
-        1 => probe.prop_map(Frame::Probe),
-        1 => answer().prop_map(Frame::Answer),
-        1 => alert.prop_map(Frame::Alert),
-        1 => push.prop_map(Frame::Push),
-        1 => vec(any::<u32>(), 0..100).prop_map(|numbers| Frame::Ack(Ack { numbers })),
-        1 => vec(any::<u64>(), BUCKETS).prop_map(|buckets| Frame::Digest(Digest { buckets })),
-        1 => summary.prop_map(Frame::Summary),
-        1 => vec(key(), 0..100).prop_map(|keys| Frame::Want(Want { keys })),
-        8 => document().prop_map(Frame::Document),
-        1 => vec(any::<u8>(), 0..5_000).prop_map(|bytes| Frame::Cargo(bytes.into())),
+        1 => probe.prop_map(MeshFrame::Probe),
+        1 => answer().prop_map(MeshFrame::Answer),
+        1 => alert.prop_map(MeshFrame::Alert),
+        1 => push.prop_map(MeshFrame::Push),
+        1 => vec(any::<u32>(), 0..100).prop_map(|numbers| MeshFrame::Ack(Ack { numbers })),
+        1 => vec(any::<u64>(), BUCKETS).prop_map(|buckets| MeshFrame::Digest(BucketDigest { buckets })),
+        1 => summary.prop_map(MeshFrame::Summary),
+        1 => vec(key(), 0..100).prop_map(|keys| MeshFrame::Want(Want { keys })),
+        8 => document().prop_map(MeshFrame::Document),
+        1 => vec(any::<u8>(), 0..5_000).prop_map(|bytes| MeshFrame::Cargo(bytes.into())),
     ]
 }
 
@@ -197,7 +201,7 @@ proptest! {
         let at = at % bytes.len();
         bytes[at] ^= by;
         let error = codec::decode(&bytes, ClusterId::default(), 0).unwrap_err();
-        let header = matches!(error, Error::Magic | Error::Protocol(_) | Error::Length(_));
-        prop_assert!(error == Error::Checksum || header, "{}", error);
+        let header = matches!(error, FrameError::Magic | FrameError::Protocol(_) | FrameError::Length(_));
+        prop_assert!(error == FrameError::Checksum || header, "{}", error);
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use muster_gossip::frame::DocumentRef;
-use muster_gossip::record::{BodyId, DocumentId, Header, Stage};
+use muster_gossip::record::{BodyId, DocumentId, Header, HeaderStage};
 
 use super::network::scramble;
 
@@ -33,7 +33,7 @@ pub(crate) fn header(version: u64, body: &[u8]) -> Header {
         hash,
         bytes,
         chunks,
-        stage: Stage::Distribute,
+        stage: HeaderStage::Distribute,
         active: 0,
         active_body: None,
         author: "admin".to_owned(),
@@ -43,7 +43,7 @@ pub(crate) fn header(version: u64, body: &[u8]) -> Header {
 }
 
 /// The same header one step on.
-pub(crate) fn staged(header: &Header, stage: Stage) -> Header {
+pub(crate) fn staged(header: &Header, stage: HeaderStage) -> Header {
     Header {
         stage,
         ..header.clone()

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use muster_gossip::documents::{DOCUMENTS_MAX, Input, Output};
+use muster_gossip::documents::{DOCUMENTS_MAX, DocumentsInput, DocumentsOutput};
 use muster_gossip::frame::{Coverage, DocumentFrame, DocumentRef};
-use muster_gossip::record::{DocumentId, Stage};
+use muster_gossip::record::{DocumentId, HeaderStage};
 
 use super::bodies::{ID, body, header, staged, version};
 use super::network::{Network, id};
@@ -102,7 +102,7 @@ fn what_is_not_here_is_said_so() {
     ];
     for (document, question) in questions {
         let out = network.frame(0, 1, question);
-        let [Output::Send { to, frame, .. }] = out.as_slice() else {
+        let [DocumentsOutput::Send { to, frame, .. }] = out.as_slice() else {
             panic!("{out:?}");
         };
         assert_eq!((*to, frame), (id(1), &DocumentFrame::Lack { document }));
@@ -118,7 +118,7 @@ fn documents_are_bounded() {
             id: DocumentId(number),
             version: 1,
         };
-        network.input(0, Input::Active(document));
+        network.input(0, DocumentsInput::Active(document));
     }
     let documents = &network.nodes[0].documents;
     assert_eq!(documents.ids().count(), DOCUMENTS_MAX);
@@ -152,7 +152,7 @@ fn early_bodies_are_bounded() {
         network.body(0, version(number), &body(1_000, number));
     }
     let last = body(1_000, 6);
-    network.header(0, ID, &staged(&header(6, &last), Stage::Distribute));
+    network.header(0, ID, &staged(&header(6, &last), HeaderStage::Distribute));
     assert!(network.nodes[0].checked[&version(6)].1 == last);
     let mut forgotten = Network::new(1, 1);
     for number in 1..=6 {

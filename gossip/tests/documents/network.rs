@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use muster_gossip::MemberId;
-use muster_gossip::documents::{Documents, Input, Output, Verdict};
-use muster_gossip::frame::{DocumentFrame, DocumentRef, Frame, codec};
+use muster_gossip::documents::{BodyVerdict, DocumentsCore, DocumentsInput, DocumentsOutput};
+use muster_gossip::frame::{DocumentFrame, DocumentRef, MeshFrame, codec};
 use muster_gossip::record::{DocumentId, Header};
 use muster_model::time::Time;
 
@@ -17,19 +17,19 @@ const RECOVERY_US: u64 = 30_000;
 const CARD_BYTES_US: u64 = 125;
 
 /// What happens next, at a node.
-enum Event {
+enum NetworkEvent {
     /// The last packet is at the card, which has so many bytes to take in.
     Packets(MemberId, DocumentFrame, usize),
     Frame(MemberId, DocumentFrame),
     Timer,
     Header(DocumentId, Header),
-    Checked(DocumentRef, Verdict),
+    Checked(DocumentRef, BodyVerdict),
     Active(DocumentRef),
 }
 
 /// A node and what it has done.
 pub(crate) struct Node {
-    pub(crate) documents: Documents,
+    pub(crate) documents: DocumentsCore,
     pub(crate) up: bool,
     pub(crate) links: Vec<MemberId>,
     /// Bodies that it was told to check, with when.
@@ -54,10 +54,10 @@ pub(crate) struct Network {
     pub(crate) frames: u64,
     pub(crate) requests: u64,
     /// What a node thinks of a body.
-    pub(crate) judge: fn(MemberId, &[u8]) -> Verdict,
+    pub(crate) judge: fn(MemberId, &[u8]) -> BodyVerdict,
     /// What becomes of a frame that leaves a node; `None`: it never leaves.
     pub(crate) tamper: fn(MemberId, DocumentFrame) -> Option<DocumentFrame>,
-    events: BTreeMap<(Time, u64), (usize, Event)>,
+    events: BTreeMap<(Time, u64), (usize, NetworkEvent)>,
     number: u64,
     random: u64,
 }
@@ -70,7 +70,7 @@ impl Network {
             loss_percent: 5,
             frames: 0,
             requests: 0,
-            judge: |_, _| Verdict::Valid,
+            judge: |_, _| BodyVerdict::Valid,
             tamper: |_, frame| Some(frame),
             events: BTreeMap::new(),
             number: 0,
@@ -111,7 +111,11 @@ impl Network {
     pub(crate) fn publish(&mut self, document: DocumentId, header: &Header) {
         for node in 0..self.nodes.len() {
             let after_us = 300 + self.below(8_000);
-            self.push(after_us, node, Event::Header(document, header.clone()));
+            self.push(
+                after_us,
+                node,
+                NetworkEvent::Header(document, header.clone()),
+            );
         }
     }
 
@@ -133,20 +137,25 @@ impl Network {
     /// A node gets a body from its disk or its admin.
     pub(crate) fn body(&mut self, node: usize, document: DocumentRef, body: &Arc<[u8]>) {
         let body = Arc::clone(body);
-        let input = Input::Body { document, body };
+        let input = DocumentsInput::Body { document, body };
         self.call(node, |documents, now, out| {
             documents.handle(now, input, out)
         });
     }
 
-    pub(crate) fn input(&mut self, node: usize, input: Input) {
+    pub(crate) fn input(&mut self, node: usize, input: DocumentsInput) {
         self.call(node, |documents, now, out| {
             documents.handle(now, input, out)
         });
     }
 
     /// A frame arrives from nowhere in particular.
-    pub(crate) fn frame(&mut self, to: usize, from: usize, frame: DocumentFrame) -> Vec<Output> {
+    pub(crate) fn frame(
+        &mut self,
+        to: usize,
+        from: usize,
+        frame: DocumentFrame,
+    ) -> Vec<DocumentsOutput> {
         let mut out = Vec::new();
         self.nodes[to]
             .documents
@@ -157,7 +166,7 @@ impl Network {
     /// A node starts again, and its disk is empty.
     pub(crate) fn restart(&mut self, node: usize) {
         let links = self.nodes[node].links.clone();
-        self.nodes[node].documents = Documents::new(id(node));
+        self.nodes[node].documents = DocumentsCore::new(id(node));
         self.nodes[node].timer = None;
         self.nodes[node].checked.clear();
         self.nodes[node].up = true;
@@ -184,35 +193,37 @@ impl Network {
         self.events.is_empty()
     }
 
-    fn happen(&mut self, node: usize, event: Event) {
+    fn happen(&mut self, node: usize, event: NetworkEvent) {
         if !self.nodes[node].up {
             return;
         }
-        if matches!(event, Event::Timer) {
+        if matches!(event, NetworkEvent::Timer) {
             if self.nodes[node].timer != Some(self.now) {
                 return;
             }
             self.nodes[node].timer = None;
         }
-        if let Event::Packets(from, frame, bytes) = event {
+        if let NetworkEvent::Packets(from, frame, bytes) = event {
             return self.arrive(node, from, frame, bytes);
         }
         self.call(node, |documents, now, out| match event {
-            Event::Packets(..) => {}
-            Event::Frame(from, frame) => documents.frame(now, from, frame, out),
-            Event::Timer => documents.tick(now, out),
-            Event::Header(id, header) => documents.header(now, id, &header, out),
-            Event::Checked(document, verdict) => {
-                documents.handle(now, Input::Checked { document, verdict }, out);
+            NetworkEvent::Packets(..) => {}
+            NetworkEvent::Frame(from, frame) => documents.frame(now, from, frame, out),
+            NetworkEvent::Timer => documents.tick(now, out),
+            NetworkEvent::Header(id, header) => documents.header(now, id, &header, out),
+            NetworkEvent::Checked(document, verdict) => {
+                documents.handle(now, DocumentsInput::Checked { document, verdict }, out);
             }
-            Event::Active(document) => documents.handle(now, Input::Active(document), out),
+            NetworkEvent::Active(document) => {
+                documents.handle(now, DocumentsInput::Active(document), out)
+            }
         });
     }
 
     pub(crate) fn call(
         &mut self,
         node: usize,
-        act: impl FnOnce(&mut Documents, Time, &mut Vec<Output>),
+        act: impl FnOnce(&mut DocumentsCore, Time, &mut Vec<DocumentsOutput>),
     ) {
         let mut out = Vec::new();
         act(&mut self.nodes[node].documents, self.now, &mut out);
@@ -230,28 +241,28 @@ impl Network {
         );
         if due.is_some() && due != self.nodes[node].timer {
             let after_us = due.map_or(0, |due| due.micros_since(self.now));
-            self.push(after_us, node, Event::Timer);
+            self.push(after_us, node, NetworkEvent::Timer);
         }
         self.nodes[node].timer = due;
     }
 
-    fn perform(&mut self, node: usize, output: Output) {
+    fn perform(&mut self, node: usize, output: DocumentsOutput) {
         match output {
-            Output::Send { to, frame, .. } => self.send(node, to, frame),
-            Output::Check { document, body } => {
+            DocumentsOutput::Send { to, frame, .. } => self.send(node, to, frame),
+            DocumentsOutput::Check { document, body } => {
                 let verdict = (self.judge)(id(node), &body);
                 // A thousand bodies do not fit into memory.
                 let few = self.nodes.len() <= 200;
                 let found = (self.now, if few { body } else { Arc::default() });
                 assert!(self.nodes[node].checked.insert(document, found).is_none());
-                self.push(500, node, Event::Checked(document, verdict));
+                self.push(500, node, NetworkEvent::Checked(document, verdict));
             }
-            Output::Activate(document) => {
+            DocumentsOutput::Activate(document) => {
                 let at = (self.now, document);
                 self.nodes[node].activated.push(at);
-                self.push(500, node, Event::Active(document));
+                self.push(500, node, NetworkEvent::Active(document));
             }
-            Output::Retain(documents) => {
+            DocumentsOutput::Retain(documents) => {
                 if let Some(id) = documents.first().map(|document| document.id) {
                     self.nodes[node].retained.insert(id, documents);
                 }
@@ -263,7 +274,7 @@ impl Network {
         let Some(frame) = (self.tamper)(id(node), frame) else {
             return;
         };
-        let wrapped = Frame::Document(frame.clone());
+        let wrapped = MeshFrame::Document(frame.clone());
         let bytes = codec::wire_len(&wrapped);
         let rounds = self.rounds(bytes.div_ceil(PACKET_BYTES));
         let start = self.nodes[node].out_free.max(self.now.0);
@@ -273,11 +284,11 @@ impl Network {
         self.frames += 1;
         self.requests += u64::from(matches!(
             wrapped,
-            Frame::Document(DocumentFrame::GetChunk { .. })
+            MeshFrame::Document(DocumentFrame::GetChunk { .. })
         ));
         let way_us = 80 + self.below(70) + self.below(150) * self.below(150) / 100;
         let arrives = start + took_us + way_us + rounds * RECOVERY_US;
-        let packets = Event::Packets(id(node), frame, bytes);
+        let packets = NetworkEvent::Packets(id(node), frame, bytes);
         self.push(arrives - self.now.0, to.index(), packets);
     }
 
@@ -286,7 +297,7 @@ impl Network {
         let took_us = bytes as u64 / CARD_BYTES_US;
         let free = target.in_free.max(self.now.0 - took_us) + took_us;
         target.in_free = free;
-        self.push(free - self.now.0, node, Event::Frame(from, frame));
+        self.push(free - self.now.0, node, NetworkEvent::Frame(from, frame));
     }
 
     /// How many rounds of recovery it takes until so many packets have arrived.
@@ -303,7 +314,7 @@ impl Network {
         }
     }
 
-    fn push(&mut self, after_us: u64, node: usize, event: Event) {
+    fn push(&mut self, after_us: u64, node: usize, event: NetworkEvent) {
         self.number += 1;
         self.events
             .insert((Time(self.now.0 + after_us), self.number), (node, event));
@@ -317,7 +328,7 @@ impl Network {
 
 fn node(number: usize) -> Node {
     Node {
-        documents: Documents::new(id(number)),
+        documents: DocumentsCore::new(id(number)),
         up: true,
         links: Vec::new(),
         checked: BTreeMap::new(),

@@ -1,6 +1,6 @@
 //! Headers that no body fits.
 
-use muster_gossip::documents::{BODY_BYTES_MAX, Verdict};
+use muster_gossip::documents::{BODY_BYTES_MAX, BodyVerdict};
 use muster_gossip::record::Header;
 
 use super::bodies::{ID, body, header, version};
@@ -10,8 +10,8 @@ type Poison = fn(&mut Header);
 
 fn rejected(network: &Network, node: usize) -> Option<String> {
     match network.nodes[node].documents.view(ID)?.verdict? {
-        Verdict::Rejected(reason) => Some(reason),
-        Verdict::Valid => None,
+        BodyVerdict::Rejected(reason) => Some(reason),
+        BodyVerdict::Valid => None,
     }
 }
 
@@ -89,7 +89,7 @@ fn the_next_version_is_not_poisoned() {
     network.run_ms(1_000);
     for node in &network.nodes {
         let view = node.documents.view(ID).unwrap();
-        assert_eq!(view.verdict, Some(Verdict::Valid));
+        assert_eq!(view.verdict, Some(BodyVerdict::Valid));
         assert!(view.coverage.rejected.is_empty());
     }
 }

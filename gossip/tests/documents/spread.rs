@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use muster_gossip::documents::Input;
-use muster_gossip::record::Stage;
+use muster_gossip::documents::DocumentsInput;
+use muster_gossip::record::HeaderStage;
 use muster_model::time::Time;
 
 use super::bodies::{ID, body, header, staged, version};
@@ -83,7 +83,7 @@ fn a_rollback_fetches_nothing() {
     let mut back = header(3, &first);
     (back.active, back.active_body) = (1, next.active_body);
     network.requests = 0;
-    network.publish(ID, &staged(&back, Stage::Active));
+    network.publish(ID, &staged(&back, HeaderStage::Active));
     network.run_ms(100);
     assert_eq!(network.requests, 0);
     for node in &network.nodes {
@@ -95,7 +95,7 @@ fn a_rollback_fetches_nothing() {
 #[test]
 fn a_restart_reads_the_disk_and_fetches_nothing() {
     let (body, mut network) = (body(200_000, 1), Network::new(5, 1));
-    let active = staged(&header(1, &body), Stage::Active);
+    let active = staged(&header(1, &body), HeaderStage::Active);
     network.header(0, ID, &active);
     network.body(0, version(1), &body);
     network.publish(ID, &active);
@@ -103,7 +103,7 @@ fn a_restart_reads_the_disk_and_fetches_nothing() {
     for body_first in [true, false] {
         network.restart(3);
         network.requests = 0;
-        network.input(3, Input::Active(version(1)));
+        network.input(3, DocumentsInput::Active(version(1)));
         if body_first {
             network.body(3, version(1), &body);
             network.header(3, ID, &active);

@@ -9,7 +9,7 @@ mod mutate;
 mod target;
 
 pub(crate) use mutate::Source;
-pub(crate) use target::{Target, targets};
+pub(crate) use target::{FuzzTarget, targets};
 
 #[test]
 fn decoders_survive_anything() {

@@ -1,13 +1,13 @@
 //! Inputs: the seeds as they are, then changed ones, and now and then plain noise.
 
-use super::Target;
+use super::FuzzTarget;
 
 /// Longest input that changes may make.
 const INPUT_BYTES_MAX: usize = 300 << 10;
 
 /// Makes inputs for one target, the same ones for the same seed.
 pub(crate) struct Source<'a> {
-    target: &'a Target,
+    target: &'a FuzzTarget,
     random: Random,
     unchanged: usize,
     input: Vec<u8>,
@@ -15,7 +15,7 @@ pub(crate) struct Source<'a> {
 
 impl<'a> Source<'a> {
     /// Starts with the target's seeds.
-    pub(crate) fn new(target: &'a Target, seed: u64) -> Self {
+    pub(crate) fn new(target: &'a FuzzTarget, seed: u64) -> Self {
         Self {
             target,
             random: Random(seed),

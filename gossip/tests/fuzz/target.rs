@@ -4,9 +4,9 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use muster_gossip::MemberId;
-use muster_gossip::documents::{Documents, Output};
-use muster_gossip::frame::{DocumentFrame, DocumentRef, Frame, codec};
-use muster_gossip::join::{Petition, Reply, Request, Token};
+use muster_gossip::documents::{DocumentsCore, DocumentsOutput};
+use muster_gossip::frame::{DocumentFrame, DocumentRef, MeshFrame, codec};
+use muster_gossip::join::{AdmissionRequest, JoinReply, JoinToken, JoinerMessage};
 use muster_gossip::record::{
     ClusterBody, DocumentId, Header, MemberBody, NodeBody, Record, WatchBody,
 };
@@ -18,7 +18,7 @@ use crate::samples::{self, CLUSTER, GENERATION};
 const TOKEN: &str = "aebagbaf.a4dqobyha4dqobyha4dqobyha4dqobyh.fbbbb6de2aa74c3c9570d2d8db1de31e";
 
 /// A decoder and what it is fed with.
-pub(crate) struct Target {
+pub(crate) struct FuzzTarget {
     /// Names it and its corpus.
     pub(crate) name: &'static str,
     /// Good inputs, and bad ones that once were a trouble.
@@ -30,14 +30,14 @@ pub(crate) struct Target {
 }
 
 /// All of them.
-pub(crate) fn targets() -> Vec<Target> {
+pub(crate) fn targets() -> Vec<FuzzTarget> {
     let short = samples::frames().into_iter().map(|(_, frame)| frame);
     let frames = short.chain(samples::long_frames());
     let frames = frames.map(|frame| codec::encode(&frame, CLUSTER, GENERATION));
     let records = samples::records().into_iter();
     let records = records.map(|(_, record)| record.bytes().to_vec());
     vec![
-        Target {
+        FuzzTarget {
             name: "frame",
             seeds: with_corpus("frame", frames),
             mend: |bytes| codec::seal(bytes),
@@ -45,30 +45,30 @@ pub(crate) fn targets() -> Vec<Target> {
                 let _ = codec::decode(bytes, CLUSTER, GENERATION);
             },
         },
-        Target {
+        FuzzTarget {
             name: "record",
             seeds: with_corpus("record", records),
             mend: |_| {},
             decode: decode_record,
         },
-        Target {
+        FuzzTarget {
             name: "document",
             seeds: with_corpus("document", document_frames()),
             mend: |bytes| codec::seal(bytes),
             decode: take_document_frame,
         },
-        Target {
+        FuzzTarget {
             name: "join",
             seeds: with_corpus("join", join_messages()),
             mend: |_| {},
             decode: decode_join,
         },
-        Target {
+        FuzzTarget {
             name: "token",
             seeds: with_corpus("token", std::iter::once(TOKEN.as_bytes().to_vec())),
             mend: |_| {},
             decode: |bytes| {
-                let _ = String::from_utf8_lossy(bytes).parse::<Token>();
+                let _ = String::from_utf8_lossy(bytes).parse::<JoinToken>();
             },
         },
     ]
@@ -102,14 +102,14 @@ const DOCUMENT: DocumentRef = DocumentRef {
 fn document_frames() -> impl Iterator<Item = Vec<u8>> {
     let other = samples::document_frames(DOCUMENT, &[0; 70_000]);
     let frames = SAMPLE.1.clone().into_iter().chain(other);
-    frames.map(|frame| codec::encode(&Frame::Document(frame), CLUSTER, GENERATION))
+    frames.map(|frame| codec::encode(&MeshFrame::Document(frame), CLUSTER, GENERATION))
 }
 
 /// A node in the middle of a fetch.
-fn fetching() -> (Documents, Vec<Output>) {
+fn fetching() -> (DocumentsCore, Vec<DocumentsOutput>) {
     let (now, peer) = (Time::from_millis(1), MemberId(1));
     let (header, frames) = &*SAMPLE;
-    let (mut documents, mut out) = (Documents::new(MemberId(0)), Vec::new());
+    let (mut documents, mut out) = (DocumentsCore::new(MemberId(0)), Vec::new());
     documents.links(now, &[peer, MemberId(2)], &mut out);
     documents.header(now, DOCUMENT.id, header, &mut out);
     for frame in &frames[..2] {
@@ -120,7 +120,7 @@ fn fetching() -> (Documents, Vec<Output>) {
 
 /// What a document frame does to a node that waits for just such frames.
 fn take_document_frame(bytes: &[u8]) {
-    let Ok(Frame::Document(frame)) = codec::decode(bytes, CLUSTER, GENERATION) else {
+    let Ok(MeshFrame::Document(frame)) = codec::decode(bytes, CLUSTER, GENERATION) else {
         return;
     };
     let (mut documents, mut out) = fetching();
@@ -139,7 +139,7 @@ fn join_messages() -> impl Iterator<Item = Vec<u8>> {
     let published = [
         include_str!("../../src/join/tests/golden/hello.hex"),
         include_str!("../../src/join/tests/golden/prove.hex"),
-        include_str!("../../src/join/tests/golden/petition.hex"),
+        include_str!("../../src/join/tests/golden/admission_request.hex"),
         include_str!("../../src/join/tests/golden/challenge.hex"),
         include_str!("../../src/join/tests/golden/welcome.hex"),
         include_str!("../../src/join/tests/golden/refused.hex"),
@@ -151,19 +151,19 @@ fn join_messages() -> impl Iterator<Item = Vec<u8>> {
 
 /// A message of the join protocol, as each of those who get one reads it.
 fn decode_join(bytes: &[u8]) {
-    let _ = Request::decode(bytes);
-    let _ = Petition::decode(bytes);
-    match Reply::decode(bytes) {
-        Ok(Reply::Challenge(challenge)) => {
+    let _ = JoinerMessage::decode(bytes);
+    let _ = AdmissionRequest::decode(bytes);
+    match JoinReply::decode(bytes) {
+        Ok(JoinReply::Challenge(challenge)) => {
             let _ = challenge.cluster.body::<ClusterBody>();
             let _ = challenge.member.body::<MemberBody>();
         }
-        Ok(Reply::Welcome(welcome)) => {
+        Ok(JoinReply::Welcome(welcome)) => {
             for record in &welcome.seeds {
                 decode_record(record.bytes());
             }
         }
-        Ok(Reply::Refused(refused)) => drop(refused.refusal.to_string()),
+        Ok(JoinReply::Refused(refused)) => drop(refused.refusal.to_string()),
         Err(_) => {}
     }
 }

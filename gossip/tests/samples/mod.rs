@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use muster_gossip::frame::{
-    Ack, Alert, Answer, BUCKETS, CARGO_BYTES_MAX, CHUNK_BYTES, Coverage, Digest, DocumentFrame,
-    DocumentRef, Frame, Probe, Push, Summary, Want,
+    Ack, Alert, BUCKETS, BucketDigest, BucketSummary, CARGO_BYTES_MAX, CHUNK_BYTES, Coverage,
+    DocumentFrame, DocumentRef, MeshFrame, Probe, ProbeAnswer, Push, Want,
 };
 use muster_gossip::record::{
-    BodyId, ClusterBody, DocumentId, Header, Level, MemberBody, MemberState, NodeBody, Record,
-    RecordKey, SelfHealth, Stage, SuccessionBody, Version, Vote, WatchBody,
+    AdmissionState, BodyId, ClusterBody, DocumentId, Header, HeaderStage, MemberBody, NodeBody,
+    Record, RecordKey, RecordVersion, ReplacementBody, SelfHealth, SuspicionLevel, Vote, WatchBody,
 };
 use muster_gossip::{ClusterId, Incarnation, MemberId, NodeKey, Sign, Signature};
 use serde::Serialize;
@@ -34,7 +34,7 @@ impl Sign for Stamp {
 }
 
 fn record(key: RecordKey, incarnation: u64, number: u64, body: &impl Serialize) -> Arc<Record> {
-    let version = Version {
+    let version = RecordVersion {
         incarnation,
         number,
     };
@@ -56,7 +56,7 @@ fn member_record() -> Arc<Record> {
         name: "n-17".to_owned(),
         rack: "r2".to_owned(),
         votes: true,
-        state: MemberState::Admitted,
+        state: AdmissionState::Admitted,
     };
     record(RecordKey::Member(MemberId(17)), 3, 2, &body)
 }
@@ -84,15 +84,15 @@ fn watch_record() -> Arc<Record> {
     };
     let body = WatchBody {
         votes: vec![
-            vote(3, Level::Sick, false),
-            vote(300, Level::Doubt, true),
-            vote(70_000, Level::Gone, false),
+            vote(3, SuspicionLevel::Sick, false),
+            vote(300, SuspicionLevel::Doubt, true),
+            vote(70_000, SuspicionLevel::Gone, false),
         ],
     };
     record(RecordKey::Watch(MemberId(17)), 9, 12, &body)
 }
 
-fn document_record(stage: Stage, number: u64) -> Arc<Record> {
+fn document_record(stage: HeaderStage, number: u64) -> Arc<Record> {
     let body = Header {
         version: 42,
         hash: [0xaa; 32],
@@ -112,58 +112,64 @@ fn document_record(stage: Stage, number: u64) -> Arc<Record> {
     record(RecordKey::Document(DocumentId(1)), 3, number, &body)
 }
 
-fn succession_record() -> Arc<Record> {
-    let body = SuccessionBody {
+fn replacement_record() -> Arc<Record> {
+    let body = ReplacementBody {
         generation: 3,
         group: 0xeeee_0000_1111_2222,
         home: MemberId(17),
         store: 0x1234_5678_9abc_def0,
         before: vec![0xaaaa, 0xbbbb_0000],
     };
-    record(RecordKey::Succession, 3, 3, &body)
+    record(RecordKey::Replacement, 3, 3, &body)
 }
 
 /// A record of each key, and a header in each stage.
 pub(crate) fn records() -> Vec<(&'static str, Arc<Record>)> {
-    let canary = Stage::Canary(vec![MemberId(3), MemberId(500)]);
+    let canary = HeaderStage::Canary(vec![MemberId(3), MemberId(500)]);
     vec![
         ("record-cluster", cluster_record()),
         ("record-member", member_record()),
         ("record-node", node_record()),
         ("record-watch", watch_record()),
-        ("record-document", document_record(Stage::Distribute, 80)),
+        (
+            "record-document",
+            document_record(HeaderStage::Distribute, 80),
+        ),
         ("record-document-canary", document_record(canary, 81)),
-        ("record-document-active", document_record(Stage::Active, 82)),
+        (
+            "record-document-active",
+            document_record(HeaderStage::Active, 82),
+        ),
         (
             "record-document-withdrawn",
-            document_record(Stage::Withdrawn, 83),
+            document_record(HeaderStage::Withdrawn, 83),
         ),
-        ("record-succession", succession_record()),
+        ("record-replacement", replacement_record()),
     ]
 }
 
 /// A frame of each kind.
-pub(crate) fn frames() -> Vec<(&'static str, Frame)> {
+pub(crate) fn frames() -> Vec<(&'static str, MeshFrame)> {
     let mut frames = liveness();
     frames.extend(repair());
-    let document = |(name, frame)| (name, Frame::Document(frame));
+    let document = |(name, frame)| (name, MeshFrame::Document(frame));
     frames.extend(documents().into_iter().map(document));
-    frames.push(("cargo", Frame::Cargo(b"of its owner"[..].into())));
+    frames.push(("cargo", MeshFrame::Cargo(b"of its owner"[..].into())));
     frames
 }
 
 /// Frames as long as they get.
-pub(crate) fn long_frames() -> Vec<Frame> {
+pub(crate) fn long_frames() -> Vec<MeshFrame> {
     let document = DocumentRef {
         id: DocumentId(1),
         version: 42,
     };
-    let version = |number| Version {
+    let version = |number| RecordVersion {
         incarnation: 3,
         number: u64::from(number),
     };
     let versions = (0..20_000_u32).map(|id| (RecordKey::Node(MemberId(id)), version(id)));
-    let summary = Summary {
+    let summary = BucketSummary {
         buckets: (0..256).collect(),
         versions: versions.collect(),
     };
@@ -181,25 +187,25 @@ pub(crate) fn long_frames() -> Vec<Frame> {
         bytes,
     };
     vec![
-        Frame::Summary(summary),
-        Frame::Push(Push {
+        MeshFrame::Summary(summary),
+        MeshFrame::Push(Push {
             number: 1,
             records: vec![node_record(); 1_000],
         }),
-        Frame::Document(DocumentFrame::List { document, hashes }),
-        Frame::Document(chunk),
-        Frame::Document(DocumentFrame::Coverage(coverage)),
-        Frame::Cargo(vec![0x5a; CARGO_BYTES_MAX].into()),
+        MeshFrame::Document(DocumentFrame::List { document, hashes }),
+        MeshFrame::Document(chunk),
+        MeshFrame::Document(DocumentFrame::Coverage(coverage)),
+        MeshFrame::Cargo(vec![0x5a; CARGO_BYTES_MAX].into()),
     ]
 }
 
-fn liveness() -> Vec<(&'static str, Frame)> {
+fn liveness() -> Vec<(&'static str, MeshFrame)> {
     let probe = Probe {
         number: 1_000,
         incarnation: Incarnation(9),
         root: 0x1122_3344_5566_7788,
     };
-    let answer = Answer {
+    let answer = ProbeAnswer {
         number: 1_000,
         incarnation: Incarnation(8),
         root: 0x8877_6655_4433_2211,
@@ -215,13 +221,13 @@ fn liveness() -> Vec<(&'static str, Frame)> {
         incarnation: Incarnation(8),
     };
     vec![
-        ("probe", Frame::Probe(probe)),
-        ("answer", Frame::Answer(answer)),
-        ("alert", Frame::Alert(alert)),
+        ("probe", MeshFrame::Probe(probe)),
+        ("answer", MeshFrame::Answer(answer)),
+        ("alert", MeshFrame::Alert(alert)),
     ]
 }
 
-fn repair() -> Vec<(&'static str, Frame)> {
+fn repair() -> Vec<(&'static str, MeshFrame)> {
     let push = Push {
         number: 77,
         records: vec![member_record(), watch_record()],
@@ -229,16 +235,16 @@ fn repair() -> Vec<(&'static str, Frame)> {
     let ack = Ack {
         numbers: vec![77, 78, 1 << 20],
     };
-    let digest = Digest {
+    let digest = BucketDigest {
         buckets: (0..BUCKETS as u64)
             .map(|bucket| bucket.wrapping_mul(0x9e37_79b9_7f4a_7c15))
             .collect(),
     };
-    let version = |incarnation, number| Version {
+    let version = |incarnation, number| RecordVersion {
         incarnation,
         number,
     };
-    let summary = Summary {
+    let summary = BucketSummary {
         buckets: vec![0, 17, 255],
         versions: vec![
             (RecordKey::Cluster, version(3, 1)),
@@ -253,11 +259,11 @@ fn repair() -> Vec<(&'static str, Frame)> {
         ],
     };
     vec![
-        ("push", Frame::Push(push)),
-        ("ack", Frame::Ack(ack)),
-        ("digest", Frame::Digest(digest)),
-        ("summary", Frame::Summary(summary)),
-        ("want", Frame::Want(want)),
+        ("push", MeshFrame::Push(push)),
+        ("ack", MeshFrame::Ack(ack)),
+        ("digest", MeshFrame::Digest(digest)),
+        ("summary", MeshFrame::Summary(summary)),
+        ("want", MeshFrame::Want(want)),
     ]
 }
 
@@ -306,7 +312,7 @@ pub(crate) fn header_of(version: u64, body: &[u8]) -> Header {
         hash,
         bytes,
         chunks,
-        stage: Stage::Distribute,
+        stage: HeaderStage::Distribute,
         active: 0,
         active_body: None,
         author: "admin".to_owned(),

@@ -39,13 +39,13 @@ pub struct Discovered {
 
 /// All machines so far.
 #[derive(Default)]
-struct Survey {
+struct MachineSurvey {
     found: Discovered,
     leaves: u64,
 }
 
 /// Devices of one type on one machine.
-struct Part {
+struct DeviceGroup {
     name: String,
     /// Device indices; those that lie near each other follow each other.
     order: Vec<u32>,
@@ -69,7 +69,7 @@ impl ClusterSpec {
         vcs: &BTreeMap<VcName, VcSpec>,
     ) -> Discovered {
         let nodes: BTreeMap<&NodeId, &Capacity> = nodes.collect();
-        let mut survey = Survey::default();
+        let mut survey = MachineSurvey::default();
         for (id, capacity) in nodes {
             survey.machine(id, capacity);
         }
@@ -81,7 +81,7 @@ impl ClusterSpec {
     }
 }
 
-impl Survey {
+impl MachineSurvey {
     fn machine(&mut self, id: &NodeId, capacity: &Capacity) {
         let parts = self.parts(id, capacity);
         let devices = parts.iter().map(|part| part.order.len() as u64);
@@ -102,7 +102,7 @@ impl Survey {
     }
 
     /// The machine's devices by type.
-    fn parts(&mut self, id: &NodeId, capacity: &Capacity) -> Vec<Part> {
+    fn parts(&mut self, id: &NodeId, capacity: &Capacity) -> Vec<DeviceGroup> {
         let mut kinds: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
         for (index, model) in self.devices(id, capacity) {
             let of_kind = kinds.entry(leaf_name(model)).or_default();
@@ -118,7 +118,7 @@ impl Survey {
                 ));
             }
             let devices = devices.into_iter().take(NODE_DEVICES_MAX).collect();
-            parts.push(Part::new(name, devices, &capacity.levels));
+            parts.push(DeviceGroup::new(name, devices, &capacity.levels));
         }
         parts
     }
@@ -163,7 +163,7 @@ impl Survey {
     }
 }
 
-impl Part {
+impl DeviceGroup {
     fn new(name: String, devices: BTreeSet<u32>, levels: &[DeviceLevel]) -> Self {
         let mut pieces = vec![devices.iter().copied().collect::<Vec<u32>>()];
         let mut shape = vec![(Level::Node, devices.len())];

@@ -14,7 +14,7 @@ pub(super) struct Inference<'a> {
 }
 
 /// Where a cell stands.
-struct Place<'a> {
+struct CellLocation<'a> {
     cell_type: &'a str,
     /// The number it is called by when it has no address.
     number: u64,
@@ -40,7 +40,7 @@ impl<'a> Inference<'a> {
                 Err(message) => self.problem(format!("{path}.cellType"), message),
                 Ok(types) => {
                     if self.shape_holds(&types, &path) {
-                        let place = Place {
+                        let place = CellLocation {
                             cell_type: types[0],
                             number: at as u64,
                             in_node: false,
@@ -83,7 +83,7 @@ impl<'a> Inference<'a> {
         true
     }
 
-    fn cell(&mut self, raw: &RawCell, place: &Place<'_>) -> CellSpec {
+    fn cell(&mut self, raw: &RawCell, place: &CellLocation<'_>) -> CellSpec {
         if !raw.cell_type.is_empty() && raw.cell_type != place.cell_type {
             let message = format!(
                 "is {}, but its parent has children of type {}",
@@ -105,7 +105,7 @@ impl<'a> Inference<'a> {
         }
     }
 
-    fn no_children(&mut self, raw: &RawCell, place: &Place<'_>) -> Vec<CellSpec> {
+    fn no_children(&mut self, raw: &RawCell, place: &CellLocation<'_>) -> Vec<CellSpec> {
         if !raw.cell_children.is_empty() {
             let message = format!("{} is a device, it has no children", place.cell_type);
             self.problem(format!("{}.cellChildren", place.path), message);
@@ -113,7 +113,12 @@ impl<'a> Inference<'a> {
         Vec::new()
     }
 
-    fn children(&mut self, raw: &RawCell, kind: &CellType, place: &Place<'_>) -> Vec<CellSpec> {
+    fn children(
+        &mut self,
+        raw: &RawCell,
+        kind: &CellType,
+        place: &CellLocation<'_>,
+    ) -> Vec<CellSpec> {
         let given = raw.cell_children.len();
         if given == 0 && kind.node_level {
             return Vec::new();
@@ -131,7 +136,7 @@ impl<'a> Inference<'a> {
         let count = usize::try_from(kind.count).unwrap_or(0);
         (0..count)
             .map(|at| {
-                let child = Place {
+                let child = CellLocation {
                     cell_type: &kind.child,
                     number: number
                         .saturating_mul(u64::from(kind.count))

@@ -14,7 +14,7 @@ pub struct DocumentView {
     /// The version that is in force where the newest is not yet; 0 if there was none before.
     pub active: u64,
     /// How far the newest version has come.
-    pub coverage: Coverage,
+    pub coverage: CoverageView,
     /// How this node stands to it.
     pub here: LocalDocument,
 }
@@ -26,7 +26,7 @@ pub struct DocumentVersion {
     pub version: u64,
     /// How far its activation has come.
     #[serde(flatten)]
-    pub stage: Stage,
+    pub stage: ActivationStage,
     /// SHA-256 of its text, in hex.
     pub hash: String,
     /// Length of its text.
@@ -62,7 +62,7 @@ pub struct DocumentText {
 /// How far the activation of a version has come.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "stage", rename_all = "snake_case")]
-pub enum Stage {
+pub enum ActivationStage {
     /// Every node fetches it, checks it, and says whether it is valid.
     Distribute,
     /// A few put it in force, the others wait.
@@ -79,7 +79,7 @@ pub enum Stage {
     },
 }
 
-impl Stage {
+impl ActivationStage {
     /// The word that users see, the one that JSON has.
     pub const fn as_str(&self) -> &'static str {
         match self {
@@ -91,7 +91,7 @@ impl Stage {
     }
 }
 
-impl fmt::Display for Stage {
+impl fmt::Display for ActivationStage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -99,7 +99,7 @@ impl fmt::Display for Stage {
 
 /// How many members have come how far with a version.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Coverage {
+pub struct CoverageView {
     /// Members in all.
     pub members: u32,
     /// Have it and found it valid.
@@ -139,7 +139,7 @@ impl DocumentView {
     /// How many members came as far as the stage asks.
     const fn reached(&self) -> u32 {
         match self.newest.stage {
-            Stage::Active => self.coverage.active,
+            ActivationStage::Active => self.coverage.active,
             _ => self.coverage.valid,
         }
     }
@@ -180,26 +180,26 @@ mod tests {
             reason: "rule 3: bad pattern".to_owned(),
         };
         let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
-        let away = Coverage {
+        let away = CoverageView {
             members: 100,
             valid: 99,
             active: 98,
             unreachable: names(&["a", "b"]),
-            ..Coverage::default()
+            ..CoverageView::default()
         };
-        let stuck = Coverage {
+        let stuck = CoverageView {
             rejected: vec![rejection()],
             missing: names(&["d"]),
             ..away.clone()
         };
         for (stage, coverage, expect) in [
             (
-                Stage::Active,
+                ActivationStage::Active,
                 &away,
                 "version 42: 98 of 100, unreachable: a, b, rejected: 0",
             ),
             (
-                Stage::Distribute,
+                ActivationStage::Distribute,
                 &stuck,
                 "version 42: 99 of 100, unreachable: a, b, missing: d, rejected: 1",
             ),

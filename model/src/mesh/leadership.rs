@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Who decides by majority: the affairs of the cluster (admissions, tokens, documents), or its jobs.
+/// Who decides by majority: the cluster state (admissions, tokens, documents), or its jobs.
 /// As far as this node has heard.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leadership {

@@ -23,7 +23,7 @@ pub struct MemberView {
     /// Whether it is a member still.
     pub state: MemberState,
     /// Whether it can be reached.
-    pub reach: Reach,
+    pub reach: MemberReach,
     /// Whether an admin keeps jobs off it; none: jobs may come.
     pub scheduling: Option<SchedulingView>,
     /// Why it is not simply alive: `n3 has not heard it for 12 s`. Empty if it is.
@@ -61,7 +61,7 @@ pub enum MemberState {
 /// Whether a member can be reached, as the votes of its watchers say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Reach {
+pub enum MemberReach {
     /// It answers.
     Alive,
     /// Some watcher does not hear it, or it says that it is stuck. Jobs are placed there last.
@@ -70,7 +70,7 @@ pub enum Reach {
     Unreachable,
 }
 
-impl Reach {
+impl MemberReach {
     /// The word that users see, the one that JSON has.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -93,11 +93,11 @@ impl MemberView {
 
     /// Whether it is a member that answers as it should.
     pub fn is_well(&self) -> bool {
-        self.state == MemberState::Admitted && self.reach == Reach::Alive
+        self.state == MemberState::Admitted && self.reach == MemberReach::Alive
     }
 }
 
-impl fmt::Display for Reach {
+impl fmt::Display for MemberReach {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }

@@ -9,11 +9,11 @@ mod scheduling;
 mod token;
 
 pub use document::{
-    Coverage, DocumentText, DocumentVersion, DocumentView, LocalDocument, Rejection, Stage,
-    VersionView,
+    ActivationStage, CoverageView, DocumentText, DocumentVersion, DocumentView, LocalDocument,
+    Rejection, VersionView,
 };
 pub use leadership::Leadership;
-pub use member::{MemberState, MemberView, Reach};
+pub use member::{MemberReach, MemberState, MemberView};
 pub use recovery::RecoveryView;
 pub use scheduling::{MemberTask, Scheduling, SchedulingView};
 pub use token::{CreatedToken, NewToken, TokenView};
@@ -48,7 +48,7 @@ pub struct MeshView {
     pub solo: bool,
     /// Name of the node whose view this is.
     pub me: String,
-    /// Who settles the cluster's affairs.
+    /// Who holds the cluster state.
     pub leadership: Leadership,
     /// Who keeps each virtual cluster's list of jobs, and places them.
     pub vcs: BTreeMap<VcName, Leadership>,

@@ -5,7 +5,7 @@
 use serde_json::Value;
 
 use super::nearest::nearest;
-use super::schema::{Pattern, Type};
+use super::schema::{TextPattern, Type};
 use super::template::OPEN;
 
 /// So much of what a job says is repeated.
@@ -49,13 +49,13 @@ pub(super) fn unknown_key(name: &str, known: &[&str]) -> String {
 }
 
 /// A name that breaks the rule for names.
-pub(super) fn bad_name(name: &str, pattern: Pattern) -> String {
+pub(super) fn bad_name(name: &str, pattern: TextPattern) -> String {
     let rule = match pattern {
-        Pattern::Name => "a name has letters, digits, - and _ only",
-        Pattern::Identifier => {
+        TextPattern::Name => "a name has letters, digits, - and _ only",
+        TextPattern::Identifier => {
             "a name here has letters, digits and _ only, and begins with a letter or _"
         }
-        Pattern::HivedRole => "a name here has letters, digits, '.', _ and ~ only",
+        TextPattern::HivedRole => "a name here has letters, digits, '.', _ and ~ only",
     };
     let source = pattern.source();
     let source = source.trim_start_matches('^').trim_end_matches('$');
@@ -67,7 +67,7 @@ pub(super) fn bad_name(name: &str, pattern: Pattern) -> String {
 }
 
 /// The name with `_` for what is not allowed.
-fn mended(name: &str, pattern: Pattern) -> Option<String> {
+fn mended(name: &str, pattern: TextPattern) -> Option<String> {
     let fits = |letter: char| pattern.matches(&format!("a{letter}"));
     let letters = name.chars().take(EXCERPT_CHARS);
     let name: String = letters

@@ -12,7 +12,7 @@ use crate::state::PriorityClass;
 /// A job as the user wrote it.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Document {
+pub(super) struct WrittenJob {
     pub(super) name: JobName,
     #[serde(default)]
     pub(super) prerequisites: Prerequisites,
@@ -23,7 +23,7 @@ pub(super) struct Document {
     #[serde(default)]
     pub(super) job_retry_count: i32,
     #[serde(deserialize_with = "in_order")]
-    pub(super) task_roles: Vec<(String, Role)>,
+    pub(super) task_roles: Vec<(String, WrittenRole)>,
     #[serde(default)]
     pub(super) deployments: Vec<Deployment>,
     #[serde(default)]
@@ -43,12 +43,12 @@ pub(super) struct Prerequisite(pub(super) Value);
 pub(super) struct Prerequisites {
     items: Vec<Prerequisite>,
     by_name: BTreeMap<String, usize>,
-    by_kind: BTreeMap<Kind, BTreeMap<String, usize>>,
+    by_kind: BTreeMap<PrerequisiteKind, BTreeMap<String, usize>>,
 }
 
 /// The types of prerequisites that a task role selects one of.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(super) enum PrerequisiteKind {
     Script,
     Output,
     Data,
@@ -57,7 +57,7 @@ pub(super) enum Kind {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Role {
+pub(super) struct WrittenRole {
     #[serde(default = "one")]
     pub(super) instances: u32,
     #[serde(default)]
@@ -72,7 +72,7 @@ pub(super) struct Role {
     pub(super) script: Option<String>,
     #[serde(default)]
     pub(super) extra_container_options: ContainerOptions,
-    pub(super) resource_per_instance: Requests,
+    pub(super) resource_per_instance: RoleResources,
     pub(super) commands: Vec<String>,
 }
 
@@ -92,7 +92,7 @@ pub(super) struct ContainerOptions {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Requests {
+pub(super) struct RoleResources {
     pub(super) cpu: u32,
     #[serde(rename = "memoryMB")]
     pub(super) memory_mb: u64,
@@ -203,7 +203,7 @@ pub(super) enum FailurePolicy {
     Ignore,
 }
 
-impl Document {
+impl WrittenJob {
     /// The deployment that is switched on.
     pub(super) fn deployment(&self) -> Option<&Deployment> {
         let name = self.defaults.deployment.as_ref()?;
@@ -226,10 +226,10 @@ impl Document {
 impl From<Vec<Prerequisite>> for Prerequisites {
     fn from(items: Vec<Prerequisite>) -> Self {
         let mut by_name = BTreeMap::new();
-        let mut by_kind: BTreeMap<Kind, BTreeMap<String, usize>> = BTreeMap::new();
+        let mut by_kind: BTreeMap<PrerequisiteKind, BTreeMap<String, usize>> = BTreeMap::new();
         for (index, item) in items.iter().enumerate() {
             by_name.insert(item.name().to_owned(), index);
-            if let Some(kind) = Kind::of(item.kind()) {
+            if let Some(kind) = PrerequisiteKind::of(item.kind()) {
                 by_kind
                     .entry(kind)
                     .or_default()
@@ -251,7 +251,7 @@ impl Prerequisites {
     }
 
     /// The one of a type by name.
-    pub(super) fn of_kind(&self, kind: Kind, name: &str) -> Option<&Prerequisite> {
+    pub(super) fn of_kind(&self, kind: PrerequisiteKind, name: &str) -> Option<&Prerequisite> {
         self.items.get(*self.by_kind.get(&kind)?.get(name)?)
     }
 
@@ -288,23 +288,27 @@ impl Prerequisite {
     }
 }
 
-impl Role {
+impl WrittenRole {
     /// The prerequisites this role selects: type, field and name, in upstream's order.
-    pub(super) fn selected(&self) -> Vec<(Kind, &'static str, &str)> {
+    pub(super) fn selected(&self) -> Vec<(PrerequisiteKind, &'static str, &str)> {
         let optional = [
-            (Kind::Script, "script", &self.script),
-            (Kind::Output, "output", &self.output),
-            (Kind::Data, "data", &self.data),
+            (PrerequisiteKind::Script, "script", &self.script),
+            (PrerequisiteKind::Output, "output", &self.output),
+            (PrerequisiteKind::Data, "data", &self.data),
         ];
         let optional = optional.into_iter();
         optional
             .filter_map(|(kind, field, name)| Some((kind, field, name.as_deref()?)))
-            .chain([(Kind::DockerImage, "dockerImage", self.docker_image.as_str())])
+            .chain([(
+                PrerequisiteKind::DockerImage,
+                "dockerImage",
+                self.docker_image.as_str(),
+            )])
             .collect()
     }
 }
 
-impl Kind {
+impl PrerequisiteKind {
     fn of(text: &str) -> Option<Self> {
         match text {
             "script" => Some(Self::Script),

@@ -2,7 +2,7 @@
 //!
 //! [`parse`] judges what upstream's rest-server judges, and tells everything that is wrong at
 //! once: the YAML text (`yaml`), its shape (`schema`, `rules`), then the references inside it
-//! (`references`). A [`Protocol`] that came out of it renders its commands (`template`), turns
+//! (`references`). A [`CheckedJob`] that came out of it renders its commands (`template`), turns
 //! into a [`JobSpec`](crate::job::JobSpec) (`spec`, `plugins`) and gives up its secrets
 //! ([`Secrets`]).
 //!
@@ -48,12 +48,12 @@ mod yaml;
 mod tests;
 
 pub use muster::RUN_S_MAX;
-pub use parse::{Protocol, parse};
-pub use problem::{Advice, Problem, remarks, upstream_message};
+pub use parse::{CheckedJob, parse};
+pub use problem::{JobProblem, ProblemAdvice, remarks, upstream_message};
 pub use rules::{CPU_MAX, GPU_MAX, MEMORY_MB_MAX, PLUGINS_MAX, PORTS_PER_LABEL_MAX, TASKS_MAX};
 pub use secrets::{MASK, Secrets};
 pub use spec::{CPU_LEAST, MEMORY_MB_LEAST};
 pub use template::RENDERED_BYTES_MAX;
-pub use verdict::{Verdict, verdict};
+pub use verdict::{JobValidation, verdict};
 pub use warnings::WARNINGS_MAX;
 pub use yaml::TEXT_BYTES_MAX;

@@ -11,8 +11,8 @@ use serde_json::{Map, Value};
 use crate::cluster_spec::{Level, UnknownLevel};
 use crate::job::{FAILOVER_S_DEFAULT, FAILOVER_S_MAX, FAILOVER_S_MIN, NearSpec, Partition};
 
-use super::Problem;
-use super::document::Document;
+use super::JobProblem;
+use super::document::WrittenJob;
 
 const PATH: &str = ".extras.muster";
 const MAX_RUN_TIME: &str = "maxRunTime";
@@ -47,8 +47,8 @@ pub(super) struct Wishes {
 ///
 /// # Errors
 /// Everything that is wrong with it.
-pub(super) fn read(document: &Document) -> Result<Wishes, Vec<Problem>> {
-    let mut reader = Reader {
+pub(super) fn read(document: &WrittenJob) -> Result<Wishes, Vec<JobProblem>> {
+    let mut reader = MusterReader {
         roles: document
             .task_roles
             .iter()
@@ -65,14 +65,14 @@ pub(super) fn read(document: &Document) -> Result<Wishes, Vec<Problem>> {
 }
 
 /// Reads on after a mistake, to tell them all.
-struct Reader<'a> {
+struct MusterReader<'a> {
     roles: BTreeSet<&'a str>,
-    problems: Vec<Problem>,
+    problems: Vec<JobProblem>,
 }
 
-impl Reader<'_> {
+impl MusterReader<'_> {
     fn problem(&mut self, path: &str, message: impl Into<String>) {
-        self.problems.push(Problem::at(path, message));
+        self.problems.push(JobProblem::at(path, message));
     }
 
     fn wishes(&mut self, section: &Value) -> Wishes {

@@ -8,19 +8,19 @@ use serde_json::Value;
 use crate::id::JobName;
 use crate::job::JobSpec;
 
-use super::document::Document;
+use super::document::WrittenJob;
 use super::secrets::{Secrets, masked};
-use super::template::{Budget, Error as TemplateError};
-use super::{Problem, references, rules, spec, storages, undefined, yaml};
+use super::template::{RenderBudget, TemplateError};
+use super::{JobProblem, references, rules, spec, storages, undefined, yaml};
 
-/// A job that was checked. Still holds its secrets; see [`Protocol::split_secrets`].
-pub struct Protocol {
+/// A job that was checked. Still holds its secrets; see [`CheckedJob::split_secrets`].
+pub struct CheckedJob {
     source: Value,
-    document: Document,
+    document: WrittenJob,
     entrypoints: Vec<(String, String)>,
 }
 
-impl fmt::Debug for Protocol {
+impl fmt::Debug for CheckedJob {
     /// Shows the name only, because the rest may be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Protocol")
@@ -34,26 +34,30 @@ impl fmt::Debug for Protocol {
 /// # Errors
 /// Everything that is wrong with it. Checks of one kind are told together; those that only
 /// make sense on a document of the right shape come once the shape is right.
-pub fn parse(text: &str) -> Result<Protocol, Vec<Problem>> {
+pub fn parse(text: &str) -> Result<CheckedJob, Vec<JobProblem>> {
     let source = yaml::read(text).map_err(|problem| vec![problem])?;
     none_of(rules::check_shape(&source))?;
-    let document = Document::deserialize(&source)
-        .map_err(|error| vec![Problem::at("", format!("The job cannot be read: {error}."))])?;
+    let document = WrittenJob::deserialize(&source).map_err(|error| {
+        vec![JobProblem::at(
+            "",
+            format!("The job cannot be read: {error}."),
+        )]
+    })?;
     none_of(references::check(&document))?;
     none_of(undefined::check(&document))?;
     let entrypoints = spec::entrypoints(&document)?;
-    let protocol = Protocol {
+    let protocol = CheckedJob {
         source,
         document,
         entrypoints,
     };
     let spec = protocol.job_spec()?;
     check_length(&spec, &Secrets::of(&protocol.document))
-        .map_err(|error| vec![Problem::at(".taskRoles", error.to_string())])?;
+        .map_err(|error| vec![JobProblem::at(".taskRoles", error.to_string())])?;
     Ok(protocol)
 }
 
-fn none_of(problems: Vec<Problem>) -> Result<(), Vec<Problem>> {
+fn none_of(problems: Vec<JobProblem>) -> Result<(), Vec<JobProblem>> {
     if problems.is_empty() {
         Ok(())
     } else {
@@ -63,7 +67,7 @@ fn none_of(problems: Vec<Problem>) -> Result<(), Vec<Problem>> {
 
 /// Nodes put the secrets in, so what that makes of the commands is bounded here.
 fn check_length(spec: &JobSpec, secrets: &Secrets) -> Result<(), TemplateError> {
-    let mut budget = Budget::whole_job();
+    let mut budget = RenderBudget::whole_job();
     for role in &spec.roles {
         let scripts = role.pre_commands.iter().chain(&role.post_commands);
         for script in scripts.chain([&role.entrypoint]) {
@@ -73,7 +77,7 @@ fn check_length(spec: &JobSpec, secrets: &Secrets) -> Result<(), TemplateError> 
     Ok(())
 }
 
-impl Protocol {
+impl CheckedJob {
     /// The job's name.
     pub fn name(&self) -> &JobName {
         &self.document.name
@@ -90,13 +94,13 @@ impl Protocol {
     ///
     /// # Errors
     /// Never for a protocol that came from [`parse`], which checks this too.
-    pub fn job_spec(&self) -> Result<JobSpec, Vec<Problem>> {
+    pub fn job_spec(&self) -> Result<JobSpec, Vec<JobProblem>> {
         spec::job_spec(&self.document, &self.source, &self.entrypoints)
     }
 
     /// The storages that the job names. There are none: what it reads there would be missing, and what
     /// it writes there lost, so that a job with any cannot be taken.
-    pub fn missing_storages(&self) -> Vec<Problem> {
+    pub fn missing_storages(&self) -> Vec<JobProblem> {
         storages::missing(&self.document)
     }
 

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::Problem;
-use super::document::{Document, FailurePolicy, Role};
-use super::template::{Budget, Scope, render};
+use super::JobProblem;
+use super::document::{FailurePolicy, WrittenJob, WrittenRole};
+use super::template::{RenderBudget, Scope, render};
 
 /// Name space of the plugins, and key of their section in `extras`.
 pub(super) const RUNTIME_PLUGIN: &str = "com.microsoft.pai.runtimeplugin";
@@ -13,7 +13,7 @@ pub(super) const CMD: &str = "cmd";
 
 /// What a role's plugins run, one script for each plugin.
 #[derive(Default)]
-pub(super) struct Hooks {
+pub(super) struct PluginHooks {
     /// Before the user's commands, in this order.
     pub(super) pre: Vec<String>,
     /// After a success, in this order.
@@ -38,12 +38,12 @@ struct Commands<'a> {
 
 /// Collects the hooks of a role. Plugins that come as prerequisites go first.
 pub(super) fn hooks(
-    document: &Document,
-    (name, role): (&str, &Role),
+    document: &WrittenJob,
+    (name, role): (&str, &WrittenRole),
     scope: &Scope,
-    budget: &mut Budget,
-) -> Result<Hooks, Problem> {
-    let mut hooks = Hooks::default();
+    budget: &mut RenderBudget,
+) -> Result<PluginHooks, JobProblem> {
+    let mut hooks = PluginHooks::default();
     for used in uses(document, name, role) {
         if used.plugin != CMD {
             continue;
@@ -58,7 +58,7 @@ pub(super) fn hooks(
 }
 
 /// The plugins that a role uses, those that come as prerequisites first.
-pub(super) fn uses<'a>(document: &'a Document, name: &str, role: &Role) -> Vec<Use<'a>> {
+pub(super) fn uses<'a>(document: &'a WrittenJob, name: &str, role: &WrittenRole) -> Vec<Use<'a>> {
     let mut found = Vec::new();
     for wanted in &role.prerequisites {
         let Some((index, item)) = document.prerequisites.named(wanted) else {
@@ -95,9 +95,9 @@ pub(super) fn uses<'a>(document: &'a Document, name: &str, role: &Role) -> Vec<U
 
 /// The commands of a role's `cmd` plugins with their paths, as far as they are well formed.
 pub(super) fn commands<'a>(
-    document: &'a Document,
+    document: &'a WrittenJob,
     name: &str,
-    role: &Role,
+    role: &WrittenRole,
 ) -> Vec<(String, &'a str)> {
     let used = uses(document, name, role).into_iter();
     let used = used.filter(|used| used.plugin == CMD);
@@ -116,13 +116,13 @@ impl Use<'_> {
         &self,
         commands: &[&str],
         scope: &Scope,
-        budget: &mut Budget,
-    ) -> Result<Option<String>, Problem> {
+        budget: &mut RenderBudget,
+    ) -> Result<Option<String>, JobProblem> {
         if commands.is_empty() {
             return Ok(None);
         }
         let script = render(&commands.join("\n"), scope, budget)
-            .map_err(|error| Problem::at(self.path.clone(), error.to_string()))?;
+            .map_err(|error| JobProblem::at(self.path.clone(), error.to_string()))?;
         Ok(Some(match self.on_failure {
             FailurePolicy::Fail => script,
             FailurePolicy::Ignore => format!("(\n{script}\n) || true"),
@@ -131,11 +131,11 @@ impl Use<'_> {
 }
 
 impl<'a> Commands<'a> {
-    fn of(used: &Use<'a>) -> Result<Self, Problem> {
+    fn of(used: &Use<'a>) -> Result<Self, JobProblem> {
         let field = |name| used.parameters.get(name);
         let plain = field("preCommands").or_else(|| field("postCommands"));
         match used.parameters.get("callbacks") {
-            Some(_) if plain.is_some() => Err(Problem::at(
+            Some(_) if plain.is_some() => Err(JobProblem::at(
                 used.path.clone(),
                 "The cmd plugin takes preCommands and postCommands, or callbacks, not both.",
             )),
@@ -155,11 +155,11 @@ impl<'a> Commands<'a> {
         }
     }
 
-    fn of_callbacks(callbacks: &'a Value, path: &str) -> Result<Self, Problem> {
+    fn of_callbacks(callbacks: &'a Value, path: &str) -> Result<Self, JobProblem> {
         let mut commands = Self::default();
         let path = format!("{path}.callbacks");
         let Some(callbacks) = callbacks.as_array() else {
-            return Err(Problem::at(path, "should be array"));
+            return Err(JobProblem::at(path, "should be array"));
         };
         for (index, callback) in callbacks.iter().enumerate() {
             let path = format!("{path}[{index}]");
@@ -169,7 +169,7 @@ impl<'a> Commands<'a> {
                 Some("taskSucceeds") => commands.post.extend(list),
                 _ => {
                     let message = "should be taskStarts or taskSucceeds";
-                    return Err(Problem::at(format!("{path}.event"), message));
+                    return Err(JobProblem::at(format!("{path}.event"), message));
                 }
             }
         }
@@ -178,12 +178,16 @@ impl<'a> Commands<'a> {
 }
 
 /// A list of texts; an absent or null one is empty.
-fn texts<'a>(value: Option<&'a Value>, path: &str, field: &str) -> Result<Vec<&'a str>, Problem> {
+fn texts<'a>(
+    value: Option<&'a Value>,
+    path: &str,
+    field: &str,
+) -> Result<Vec<&'a str>, JobProblem> {
     let items = match value {
         None | Some(Value::Null) => return Ok(Vec::new()),
         Some(value) => value
             .as_array()
             .and_then(|list| list.iter().map(Value::as_str).collect()),
     };
-    items.ok_or_else(|| Problem::at(format!("{path}.{field}"), "should be array of string"))
+    items.ok_or_else(|| JobProblem::at(format!("{path}.{field}"), "should be array of string"))
 }

@@ -7,7 +7,7 @@ use crate::remark::Remark;
 
 /// One thing that is wrong with a job, and where.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Problem {
+pub struct JobProblem {
     /// Where: `.taskRoles.worker.instances`; empty for the whole document.
     pub path: String,
     /// What, in upstream's words where it has some.
@@ -19,12 +19,12 @@ pub struct Problem {
     /// ajv's `params`, JSON as text.
     pub params: Option<Box<str>>,
     /// The same for people.
-    pub advice: Advice,
+    pub advice: ProblemAdvice,
 }
 
 /// What a problem says to people.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Advice {
+pub enum ProblemAdvice {
     /// Its path and message.
     #[default]
     AsIs,
@@ -34,7 +34,7 @@ pub enum Advice {
     Nothing,
 }
 
-impl Problem {
+impl JobProblem {
     /// A problem beyond the schema.
     pub(super) fn at(path: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
@@ -43,7 +43,7 @@ impl Problem {
             keyword: None,
             schema_path: None,
             params: None,
-            advice: Advice::AsIs,
+            advice: ProblemAdvice::AsIs,
         }
     }
 
@@ -55,23 +55,23 @@ impl Problem {
     /// Where and what, for people; `None` if other problems of the same document say it better.
     pub fn remark(&self) -> Option<Remark> {
         match &self.advice {
-            Advice::AsIs => Some(Remark::at(&*self.path, &*self.message)),
-            Advice::Instead(remark) => Some((**remark).clone()),
-            Advice::Nothing => None,
+            ProblemAdvice::AsIs => Some(Remark::at(&*self.path, &*self.message)),
+            ProblemAdvice::Instead(remark) => Some((**remark).clone()),
+            ProblemAdvice::Nothing => None,
         }
     }
 
     /// The same problem, in other words for people. They are about what lies below the path.
     pub(super) fn advised(self, below: &str, words: impl Into<String>) -> Self {
         let remark = Remark::at(format!("{}{below}", self.path), words);
-        let advice = Advice::Instead(Box::new(remark));
+        let advice = ProblemAdvice::Instead(Box::new(remark));
         Self { advice, ..self }
     }
 
     /// The same problem, of which people need not hear: others say all of it.
     pub(super) fn silent(self) -> Self {
         Self {
-            advice: Advice::Nothing,
+            advice: ProblemAdvice::Nothing,
             ..self
         }
     }
@@ -118,9 +118,9 @@ impl Problem {
 }
 
 /// What is wrong, for people: each thing once, with its path and the remedy where one is known.
-pub fn remarks(problems: &[Problem]) -> Vec<Remark> {
+pub fn remarks(problems: &[JobProblem]) -> Vec<Remark> {
     let mut remarks: Vec<Remark> = Vec::new();
-    for remark in problems.iter().filter_map(Problem::remark) {
+    for remark in problems.iter().filter_map(JobProblem::remark) {
         if !remarks.contains(&remark) {
             remarks.push(remark);
         }
@@ -131,9 +131,9 @@ pub fn remarks(problems: &[Problem]) -> Vec<Remark> {
 /// The text for `message` of an `InvalidProtocolError`: ajv's array as JSON if the document has the
 /// wrong shape, as upstream; else sentences, one a line, which begin with their path. Upstream tells
 /// the first sentence only, without its path.
-pub fn upstream_message(problems: &[Problem]) -> String {
+pub fn upstream_message(problems: &[JobProblem]) -> String {
     if problems.iter().any(|problem| problem.keyword.is_some()) {
-        return Value::Array(problems.iter().map(Problem::to_ajv).collect()).to_string();
+        return Value::Array(problems.iter().map(JobProblem::to_ajv).collect()).to_string();
     }
     let sentences = problems.iter().map(|p| Remark::at(&*p.path, &*p.message));
     let sentences: Vec<String> = sentences.map(|sentence| sentence.to_string()).collect();

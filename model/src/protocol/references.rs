@@ -5,17 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::image_name::ImageName;
 
 use super::advice::excerpt;
-use super::document::{Document, HivedRole, Kind, Prerequisite, Role};
+use super::document::{HivedRole, Prerequisite, PrerequisiteKind, WrittenJob, WrittenRole};
 use super::nearest::nearest;
 use super::rules::{PLUGINS_MAX, TASKS_MAX};
 use super::template::OPEN;
-use super::{Problem, muster};
+use super::{JobProblem, muster};
 
 /// The type of prerequisites that are images.
 const IMAGE: &str = "dockerimage";
 
 /// Every reference that leads nowhere, every name that is taken twice, and too many tasks.
-pub(super) fn check(document: &Document) -> Vec<Problem> {
+pub(super) fn check(document: &WrittenJob) -> Vec<JobProblem> {
     let mut problems = Vec::new();
     check_duplicates(document, &mut problems);
     for (name, role) in &document.task_roles {
@@ -25,7 +25,7 @@ pub(super) fn check(document: &Document) -> Vec<Problem> {
         && document.deployment().is_none()
     {
         let message = format!("Default deployment {name} does not exist.");
-        problems.push(Problem::at(".defaults.deployment", message));
+        problems.push(JobProblem::at(".defaults.deployment", message));
     }
     check_hived(document, &mut problems);
     check_pinned(document, &mut problems);
@@ -34,35 +34,40 @@ pub(super) fn check(document: &Document) -> Vec<Problem> {
     let plugins = document.extras.plugins.len();
     if plugins > PLUGINS_MAX {
         let message = format!("The job has {plugins} plugins; at most {PLUGINS_MAX} are allowed.");
-        problems.push(Problem::at(".extras", message));
+        problems.push(JobProblem::at(".extras", message));
     }
     problems
 }
 
-fn check_duplicates(document: &Document, problems: &mut Vec<Problem>) {
+fn check_duplicates(document: &WrittenJob, problems: &mut Vec<JobProblem>) {
     let mut seen = BTreeSet::new();
     for (index, item) in document.prerequisites.iter().enumerate() {
         if !seen.insert((item.kind(), item.name())) {
             let message = format!("Duplicate {} prerequisites {}.", item.kind(), item.name());
-            problems.push(Problem::at(format!(".prerequisites[{index}]"), message));
+            problems.push(JobProblem::at(format!(".prerequisites[{index}]"), message));
         }
     }
     let mut seen = BTreeSet::new();
     for (index, deployment) in document.deployments.iter().enumerate() {
         if !seen.insert(&deployment.name) {
             let message = format!("Duplicate deployments {}.", deployment.name);
-            problems.push(Problem::at(format!(".deployments[{index}]"), message));
+            problems.push(JobProblem::at(format!(".deployments[{index}]"), message));
         }
     }
 }
 
-fn check_role(document: &Document, path: &str, role: &Role, problems: &mut Vec<Problem>) {
+fn check_role(
+    document: &WrittenJob,
+    path: &str,
+    role: &WrittenRole,
+    problems: &mut Vec<JobProblem>,
+) {
     let image = check_image(document, role);
     problems.extend(image.filter(|image| !problems.contains(image)));
     let mut missing = |path: String, name: &str| {
         let message = format!("Prerequisite {name} does not exist.");
         let known = document.prerequisites.iter().map(Prerequisite::name);
-        let problem = Problem::at(path, &*message);
+        let problem = JobProblem::at(path, &*message);
         problems.push(match nearest(name, known) {
             Some(meant) if meant != name => {
                 problem.advised("", format!("{message} Did you mean {meant}?"))
@@ -83,13 +88,13 @@ fn check_role(document: &Document, path: &str, role: &Role, problems: &mut Vec<P
 }
 
 /// An image whose name no registry can have.
-fn check_image(document: &Document, role: &Role) -> Option<Problem> {
+fn check_image(document: &WrittenJob, role: &WrittenRole) -> Option<JobProblem> {
     let mut prerequisites = document.prerequisites.iter();
     let is_image = |item: &Prerequisite| item.kind() == IMAGE && item.name() == role.docker_image;
     let index = prerequisites.position(is_image)?;
     let image = document
         .prerequisites
-        .of_kind(Kind::DockerImage, &role.docker_image)?;
+        .of_kind(PrerequisiteKind::DockerImage, &role.docker_image)?;
     let uri = image.text("uri").trim();
     // An empty one is told of elsewhere.
     let why = ImageName::parse(uri).err().filter(|_| !uri.is_empty())?;
@@ -98,35 +103,38 @@ fn check_image(document: &Document, role: &Role) -> Option<Problem> {
         false => why,
     };
     let message = format!("{:?} is no image name: {why}.", excerpt(uri));
-    Some(Problem::at(format!(".prerequisites[{index}].uri"), message))
+    Some(JobProblem::at(
+        format!(".prerequisites[{index}].uri"),
+        message,
+    ))
 }
 
-fn check_hived(document: &Document, problems: &mut Vec<Problem>) {
+fn check_hived(document: &WrittenJob, problems: &mut Vec<JobProblem>) {
     let mut groups: BTreeMap<&str, &HivedRole> = BTreeMap::new();
     for (name, hived) in &document.extras.hived_scheduler.task_roles {
         let path = format!(".extras.hivedScheduler.taskRoles.{name}");
         if !document.has_role(name) {
             let message = format!("Taskrole {name} does not exist.");
-            problems.push(Problem::at(path.clone(), message));
+            problems.push(JobProblem::at(path.clone(), message));
         }
         if hived.sku_type.is_some() && hived.pinned_cell_id.is_some() {
             let message =
                 format!("Taskrole {name} has both skuType and pinnedCellId, only one is allowed.");
-            problems.push(Problem::at(path.clone(), message));
+            problems.push(JobProblem::at(path.clone(), message));
         }
         if let Some(group) = &hived.affinity_group_name {
             let first = *groups.entry(group).or_insert(hived);
             if first.sku_type != hived.sku_type || first.pinned_cell_id != hived.pinned_cell_id {
                 let message =
                     format!("AffinityGroup {group} has inconsistent skuType or pinnedCellId.");
-                problems.push(Problem::at(path, message));
+                problems.push(JobProblem::at(path, message));
             }
         }
     }
 }
 
 /// What starts together is placed in one pinned cell.
-fn check_pinned(document: &Document, problems: &mut Vec<Problem>) {
+fn check_pinned(document: &WrittenJob, problems: &mut Vec<JobProblem>) {
     let roles = &document.extras.hived_scheduler.task_roles;
     let mut pinned = roles
         .iter()
@@ -140,11 +148,11 @@ fn check_pinned(document: &Document, problems: &mut Vec<Problem>) {
              start together. Name one cell, or set extras.gangAllocation to false."
         );
         let path = format!(".extras.hivedScheduler.taskRoles.{name}.pinnedCellId");
-        problems.push(Problem::at(path, message));
+        problems.push(JobProblem::at(path, message));
     }
 }
 
-fn check_task_count(document: &Document, problems: &mut Vec<Problem>) {
+fn check_task_count(document: &WrittenJob, problems: &mut Vec<JobProblem>) {
     let tasks: u64 = document
         .task_roles
         .iter()
@@ -152,6 +160,6 @@ fn check_task_count(document: &Document, problems: &mut Vec<Problem>) {
         .sum();
     if tasks > TASKS_MAX {
         let message = format!("The job has {tasks} tasks; at most {TASKS_MAX} are allowed.");
-        problems.push(Problem::at(".taskRoles", message));
+        problems.push(JobProblem::at(".taskRoles", message));
     }
 }

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use crate::remark::Remark;
 
-use super::Problem;
-use super::problem::Advice;
-use super::schema::{Pattern, Schema, Type};
+use super::JobProblem;
+use super::problem::ProblemAdvice;
+use super::schema::{Schema, TextPattern, Type};
 
 /// Tasks over all roles of a job.
 pub const TASKS_MAX: u64 = 10_000;
@@ -32,12 +32,12 @@ const RETRY_ALWAYS: i64 = -2;
 static PROTOCOL: LazyLock<Schema> = LazyLock::new(protocol);
 
 /// Everything that is wrong with the document's shape.
-pub(super) fn check_shape(document: &Value) -> Vec<Problem> {
+pub(super) fn check_shape(document: &Value) -> Vec<JobProblem> {
     let mut problems = PROTOCOL.check(document);
     if !problems.is_empty() && is_version_1(document) {
-        problems = problems.into_iter().map(Problem::silent).collect();
+        problems = problems.into_iter().map(JobProblem::silent).collect();
         if let Some(first) = problems.first_mut() {
-            first.advice = Advice::Instead(Box::new(Remark::at("", VERSION_1)));
+            first.advice = ProblemAdvice::Instead(Box::new(Remark::at("", VERSION_1)));
         }
     }
     problems
@@ -111,7 +111,7 @@ fn object(properties: Vec<(&'static str, Schema)>) -> Schema {
 }
 
 /// A map from names of the user's choice to `schema`, at least one.
-fn map_of(pattern: Pattern, schema: Schema) -> Schema {
+fn map_of(pattern: TextPattern, schema: Schema) -> Schema {
     Schema {
         named: Some((pattern, Box::new(schema))),
         min_size: 1,
@@ -130,7 +130,7 @@ fn version_field() -> Schema {
 /// The fields that a job and its prerequisites share.
 fn shared() -> Vec<(&'static str, Schema)> {
     let name = Schema {
-        pattern: Some(Pattern::Name),
+        pattern: Some(TextPattern::Name),
         max_length: Some(NAME_LENGTH_MAX),
         ..text()
     };
@@ -257,7 +257,7 @@ fn resources() -> Schema {
         ("gpu", integer(0, GPU_MAX)),
         (
             "ports",
-            map_of(Pattern::Identifier, integer(0, PORTS_PER_LABEL_MAX)),
+            map_of(TextPattern::Identifier, integer(0, PORTS_PER_LABEL_MAX)),
         ),
     ];
     Schema {
@@ -278,7 +278,7 @@ fn deployment() -> Schema {
         (
             "taskRoles",
             map_of(
-                Pattern::Identifier,
+                TextPattern::Identifier,
                 Schema {
                     closed: true,
                     ..commands
@@ -308,7 +308,7 @@ fn extras() -> Schema {
             },
         ),
         ("lazyPreemptionEnable", optional_flag()),
-        ("taskRoles", map_of(Pattern::HivedRole, role)),
+        ("taskRoles", map_of(TextPattern::HivedRole, role)),
     ]);
     let plugin = object(vec![
         ("plugin", text()),
@@ -343,7 +343,7 @@ fn protocol() -> Schema {
         ("parameters", of(Type::Object)),
         ("secrets", of(Type::Object)),
         ("jobRetryCount", integer(0, COUNT_MAX)),
-        ("taskRoles", map_of(Pattern::Identifier, task_role())),
+        ("taskRoles", map_of(TextPattern::Identifier, task_role())),
         ("deployments", list_of(deployment(), 1)),
         ("defaults", object(vec![("deployment", text())])),
         ("extras", extras()),

@@ -3,8 +3,8 @@
 
 use serde_json::{Value, json};
 
-use super::problem::Advice;
-use super::{Problem, advice};
+use super::problem::ProblemAdvice;
+use super::{JobProblem, advice};
 
 /// So many problems are told at most; a broken document can have one per line.
 const PROBLEMS_MAX: usize = 100;
@@ -54,7 +54,7 @@ fn is_integer(value: &Value) -> bool {
 
 /// The patterns upstream asks for, matched by hand.
 #[derive(Clone, Copy)]
-pub(super) enum Pattern {
+pub(super) enum TextPattern {
     /// Names of jobs, prerequisites and deployments.
     Name,
     /// A C identifier: task roles and port labels.
@@ -63,7 +63,7 @@ pub(super) enum Pattern {
     HivedRole,
 }
 
-impl Pattern {
+impl TextPattern {
     pub(super) const fn source(self) -> &'static str {
         match self {
             Self::Name => "^[a-zA-Z0-9_-]+$",
@@ -104,7 +104,7 @@ pub(super) struct Schema {
     /// `enum`.
     pub(super) choices: Vec<Value>,
     /// `pattern`.
-    pub(super) pattern: Option<Pattern>,
+    pub(super) pattern: Option<TextPattern>,
     /// `maxLength`.
     pub(super) max_length: Option<usize>,
     /// `minimum`.
@@ -118,7 +118,7 @@ pub(super) struct Schema {
     /// `properties`.
     pub(super) properties: Vec<(&'static str, Schema)>,
     /// `patternProperties`.
-    pub(super) named: Option<(Pattern, Box<Schema>)>,
+    pub(super) named: Option<(TextPattern, Box<Schema>)>,
     /// `additionalProperties: false`.
     pub(super) closed: bool,
     /// `required`; each one also stands in `properties`.
@@ -136,12 +136,12 @@ const KIND: &str = "type";
 
 /// A place in the document and in the schema.
 #[derive(Clone)]
-struct Spot {
+struct SchemaPath {
     path: String,
     schema_path: String,
 }
 
-impl Spot {
+impl SchemaPath {
     fn below(&self, path: &str, schema_path: &str) -> Self {
         Self {
             path: format!("{}{path}", self.path),
@@ -149,27 +149,27 @@ impl Spot {
         }
     }
 
-    fn problem(&self, keyword: &str, params: &Value, message: String) -> Problem {
-        Problem {
+    fn problem(&self, keyword: &str, params: &Value, message: String) -> JobProblem {
+        JobProblem {
             path: self.path.clone(),
             message,
             keyword: Some(keyword.to_owned()),
             schema_path: Some(format!("{}/{keyword}", self.schema_path).into()),
             params: Some(params.to_string().into()),
-            advice: Advice::AsIs,
+            advice: ProblemAdvice::AsIs,
         }
     }
 }
 
 /// The problems found so far, up to a limit.
 #[derive(Default)]
-struct Findings {
-    problems: Vec<Problem>,
+struct SchemaFindings {
+    problems: Vec<JobProblem>,
     untold: usize,
 }
 
-impl Findings {
-    fn add(&mut self, problem: Problem) {
+impl SchemaFindings {
+    fn add(&mut self, problem: JobProblem) {
         if self.problems.len() < PROBLEMS_MAX {
             self.problems.push(problem);
         } else {
@@ -192,14 +192,14 @@ impl Findings {
     /// Has what was found since then say nothing to people.
     fn silence_from(&mut self, count: usize) {
         for problem in self.problems.iter_mut().skip(count) {
-            problem.advice = Advice::Nothing;
+            problem.advice = ProblemAdvice::Nothing;
         }
     }
 
-    fn tell(mut self) -> Vec<Problem> {
+    fn tell(mut self) -> Vec<JobProblem> {
         if self.untold > 0 {
             let message = format!("There are {} more problems.", self.untold);
-            self.problems.push(Problem::at("", message));
+            self.problems.push(JobProblem::at("", message));
         }
         self.problems
     }
@@ -207,9 +207,9 @@ impl Findings {
 
 impl Schema {
     /// Everything in `value` that the schema does not admit.
-    pub(super) fn check(&self, value: &Value) -> Vec<Problem> {
-        let mut found = Findings::default();
-        let spot = Spot {
+    pub(super) fn check(&self, value: &Value) -> Vec<JobProblem> {
+        let mut found = SchemaFindings::default();
+        let spot = SchemaPath {
             path: String::new(),
             schema_path: "#".to_owned(),
         };
@@ -217,10 +217,10 @@ impl Schema {
         found.tell()
     }
 
-    fn check_at(&self, spot: &Spot, value: &Value, found: &mut Findings) {
+    fn check_at(&self, spot: &SchemaPath, value: &Value, found: &mut SchemaFindings) {
         let before = found.count();
         let spot = &match self.reference {
-            Some(target) => Spot {
+            Some(target) => SchemaPath {
                 path: spot.path.clone(),
                 schema_path: target.to_owned(),
             },
@@ -251,7 +251,7 @@ impl Schema {
         }
     }
 
-    fn check_content(&self, spot: &Spot, value: &Value, found: &mut Findings) {
+    fn check_content(&self, spot: &SchemaPath, value: &Value, found: &mut SchemaFindings) {
         match value {
             Value::Number(_) => self.check_number(spot, value, found),
             Value::String(text) => self.check_string(spot, text, found),
@@ -261,7 +261,7 @@ impl Schema {
         }
     }
 
-    fn check_number(&self, spot: &Spot, value: &Value, found: &mut Findings) {
+    fn check_number(&self, spot: &SchemaPath, value: &Value, found: &mut SchemaFindings) {
         let mut bound = |keyword: &str, sign: &str, limit: i64| {
             let params = json!({ "comparison": sign, "limit": limit, "exclusive": false });
             let problem = spot.problem(keyword, &params, format!("should be {sign} {limit}"));
@@ -275,7 +275,7 @@ impl Schema {
         }
     }
 
-    fn check_string(&self, spot: &Spot, text: &str, found: &mut Findings) {
+    fn check_string(&self, spot: &SchemaPath, text: &str, found: &mut SchemaFindings) {
         if let Some(limit) = self
             .max_length
             .filter(|limit| text.chars().count() > *limit)
@@ -292,7 +292,7 @@ impl Schema {
         }
     }
 
-    fn check_array(&self, spot: &Spot, items: &[Value], found: &mut Findings) {
+    fn check_array(&self, spot: &SchemaPath, items: &[Value], found: &mut SchemaFindings) {
         if items.len() < self.min_size {
             found.add(self.too_small(spot, "minItems", "items"));
         }
@@ -305,9 +305,9 @@ impl Schema {
 
     fn check_object(
         &self,
-        spot: &Spot,
+        spot: &SchemaPath,
         fields: &serde_json::Map<String, Value>,
-        found: &mut Findings,
+        found: &mut SchemaFindings,
     ) {
         if fields.len() < self.min_size {
             found.add(self.too_small(spot, "minProperties", "properties"));
@@ -344,8 +344,8 @@ impl Schema {
         }
     }
 
-    fn check_one_of(&self, spot: &Spot, value: &Value, found: &mut Findings) {
-        let mut inside = Findings::default();
+    fn check_one_of(&self, spot: &SchemaPath, value: &Value, found: &mut SchemaFindings) {
+        let mut inside = SchemaFindings::default();
         let mut passing = Vec::new();
         let meant = self.branch_of(value);
         for (index, schema) in self.one_of.iter().enumerate() {
@@ -412,7 +412,7 @@ impl Schema {
                 .is_some_and(|(pattern, _)| pattern.matches(name))
     }
 
-    fn too_small(&self, spot: &Spot, keyword: &str, things: &str) -> Problem {
+    fn too_small(&self, spot: &SchemaPath, keyword: &str, things: &str) -> JobProblem {
         let message = format!("should NOT have fewer than {} {things}", self.min_size);
         let problem = spot.problem(keyword, &json!({ "limit": self.min_size }), message);
         problem.advised("", advice::too_small(self.min_size, things))

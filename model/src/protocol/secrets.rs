@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::document::Document;
+use super::document::WrittenJob;
 use super::js_text;
 use super::template::{CLOSE, OPEN, with_dots};
 
@@ -29,7 +29,7 @@ pub struct Secrets {
 }
 
 impl Secrets {
-    pub(super) fn of(document: &Document) -> Self {
+    pub(super) fn of(document: &WrittenJob) -> Self {
         let mut secrets = Self::default();
         secrets.collect(SECRETS.to_owned(), &document.secrets);
         for image in document.prerequisites.iter() {

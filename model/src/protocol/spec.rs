@@ -2,16 +2,18 @@
 
 use serde_json::Value;
 
-use crate::id::{Error as NameError, RoleName, VcName};
+use crate::id::{InvalidName as NameError, RoleName, VcName};
 use crate::job::{JobSpec, NearSpec, Resources, RoleSpec};
 use crate::launch::RegistryAuth;
 
-use super::Problem;
-use super::document::{Document, HivedRole, Kind, Prerequisite, Requests, Role};
+use super::JobProblem;
+use super::document::{
+    HivedRole, Prerequisite, PrerequisiteKind, RoleResources, WrittenJob, WrittenRole,
+};
 use super::muster;
-use super::plugins::{Hooks, hooks};
+use super::plugins::{PluginHooks, hooks};
 use super::secrets::password_reference;
-use super::template::{Budget, Error as TemplateError, Scope, render};
+use super::template::{RenderBudget, Scope, TemplateError, render};
 use super::warnings::warnings;
 
 /// Cores of a task that asks for none. Upstream would start it without a limit, at its
@@ -32,8 +34,8 @@ struct RoleWishes<'a> {
 }
 
 /// Every role's commands as one script, in the order of the roles.
-pub(super) fn entrypoints(document: &Document) -> Result<Vec<(String, String)>, Vec<Problem>> {
-    let mut budget = Budget::whole_job();
+pub(super) fn entrypoints(document: &WrittenJob) -> Result<Vec<(String, String)>, Vec<JobProblem>> {
+    let mut budget = RenderBudget::whole_job();
     collect(document.task_roles.iter().map(|(name, role)| {
         let script = commands(document, name, role).join("\n");
         match render(&script, &scope(document, role), &mut budget) {
@@ -45,11 +47,11 @@ pub(super) fn entrypoints(document: &Document) -> Result<Vec<(String, String)>, 
 
 /// The job; `entrypoints` as the function of that name made them.
 pub(super) fn job_spec(
-    document: &Document,
+    document: &WrittenJob,
     source: &Value,
     entrypoints: &[(String, String)],
-) -> Result<JobSpec, Vec<Problem>> {
-    let mut budget = Budget::whole_job();
+) -> Result<JobSpec, Vec<JobProblem>> {
+    let mut budget = RenderBudget::whole_job();
     let wishes = muster::read(document)?;
     let hived = document.extras.hived_scheduler.by_name();
     let roles = document.task_roles.iter().zip(entrypoints);
@@ -82,7 +84,9 @@ pub(super) fn job_spec(
 }
 
 /// All values, or all problems.
-fn collect<T>(results: impl Iterator<Item = Result<T, Problem>>) -> Result<Vec<T>, Vec<Problem>> {
+fn collect<T>(
+    results: impl Iterator<Item = Result<T, JobProblem>>,
+) -> Result<Vec<T>, Vec<JobProblem>> {
     let mut values = Vec::new();
     let mut problems = Vec::new();
     for result in results {
@@ -98,7 +102,7 @@ fn collect<T>(results: impl Iterator<Item = Result<T, Problem>>) -> Result<Vec<T
     }
 }
 
-fn commands<'a>(document: &'a Document, name: &str, role: &'a Role) -> Vec<&'a str> {
+fn commands<'a>(document: &'a WrittenJob, name: &str, role: &'a WrittenRole) -> Vec<&'a str> {
     let deployed = document
         .deployment()
         .and_then(|deployment| deployment.task_roles.get(name));
@@ -116,52 +120,52 @@ fn commands<'a>(document: &'a Document, name: &str, role: &'a Role) -> Vec<&'a s
 }
 
 /// What the references of a role may point into.
-pub(super) fn scope<'a>(document: &'a Document, role: &'a Role) -> Scope<'a> {
+pub(super) fn scope<'a>(document: &'a WrittenJob, role: &'a WrittenRole) -> Scope<'a> {
     let selected = |kind, name: &Option<String>| {
         let item = document.prerequisites.of_kind(kind, name.as_ref()?)?;
         Some(&item.0)
     };
     Scope {
         parameters: Some(&document.parameters),
-        script: selected(Kind::Script, &role.script),
-        output: selected(Kind::Output, &role.output),
-        data: selected(Kind::Data, &role.data),
+        script: selected(PrerequisiteKind::Script, &role.script),
+        output: selected(PrerequisiteKind::Output, &role.output),
+        data: selected(PrerequisiteKind::Data, &role.data),
     }
 }
 
-fn in_commands(role: &str, error: &TemplateError) -> Problem {
-    Problem::at(format!(".taskRoles.{role}.commands"), error.to_string())
+fn in_commands(role: &str, error: &TemplateError) -> JobProblem {
+    JobProblem::at(format!(".taskRoles.{role}.commands"), error.to_string())
 }
 
-fn virtual_cluster(document: &Document) -> Result<VcName, Problem> {
+fn virtual_cluster(document: &WrittenJob) -> Result<VcName, JobProblem> {
     let name = match &document.defaults.virtual_cluster {
         Value::Null => VC_DEFAULT,
         Value::String(name) if name.is_empty() => VC_DEFAULT,
         Value::String(name) => name,
-        _ => return Err(Problem::at(VC_PATH, "should be string")),
+        _ => return Err(JobProblem::at(VC_PATH, "should be string")),
     };
     name.parse()
-        .map_err(|error: NameError| Problem::at(VC_PATH, error.to_string()))
+        .map_err(|error: NameError| JobProblem::at(VC_PATH, error.to_string()))
 }
 
 fn role_spec(
-    document: &Document,
-    (name, role): (&str, &Role),
+    document: &WrittenJob,
+    (name, role): (&str, &WrittenRole),
     wishes: RoleWishes,
-    hooks: Hooks,
+    hooks: PluginHooks,
     entrypoint: &str,
-) -> Result<RoleSpec, Problem> {
+) -> Result<RoleSpec, JobProblem> {
     let path = format!(".taskRoles.{name}");
     let parsed: RoleName = name
         .parse()
-        .map_err(|error: NameError| Problem::at(path.clone(), error.to_string()))?;
+        .map_err(|error: NameError| JobProblem::at(path.clone(), error.to_string()))?;
     let image = document
         .prerequisites
-        .of_kind(Kind::DockerImage, &role.docker_image);
+        .of_kind(PrerequisiteKind::DockerImage, &role.docker_image);
     let uri = image.map_or("", |image| image.text("uri"));
     if uri.trim().is_empty() {
         let message = format!("Prerequisite {} has an empty uri.", role.docker_image);
-        return Err(Problem::at(format!("{path}.dockerImage"), message));
+        return Err(JobProblem::at(format!("{path}.dockerImage"), message));
     }
     let completion = &role.completion;
     let instances = i32::try_from(role.instances).unwrap_or(i32::MAX);
@@ -205,7 +209,7 @@ fn registry_auth(image: &Prerequisite) -> Option<RegistryAuth> {
     given.then_some(auth)
 }
 
-fn resources(requests: &Requests) -> Resources {
+fn resources(requests: &RoleResources) -> Resources {
     let mut ports = requests.ports.clone();
     for label in PORTS_ALWAYS {
         match ports.iter_mut().find(|(name, _)| name == label) {

@@ -2,15 +2,15 @@
 
 use serde_json::Value;
 
-use super::Problem;
-use super::document::Document;
+use super::JobProblem;
+use super::document::WrittenJob;
 use super::plugins::{RUNTIME_PLUGIN, uses};
 
 const PLUGIN: &str = "teamwise_storage";
 const NAMES: &str = "storageConfigNames";
 
 /// A problem for each storage that the job wants mounted.
-pub(super) fn missing(document: &Document) -> Vec<Problem> {
+pub(super) fn missing(document: &WrittenJob) -> Vec<JobProblem> {
     let mut problems = Vec::new();
     for (path, storage) in each(".extras.storages", &document.extras.storages) {
         let name = storage.get("name").unwrap_or(storage);
@@ -27,7 +27,7 @@ pub(super) fn missing(document: &Document) -> Vec<Problem> {
 }
 
 /// Plugins that come as prerequisites, each once, however many roles use it.
-fn of_prerequisites(document: &Document) -> Vec<Problem> {
+fn of_prerequisites(document: &WrittenJob) -> Vec<JobProblem> {
     let mut problems = Vec::new();
     let mut seen = std::collections::BTreeSet::new();
     for (name, role) in &document.task_roles {
@@ -41,7 +41,7 @@ fn of_prerequisites(document: &Document) -> Vec<Problem> {
     problems
 }
 
-fn of_plugin(path: &str, parameters: &Value) -> Vec<Problem> {
+fn of_plugin(path: &str, parameters: &Value) -> Vec<JobProblem> {
     let names = parameters.get(NAMES).unwrap_or(&Value::Null);
     each(&format!("{path}.{NAMES}"), names)
         .map(|(path, name)| problem(&path, name))
@@ -62,9 +62,9 @@ fn each<'v>(path: &str, value: &'v Value) -> impl Iterator<Item = (String, &'v V
     })
 }
 
-fn problem(path: &str, name: &Value) -> Problem {
+fn problem(path: &str, name: &Value) -> JobProblem {
     let name = name.as_str().unwrap_or("without a name");
-    Problem::at(
+    JobProblem::at(
         path,
         format!(
             "Storage {name} is not found. No storage is mounted here: what the job reads there would be \

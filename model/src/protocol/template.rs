@@ -15,7 +15,7 @@ pub(super) const CLOSE: &str = "%>";
 
 /// Why a template cannot be rendered.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Error {
+pub(super) enum TemplateError {
     #[error("The tag <% {0} is not closed with %>.")]
     Unclosed(String),
     #[error("The section <%# {0} %> is not closed.")]
@@ -29,15 +29,15 @@ pub(super) enum Error {
 }
 
 /// How much may still be rendered.
-pub(super) struct Budget(usize);
+pub(super) struct RenderBudget(usize);
 
-impl Budget {
+impl RenderBudget {
     pub(super) const fn whole_job() -> Self {
         Self(RENDERED_BYTES_MAX)
     }
 
-    pub(super) fn spend(&mut self, bytes: usize) -> Result<(), Error> {
-        self.0 = self.0.checked_sub(bytes).ok_or(Error::TooLong)?;
+    pub(super) fn spend(&mut self, bytes: usize) -> Result<(), TemplateError> {
+        self.0 = self.0.checked_sub(bytes).ok_or(TemplateError::TooLong)?;
         Ok(())
     }
 }
@@ -89,7 +89,7 @@ fn step<'a>(value: &'a Value, part: &str) -> Option<&'a Value> {
 }
 
 /// The references of a template, as they are written.
-pub(super) fn references(text: &str) -> Result<Vec<&str>, Error> {
+pub(super) fn references(text: &str) -> Result<Vec<&str>, TemplateError> {
     let pieces = pieces(text)?.into_iter();
     let references = pieces.filter_map(|piece| match piece {
         Piece::Reference(reference) => Some(reference),
@@ -99,7 +99,11 @@ pub(super) fn references(text: &str) -> Result<Vec<&str>, Error> {
 }
 
 /// Renders a template and trims the result.
-pub(super) fn render(text: &str, scope: &Scope, budget: &mut Budget) -> Result<String, Error> {
+pub(super) fn render(
+    text: &str,
+    scope: &Scope,
+    budget: &mut RenderBudget,
+) -> Result<String, TemplateError> {
     let mut out = String::new();
     for piece in pieces(text)? {
         let rendered = match piece {
@@ -148,13 +152,13 @@ enum Piece<'t> {
     Reference(&'t str),
 }
 
-fn pieces(text: &str) -> Result<Vec<Piece<'_>>, Error> {
+fn pieces(text: &str) -> Result<Vec<Piece<'_>>, TemplateError> {
     let mut found = Vec::new();
     let mut sections: Vec<&str> = Vec::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once(OPEN) {
         let Some((tag, tail)) = after.split_once(CLOSE) else {
-            return Err(Error::Unclosed(excerpt(after)));
+            return Err(TemplateError::Unclosed(excerpt(after)));
         };
         let shown = sections.is_empty();
         if shown {
@@ -167,10 +171,10 @@ fn pieces(text: &str) -> Result<Vec<Piece<'_>>, Error> {
             Some('/') => {
                 let name = letters.as_str().trim();
                 if sections.pop() != Some(name) {
-                    return Err(Error::UnopenedSection(excerpt(name)));
+                    return Err(TemplateError::UnopenedSection(excerpt(name)));
                 }
             }
-            Some('=') => return Err(Error::Delimiters(excerpt(letters.as_str()))),
+            Some('=') => return Err(TemplateError::Delimiters(excerpt(letters.as_str()))),
             Some('!' | '>' | '&' | '{') => {}
             _ if shown => found.push(Piece::Reference(tag)),
             _ => {}
@@ -178,7 +182,7 @@ fn pieces(text: &str) -> Result<Vec<Piece<'_>>, Error> {
         rest = tail;
     }
     if let Some(name) = sections.pop() {
-        return Err(Error::UnclosedSection(excerpt(name)));
+        return Err(TemplateError::UnclosedSection(excerpt(name)));
     }
     found.push(Piece::Text(rest));
     Ok(found)

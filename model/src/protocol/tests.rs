@@ -13,7 +13,7 @@ mod warnings;
 
 use serde_json::Value;
 
-use super::{Problem, Protocol, parse};
+use super::{CheckedJob, JobProblem, parse};
 
 /// The smallest valid job. Tests change one thing of it.
 const SMALLEST: &str = "\
@@ -47,11 +47,11 @@ fn changed(path: &str, value: &str) -> String {
     document.to_string()
 }
 
-fn valid(text: &str) -> Protocol {
+fn valid(text: &str) -> CheckedJob {
     parse(text).unwrap_or_else(|problems| panic!("{problems:#?}\nin\n{text}"))
 }
 
-fn invalid(text: &str) -> Vec<Problem> {
+fn invalid(text: &str) -> Vec<JobProblem> {
     match parse(text) {
         Ok(_) => panic!("accepted\n{text}"),
         Err(problems) => problems,

@@ -5,9 +5,9 @@
 
 use serde_json::Value;
 
-use super::Problem;
+use super::JobProblem;
 use super::advice::excerpt;
-use super::document::{Document, Role};
+use super::document::{WrittenJob, WrittenRole};
 use super::nearest::nearest;
 use super::plugins::commands;
 use super::secrets::Secrets;
@@ -20,11 +20,11 @@ const PROBLEMS_MAX: usize = 100;
 const AUTH: [&str; 3] = ["username", "password", "registryuri"];
 
 /// A problem for each.
-pub(super) fn check(document: &Document) -> Vec<Problem> {
+pub(super) fn check(document: &WrittenJob) -> Vec<JobProblem> {
     let secrets = Secrets::of(document);
     let mut problems = Vec::new();
     for (name, role) in &document.task_roles {
-        let known = Known {
+        let known = KnownNames {
             scope: scope(document, role),
             secrets: &secrets,
             document,
@@ -33,7 +33,7 @@ pub(super) fn check(document: &Document) -> Vec<Problem> {
             problems.extend(known.problems(&path, text));
         }
     }
-    let in_logins = Known {
+    let in_logins = KnownNames {
         scope: Scope::default(),
         secrets: &secrets,
         document,
@@ -51,7 +51,11 @@ pub(super) fn check(document: &Document) -> Vec<Problem> {
 }
 
 /// Every text of a role that is rendered, with its path.
-fn texts<'a>(document: &'a Document, name: &str, role: &'a Role) -> Vec<(String, &'a str)> {
+fn texts<'a>(
+    document: &'a WrittenJob,
+    name: &str,
+    role: &'a WrittenRole,
+) -> Vec<(String, &'a str)> {
     let mut texts = Vec::new();
     let mut add = |path: &str, list: &'a [String]| {
         let list = list.iter().enumerate();
@@ -73,14 +77,14 @@ fn texts<'a>(document: &'a Document, name: &str, role: &'a Role) -> Vec<(String,
 }
 
 /// What references may refer to.
-struct Known<'a> {
+struct KnownNames<'a> {
     scope: Scope<'a>,
     secrets: &'a Secrets,
-    document: &'a Document,
+    document: &'a WrittenJob,
 }
 
-impl Known<'_> {
-    fn problems(&self, path: &str, text: &str) -> Vec<Problem> {
+impl KnownNames<'_> {
+    fn problems(&self, path: &str, text: &str) -> Vec<JobProblem> {
         // A text that is no template is told of where it is rendered.
         let references = references(text).unwrap_or_default().into_iter();
         references
@@ -88,7 +92,7 @@ impl Known<'_> {
                 let why = self.missing(&with_dots(reference))?;
                 let shown = excerpt(reference);
                 let message = format!("{OPEN} {shown} {CLOSE} refers to nothing: {why}");
-                Some(Problem::at(path, message))
+                Some(JobProblem::at(path, message))
             })
             .collect()
     }

@@ -6,11 +6,11 @@ use serde_json::{Map, Value};
 use crate::job::JobSpec;
 use crate::remark::Remark;
 
-use super::{Problem, Protocol, parse, remarks};
+use super::{CheckedJob, JobProblem, parse, remarks};
 
 /// Whether a job is valid, and why not or what it would run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Verdict {
+pub struct JobValidation {
     /// Whether it would be accepted, as far as that can be told without a cluster.
     pub valid: bool,
     /// What is wrong; empty for a valid job.
@@ -22,21 +22,21 @@ pub struct Verdict {
 }
 
 /// Judges a job.
-pub fn verdict(text: &str) -> Verdict {
+pub fn verdict(text: &str) -> JobValidation {
     match parse(text) {
         Ok(protocol) => match (protocol.missing_storages(), protocol.job_spec()) {
-            (missing, Ok(spec)) if missing.is_empty() => Verdict::of_valid(&protocol, spec),
+            (missing, Ok(spec)) if missing.is_empty() => JobValidation::of_valid(&protocol, spec),
             (missing, spec) => {
                 let problems = missing.into_iter().chain(spec.err().into_iter().flatten());
-                Verdict::of_invalid(&problems.collect::<Vec<_>>())
+                JobValidation::of_invalid(&problems.collect::<Vec<_>>())
             }
         },
-        Err(problems) => Verdict::of_invalid(&problems),
+        Err(problems) => JobValidation::of_invalid(&problems),
     }
 }
 
-impl Verdict {
-    fn of_valid(protocol: &Protocol, spec: JobSpec) -> Self {
+impl JobValidation {
+    fn of_valid(protocol: &CheckedJob, spec: JobSpec) -> Self {
         let entrypoints = protocol.entrypoints().iter();
         Self {
             valid: true,
@@ -48,7 +48,7 @@ impl Verdict {
         }
     }
 
-    fn of_invalid(problems: &[Problem]) -> Self {
+    fn of_invalid(problems: &[JobProblem]) -> Self {
         Self {
             valid: false,
             errors: remarks(problems),

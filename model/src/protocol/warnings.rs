@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::remark::Remark;
 
-use super::document::{Deployment, Document, Role};
+use super::document::{Deployment, WrittenJob, WrittenRole};
 use super::nearest::nearest;
 use super::plugins::{CMD, RUNTIME_PLUGIN, uses};
 use super::spec::{CPU_LEAST, MEMORY_MB_LEAST};
@@ -18,7 +18,7 @@ pub const WARNINGS_MAX: usize = 32;
 const NAME_CHARS_MAX: usize = 60;
 
 /// All of them, up to [`WARNINGS_MAX`].
-pub(super) fn warnings(document: &Document, source: &Value) -> Vec<Remark> {
+pub(super) fn warnings(document: &WrittenJob, source: &Value) -> Vec<Remark> {
     let mut found = Vec::new();
     of_keys(source, &mut found);
     of_plugins(document, &mut found);
@@ -158,7 +158,7 @@ fn short(name: &str) -> String {
 }
 
 /// Plugins that are not carried out, and what of `cmd` is not.
-fn of_plugins(document: &Document, found: &mut Vec<Remark>) {
+fn of_plugins(document: &WrittenJob, found: &mut Vec<Remark>) {
     let mut seen = BTreeSet::new();
     for (name, role) in &document.task_roles {
         for used in uses(document, name, role) {
@@ -185,7 +185,7 @@ fn of_plugins(document: &Document, found: &mut Vec<Remark>) {
     }
 }
 
-fn no_role(document: &Document, role: &str) -> String {
+fn no_role(document: &WrittenJob, role: &str) -> String {
     let known = document.task_roles.iter().map(|(name, _)| name.as_str());
     let meant = match nearest(role, known) {
         Some(meant) => format!(" Did you mean {meant}?"),
@@ -227,7 +227,7 @@ fn without_plugin(plugin: &str, parameters: &Value) -> Option<String> {
 }
 
 /// Prerequisites that come as plugins and are not used as such.
-fn of_prerequisites(document: &Document, found: &mut Vec<Remark>) {
+fn of_prerequisites(document: &WrittenJob, found: &mut Vec<Remark>) {
     let roles = || document.task_roles.iter().map(|(_, role)| role);
     let listed: BTreeSet<&str> = roles()
         .flat_map(|role| role.prerequisites.iter().map(String::as_str))
@@ -256,7 +256,7 @@ fn of_prerequisites(document: &Document, found: &mut Vec<Remark>) {
     }
 }
 
-fn of_deployments(document: &Document, found: &mut Vec<Remark>) {
+fn of_deployments(document: &WrittenJob, found: &mut Vec<Remark>) {
     if let (Some(first), None) = (document.deployments.first(), &document.defaults.deployment) {
         let message = format!(
             "No deployment is switched on, so their commands are not run. Name one in \
@@ -276,7 +276,7 @@ fn of_deployments(document: &Document, found: &mut Vec<Remark>) {
     }
 }
 
-fn of_extras(document: &Document, source: &Value, found: &mut Vec<Remark>) {
+fn of_extras(document: &WrittenJob, source: &Value, found: &mut Vec<Remark>) {
     let extras = &document.extras;
     let notified = extras.job_status_change_notification.as_object();
     if notified.is_some_and(|events| events.values().any(|wanted| *wanted == true)) {
@@ -305,7 +305,7 @@ fn of_extras(document: &Document, source: &Value, found: &mut Vec<Remark>) {
 }
 
 /// Where affinity groups and pinned cells are carried out otherwise than they read.
-fn of_placement(document: &Document, found: &mut Vec<Remark>) {
+fn of_placement(document: &WrittenJob, found: &mut Vec<Remark>) {
     const PATH: &str = ".extras.hivedScheduler.taskRoles";
     let roles = document.extras.hived_scheduler.by_name();
     if !document.is_gang() {
@@ -332,7 +332,7 @@ fn of_placement(document: &Document, found: &mut Vec<Remark>) {
     }));
 }
 
-fn of_role(document: &Document, name: &str, role: &Role, found: &mut Vec<Remark>) {
+fn of_role(document: &WrittenJob, name: &str, role: &WrittenRole, found: &mut Vec<Remark>) {
     let path = format!(".taskRoles.{name}");
     let mut warn = |field: &str, message: String| {
         found.push(Remark::at(format!("{path}.{field}"), message));
@@ -376,7 +376,7 @@ fn of_role(document: &Document, name: &str, role: &Role, found: &mut Vec<Remark>
 }
 
 /// A completion policy by which the attempt succeeds although every task of the role failed.
-fn completion(role: &Role) -> Option<(&'static str, String)> {
+fn completion(role: &WrittenRole) -> Option<(&'static str, String)> {
     let set = |field: Option<i32>| field.filter(|count| *count != 0);
     let failed = set(role.completion.min_failed_instances).unwrap_or(1);
     let instances = i64::from(role.instances);
@@ -395,7 +395,7 @@ fn completion(role: &Role) -> Option<(&'static str, String)> {
 }
 
 /// The prerequisites of other types that a role selects, of which its commands make no use.
-fn unused<'a>(document: &'a Document, name: &'a str, role: &'a Role) -> Vec<&'static str> {
+fn unused<'a>(document: &'a WrittenJob, name: &'a str, role: &'a WrittenRole) -> Vec<&'static str> {
     let selected = role.selected().into_iter().map(|(_, field, _)| field);
     selected
         .filter(|field| *field != "dockerImage")
@@ -414,9 +414,9 @@ fn unused<'a>(document: &'a Document, name: &'a str, role: &'a Role) -> Vec<&'st
 
 /// The commands of a role and of its deployment, with where they stand in the role.
 fn texts<'a>(
-    document: &'a Document,
+    document: &'a WrittenJob,
     name: &str,
-    role: &'a Role,
+    role: &'a WrittenRole,
 ) -> impl Iterator<Item = (&'static str, &'a str)> {
     let deployed = document.deployment();
     let deployed = deployed.and_then(|deployment| deployment.task_roles.get(name));

@@ -9,7 +9,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Seq
 use serde_json::{Map, Value};
 
 use super::js_text;
-use super::yaml::{Node, options};
+use super::yaml::{YamlValue, options};
 
 /// The sections that commands refer to.
 const SECTIONS: [&str; 3] = ["parameters", "secrets", "prerequisites"];
@@ -28,7 +28,7 @@ pub(super) fn kept(text: &str, document: Value) -> Value {
     // The text was read before by the same rules. Should that fail now, the first reading holds.
     let again = Again {
         known: &document,
-        place: Place::Document,
+        place: ValuePosition::Document,
     };
     let read = serde_saphyr::with_deserializer_from_str_with_options(text, options(), |yaml| {
         again.deserialize(yaml)
@@ -49,7 +49,7 @@ fn may_differ(value: &Value) -> bool {
 
 /// Where a value stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum ValuePosition {
     /// It is the document.
     Document,
     /// It is in one of the sections.
@@ -61,15 +61,15 @@ enum Place {
 /// Reads a value again of which it is known what it is.
 struct Again<'v> {
     known: &'v Value,
-    place: Place,
+    place: ValuePosition,
 }
 
 impl<'v> Again<'v> {
     fn below(&self, name: &str, known: &'v Value) -> Self {
         let place = match self.place {
-            Place::Document if SECTIONS.contains(&name) => Place::Inside,
-            Place::Inside if name != VERSION => Place::Inside,
-            _ => Place::Elsewhere,
+            ValuePosition::Document if SECTIONS.contains(&name) => ValuePosition::Inside,
+            ValuePosition::Inside if name != VERSION => ValuePosition::Inside,
+            _ => ValuePosition::Elsewhere,
         };
         Self { known, place }
     }
@@ -80,12 +80,14 @@ impl<'de> DeserializeSeed<'de> for Again<'_> {
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
         match self.known {
-            Value::Object(_) if self.place != Place::Elsewhere => {
+            Value::Object(_) if self.place != ValuePosition::Elsewhere => {
                 deserializer.deserialize_map(self)
             }
-            Value::Array(_) if self.place == Place::Inside => deserializer.deserialize_seq(self),
+            Value::Array(_) if self.place == ValuePosition::Inside => {
+                deserializer.deserialize_seq(self)
+            }
             Value::Number(_) | Value::Bool(_) | Value::String(_)
-                if self.place == Place::Inside && may_differ(self.known) =>
+                if self.place == ValuePosition::Inside && may_differ(self.known) =>
             {
                 deserializer.deserialize_str(self)
             }
@@ -124,7 +126,7 @@ impl<'de> Visitor<'de> for Again<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
         let mut fields = Map::new();
-        while let Some(Node(key)) = entries.next_key()? {
+        while let Some(YamlValue(key)) = entries.next_key()? {
             let name = js_text::of(&key).unwrap_or_else(|| "null".to_owned());
             let known = self.known.get(&name).unwrap_or(&Value::Null);
             let value = entries.next_value_seed(self.below(&name, known))?;

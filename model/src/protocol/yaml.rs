@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use serde_saphyr::Options;
 use serde_saphyr::options::{DuplicateKeyPolicy, NonFiniteFloatPolicy};
 
-use super::{Problem, js_text, written};
+use super::{JobProblem, js_text, written};
 
 /// Longest job text that is read, in bytes.
 pub const TEXT_BYTES_MAX: usize = 1 << 20;
@@ -29,16 +29,16 @@ const REPLAYED_EVENTS_MAX: usize = 20_000;
 const EXPANDED_BYTES_MAX: usize = 4 << 20;
 
 /// Reads one YAML document. An empty text is null.
-pub(super) fn read(text: &str) -> Result<Value, Problem> {
+pub(super) fn read(text: &str) -> Result<Value, JobProblem> {
     if text.len() > TEXT_BYTES_MAX {
         let message = format!(
             "The job has {} bytes; at most {TEXT_BYTES_MAX} are allowed.",
             text.len()
         );
-        return Err(Problem::at("", message));
+        return Err(JobProblem::at("", message));
     }
-    let Node(value) = serde_saphyr::from_str_with_options(text, options())
-        .map_err(|error| Problem::at("", describe(&error)))?;
+    let YamlValue(value) = serde_saphyr::from_str_with_options(text, options())
+        .map_err(|error| JobProblem::at("", describe(&error)))?;
     Ok(written::kept(text, value))
 }
 
@@ -81,9 +81,9 @@ fn describe(error: &serde_saphyr::Error) -> String {
 const EXACT_INTEGER_MAX: f64 = 9_007_199_254_740_992.0;
 
 /// A value as YAML has it, on its way to JSON.
-pub(super) struct Node(pub(super) Value);
+pub(super) struct YamlValue(pub(super) Value);
 
-impl<'de> Deserialize<'de> for Node {
+impl<'de> Deserialize<'de> for YamlValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(NodeVisitor)
     }
@@ -92,57 +92,57 @@ impl<'de> Deserialize<'de> for Node {
 struct NodeVisitor;
 
 impl<'de> Visitor<'de> for NodeVisitor {
-    type Value = Node;
+    type Value = YamlValue;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a YAML value")
     }
 
-    fn visit_unit<E: Error>(self) -> Result<Node, E> {
-        Ok(Node(Value::Null))
+    fn visit_unit<E: Error>(self) -> Result<YamlValue, E> {
+        Ok(YamlValue(Value::Null))
     }
 
-    fn visit_bool<E: Error>(self, flag: bool) -> Result<Node, E> {
-        Ok(Node(flag.into()))
+    fn visit_bool<E: Error>(self, flag: bool) -> Result<YamlValue, E> {
+        Ok(YamlValue(flag.into()))
     }
 
-    fn visit_i64<E: Error>(self, number: i64) -> Result<Node, E> {
-        Ok(Node(number.into()))
+    fn visit_i64<E: Error>(self, number: i64) -> Result<YamlValue, E> {
+        Ok(YamlValue(number.into()))
     }
 
-    fn visit_u64<E: Error>(self, number: u64) -> Result<Node, E> {
-        Ok(Node(number.into()))
+    fn visit_u64<E: Error>(self, number: u64) -> Result<YamlValue, E> {
+        Ok(YamlValue(number.into()))
     }
 
-    fn visit_f64<E: Error>(self, number: f64) -> Result<Node, E> {
-        Ok(Node(
+    fn visit_f64<E: Error>(self, number: f64) -> Result<YamlValue, E> {
+        Ok(YamlValue(
             integral(number).map_or_else(|| number.into(), Value::from),
         ))
     }
 
-    fn visit_str<E: Error>(self, text: &str) -> Result<Node, E> {
-        Ok(Node(text.into()))
+    fn visit_str<E: Error>(self, text: &str) -> Result<YamlValue, E> {
+        Ok(YamlValue(text.into()))
     }
 
-    fn visit_string<E: Error>(self, text: String) -> Result<Node, E> {
-        Ok(Node(text.into()))
+    fn visit_string<E: Error>(self, text: String) -> Result<YamlValue, E> {
+        Ok(YamlValue(text.into()))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Node, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<YamlValue, A::Error> {
         let mut list = Vec::new();
-        while let Some(Node(item)) = items.next_element()? {
+        while let Some(YamlValue(item)) = items.next_element()? {
             list.push(item);
         }
-        Ok(Node(list.into()))
+        Ok(YamlValue(list.into()))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Node, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<YamlValue, A::Error> {
         let mut fields = Map::new();
-        while let Some((Node(key), Node(value))) = entries.next_entry()? {
+        while let Some((YamlValue(key), YamlValue(value))) = entries.next_entry()? {
             let key = js_text::of(&key).unwrap_or_else(|| "null".to_owned());
             fields.insert(key, value);
         }
-        Ok(Node(fields.into()))
+        Ok(YamlValue(fields.into()))
     }
 }
 

@@ -1,6 +1,6 @@
 //! What was measured, in few numbers.
 
-use super::Setup;
+use super::BenchSetup;
 
 /// Every single measurement of the steady state, nanoseconds.
 #[derive(Clone, Debug, Default)]
@@ -16,7 +16,7 @@ pub(super) struct Samples {
 
 /// What was measured as a whole, nanoseconds.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Times {
+pub(super) struct BenchTimes {
     pub(super) init_ns: u64,
     pub(super) steady_ns: u64,
     /// One event.
@@ -27,7 +27,7 @@ pub(super) struct Times {
 
 /// The result of a benchmark.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
-pub struct Figures {
+pub struct BenchFigures {
     /// Devices of the cluster.
     pub gpus: u32,
     /// Decisions in a second of deciding.
@@ -61,8 +61,8 @@ pub struct Figures {
     pub evicted: u64,
 }
 
-impl Figures {
-    pub(super) fn new(samples: &Samples, setup: Setup, times: Times) -> Self {
+impl BenchFigures {
+    pub(super) fn new(samples: &Samples, setup: BenchSetup, times: BenchTimes) -> Self {
         let deciding: u64 = samples.decide_ns.iter().sum();
         Self {
             gpus: setup.gpus,

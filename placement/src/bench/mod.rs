@@ -11,16 +11,16 @@ mod workload;
 use muster_model::cluster_spec::LEAVES_MAX;
 use muster_model::time::Time;
 
-use crate::cells::{Bins, Cells, Event};
-use crate::decide::{Decision, Policy, decide};
+use crate::cells::{Bins, CellEvent, Cells};
+use crate::decide::{Decision, DecisionPolicy, decide};
 use crate::gang::{Gang, Grant};
 use crate::index::at;
-use crate::random::Random;
+use crate::random::SplitMix64;
 
 pub use cluster::spec;
-pub use figures::Figures;
-use figures::{Samples, Times};
-use workload::Job;
+pub use figures::BenchFigures;
+use figures::{BenchTimes, Samples};
+use workload::RunningGang;
 
 /// Waits in a row after which the cluster counts as full.
 const WAITS_MAX: u32 = 200;
@@ -31,7 +31,7 @@ const NODE_EVENTS: u64 = 100;
 
 /// What to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Setup {
+pub struct BenchSetup {
     /// Devices, a multiple of 512.
     pub gpus: u32,
     /// Opportunistic gangs in a hundred.
@@ -44,7 +44,7 @@ pub struct Setup {
 
 /// Why a benchmark cannot run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
+pub enum BenchError {
     /// Not a whole number of rows, or more than cells can be.
     #[error("gpus is {0}; use a multiple of 512, from 512 to {LEAVES_MAX}")]
     Gpus(u32),
@@ -54,12 +54,12 @@ pub enum Error {
 }
 
 /// A benchmark in progress.
-struct Bench<'a> {
+struct BenchRun<'a> {
     cells: Cells,
-    random: Random,
-    setup: Setup,
+    random: SplitMix64,
+    setup: BenchSetup,
     clock: &'a dyn Fn() -> u64,
-    running: Vec<Job>,
+    running: Vec<RunningGang>,
     used: u64,
     next: u64,
     samples: Samples,
@@ -69,24 +69,24 @@ struct Bench<'a> {
 ///
 /// # Errors
 /// If the setup is not possible, or a decision could not be applied.
-pub fn run(setup: Setup, clock: &dyn Fn() -> u64) -> Result<Figures, Error> {
+pub fn run(setup: BenchSetup, clock: &dyn Fn() -> u64) -> Result<BenchFigures, BenchError> {
     let possible = Some(setup.gpus).filter(|gpus| *gpus <= LEAVES_MAX);
     let spec = possible
         .and_then(cluster::spec)
-        .ok_or(Error::Gpus(setup.gpus))?;
+        .ok_or(BenchError::Gpus(setup.gpus))?;
     let start = clock();
     let cells = Cells::new(&spec, Bins::default());
-    let mut cells = cells.map_err(|problems| Error::Refused(format!("{problems:?}")))?;
+    let mut cells = cells.map_err(|problems| BenchError::Refused(format!("{problems:?}")))?;
     let nodes: Vec<String> = cells.node_names().map(str::to_owned).collect();
     for node in nodes {
         let healthy = true;
-        apply(&mut cells, Event::NodeHealth { node, healthy })?;
+        apply(&mut cells, CellEvent::NodeHealth { node, healthy })?;
     }
     let init_ns = clock() - start;
     drop(spec);
-    let mut bench = Bench {
+    let mut bench = BenchRun {
         cells,
-        random: Random::new(setup.seed),
+        random: SplitMix64::new(setup.seed),
         setup,
         clock,
         running: Vec::new(),
@@ -99,27 +99,27 @@ pub fn run(setup: Setup, clock: &dyn Fn() -> u64) -> Result<Figures, Error> {
     let steady_ns = bench.steady()?;
     let node_ns = bench.node_events()?;
     let keep_ns = bench.reservations()?;
-    let times = Times {
+    let times = BenchTimes {
         init_ns,
         steady_ns,
         node_ns,
         keep_ns,
     };
-    Ok(Figures::new(&bench.samples, setup, times))
+    Ok(BenchFigures::new(&bench.samples, setup, times))
 }
 
-fn apply(cells: &mut Cells, event: Event) -> Result<(), Error> {
+fn apply(cells: &mut Cells, event: CellEvent) -> Result<(), BenchError> {
     cells
         .apply(event)
-        .map_err(|error| Error::Refused(error.to_string()))
+        .map_err(|error| BenchError::Refused(error.to_string()))
 }
 
-impl Bench<'_> {
+impl BenchRun<'_> {
     fn target(&self) -> u64 {
         u64::from(self.setup.gpus) * FILL_PERCENT / 100
     }
 
-    fn fill(&mut self) -> Result<(), Error> {
+    fn fill(&mut self) -> Result<(), BenchError> {
         let mut waits = 0;
         while self.used < self.target() && waits < WAITS_MAX {
             waits = match self.schedule()? {
@@ -130,7 +130,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    fn steady(&mut self) -> Result<u64, Error> {
+    fn steady(&mut self) -> Result<u64, BenchError> {
         let start = (self.clock)();
         for _ in 0..self.setup.cycles {
             while self.used >= self.target() {
@@ -144,7 +144,7 @@ impl Bench<'_> {
         Ok((self.clock)() - start)
     }
 
-    fn release(&mut self) -> Result<(), Error> {
+    fn release(&mut self) -> Result<(), BenchError> {
         if self.running.is_empty() {
             return Ok(());
         }
@@ -155,20 +155,20 @@ impl Bench<'_> {
         self.end(&job)
     }
 
-    fn end(&mut self, job: &Job) -> Result<(), Error> {
+    fn end(&mut self, job: &RunningGang) -> Result<(), BenchError> {
         self.used -= u64::from(job.size);
         let start = (self.clock)();
-        apply(&mut self.cells, Event::GangEnded(job.id))?;
+        apply(&mut self.cells, CellEvent::GangEnded(job.id))?;
         self.samples.delete_ns.push((self.clock)() - start);
         Ok(())
     }
 
     /// Draws a gang and places it; false if it must wait, and it is dropped then.
-    fn schedule(&mut self) -> Result<bool, Error> {
+    fn schedule(&mut self) -> Result<bool, BenchError> {
         self.next += 1;
         let (gang, size) = workload::draw(&mut self.random, &self.setup, self.next);
         let start = (self.clock)();
-        let decision = decide(&self.cells, &gang, &Policy::default(), Time(0));
+        let decision = decide(&self.cells, &gang, &DecisionPolicy::default(), Time(0));
         let decided = (self.clock)();
         self.samples.decide_ns.push(decided - start);
         let grant = match decision {
@@ -178,9 +178,9 @@ impl Bench<'_> {
         };
         self.count_racks(&grant);
         self.used += u64::from(size);
-        self.running.push(Job { id: gang.id, size });
+        self.running.push(RunningGang { id: gang.id, size });
         let committing = (self.clock)();
-        apply(&mut self.cells, Event::Started { gang, grant })?;
+        apply(&mut self.cells, CellEvent::Started { gang, grant })?;
         let done = (self.clock)();
         self.samples
             .gang_ns
@@ -191,11 +191,11 @@ impl Bench<'_> {
     fn evict(
         &mut self,
         gang: &Gang,
-        victims: &[crate::gang::GangId],
+        victims: &[crate::gang::GangNumber],
         grant: Grant,
-    ) -> Result<Grant, Error> {
+    ) -> Result<Grant, BenchError> {
         self.samples.evicted += victims.len() as u64;
-        let claim = Event::Preempting {
+        let claim = CellEvent::Preempting {
             gang: gang.clone(),
             grant,
         };
@@ -206,9 +206,11 @@ impl Bench<'_> {
                 self.end(&job)?;
             }
         }
-        match decide(&self.cells, gang, &Policy::default(), Time(0)) {
+        match decide(&self.cells, gang, &DecisionPolicy::default(), Time(0)) {
             Decision::Place(grant) => Ok(grant),
-            other => Err(Error::Refused(format!("after its victims went: {other:?}"))),
+            other => Err(BenchError::Refused(format!(
+                "after its victims went: {other:?}"
+            ))),
         }
     }
 
@@ -225,7 +227,7 @@ impl Bench<'_> {
         self.samples.fewest_racks += u64::from(racks.len() == pods.div_ceil(nodes));
     }
 
-    fn node_events(&mut self) -> Result<u64, Error> {
+    fn node_events(&mut self) -> Result<u64, BenchError> {
         let names: Vec<String> = self.cells.node_names().map(str::to_owned).collect();
         let mut total = 0;
         for number in 0..NODE_EVENTS {
@@ -234,7 +236,7 @@ impl Bench<'_> {
             for healthy in [false, true] {
                 let node = node.clone();
                 let start = (self.clock)();
-                apply(&mut self.cells, Event::NodeHealth { node, healthy })?;
+                apply(&mut self.cells, CellEvent::NodeHealth { node, healthy })?;
                 total += (self.clock)() - start;
             }
             debug_assert!(number < NODE_EVENTS);

@@ -1,19 +1,19 @@
 //! What it costs to keep cells for overdue gangs, many of them one after the other as in a plan.
 
-use super::{Bench, Error, apply, workload};
-use crate::cells::Event;
+use super::{BenchError, BenchRun, apply, workload};
+use crate::cells::CellEvent;
 use crate::decide::keep;
 use crate::gang::{GUARANTEED_MIN, Grant};
-use crate::random::Random;
+use crate::random::SplitMix64;
 
 /// Overdue gangs of several machines.
 const GANGS: u64 = 64;
 
-impl Bench<'_> {
+impl BenchRun<'_> {
     /// Nanoseconds for one gang, on average. The draws are apart from the workload's, and the
     /// cells are as before afterwards.
-    pub(super) fn reservations(&mut self) -> Result<u64, Error> {
-        let mut random = Random::new(self.setup.seed);
+    pub(super) fn reservations(&mut self) -> Result<u64, BenchError> {
+        let mut random = SplitMix64::new(self.setup.seed);
         let (mut total, mut kept) = (0, Vec::new());
         for number in 0..GANGS {
             let id = self.next + 1 + number;
@@ -35,11 +35,11 @@ impl Bench<'_> {
                     placement,
                     ..Grant::default()
                 };
-                apply(&mut self.cells, Event::Preempting { gang, grant })?;
+                apply(&mut self.cells, CellEvent::Preempting { gang, grant })?;
             }
         }
         for gang in kept {
-            apply(&mut self.cells, Event::PreemptionCancelled(gang))?;
+            apply(&mut self.cells, CellEvent::PreemptionCancelled(gang))?;
         }
         Ok(total / GANGS)
     }

@@ -1,8 +1,8 @@
 //! What comes: sizes as in a shared cluster, clusters in proportion to what they are promised.
 
-use super::{Setup, cluster};
-use crate::gang::{Gang, GangId, GangMember, OPPORTUNISTIC};
-use crate::random::Random;
+use super::{BenchSetup, cluster};
+use crate::gang::{Gang, GangMember, GangNumber, OPPORTUNISTIC};
+use crate::random::SplitMix64;
 
 /// Devices of a gang, and how many gangs in a thousand are so large.
 const SIZES: [(u32, u64); 10] = [
@@ -20,13 +20,13 @@ const SIZES: [(u32, u64); 10] = [
 
 /// A gang that runs.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Job {
-    pub(super) id: GangId,
+pub(super) struct RunningGang {
+    pub(super) id: GangNumber,
     pub(super) size: u32,
 }
 
 /// The next gang and its devices. The order of the draws is part of the workload.
-pub(super) fn draw(random: &mut Random, setup: &Setup, number: u64) -> (Gang, u32) {
+pub(super) fn draw(random: &mut SplitMix64, setup: &BenchSetup, number: u64) -> (Gang, u32) {
     let size = weighted(random.below(1000), &SIZES);
     let [a, b, c] = cluster::quota(setup.gpus);
     let shares = [
@@ -38,7 +38,7 @@ pub(super) fn draw(random: &mut Random, setup: &Setup, number: u64) -> (Gang, u3
     let _ignored = random.below(3);
     let opportunistic = random.below(100) < setup.opportunistic;
     let gang = Gang {
-        id: GangId(number),
+        id: GangNumber(number),
         vc: vc.to_owned(),
         priority: if opportunistic { OPPORTUNISTIC } else { 0 },
         members: vec![GangMember {

@@ -3,21 +3,21 @@
 use std::collections::BTreeSet;
 
 use super::reconfigure::Former;
-use super::{Cells, Error, Mode};
+use super::{AllocationMode, Cells, CellsError};
 use crate::gang::{Gang, Leaf, Placement};
 
 impl Cells {
-    pub(super) fn adopt(&mut self, gang: Gang, placement: Placement) -> Result<(), Error> {
+    pub(super) fn adopt(&mut self, gang: Gang, placement: Placement) -> Result<(), CellsError> {
         if self.gangs.slot(gang.id).is_some() {
-            return Err(Error::Known(gang.id));
+            return Err(CellsError::Known(gang.id));
         }
         self.check_found(&gang, &placement)?;
         // What runs is a fact; a claim is only a plan.
         let restored = self.cancel_others(&placement);
         let in_quota = !gang.is_opportunistic() && self.cover(&gang, &placement, &Former::new());
         let mode = match in_quota {
-            true => Mode::Guaranteed,
-            false => Mode::Opportunistic,
+            true => AllocationMode::Guaranteed,
+            false => AllocationMode::Opportunistic,
         };
         self.put(gang, placement, mode);
         self.promote_all(&restored);
@@ -25,7 +25,7 @@ impl Cells {
     }
 
     /// Files a gang that runs and gives it its leaves. A pod without any counts as ended.
-    pub(super) fn put(&mut self, gang: Gang, placement: Placement, mode: Mode) -> u32 {
+    pub(super) fn put(&mut self, gang: Gang, placement: Placement, mode: AllocationMode) -> u32 {
         let leaves: Vec<Leaf> = placement.leaves().collect();
         let alive = placement.pods.iter().map(|pod| !pod.is_empty()).collect();
         let slot = self.insert(gang, placement, mode);
@@ -38,19 +38,19 @@ impl Cells {
         slot
     }
 
-    fn check_found(&self, gang: &Gang, placement: &Placement) -> Result<(), Error> {
+    fn check_found(&self, gang: &Gang, placement: &Placement) -> Result<(), CellsError> {
         let mut seen = BTreeSet::new();
         for leaf in placement.leaves() {
             if leaf >= self.leaf_count() || !seen.insert(leaf) {
                 let gang = gang.id;
-                return Err(Error::NotPromised { gang, leaf });
+                return Err(CellsError::NotPromised { gang, leaf });
             }
         }
         self.check_held(placement)?;
         let node = |leaf: Leaf| self.node_of(leaf);
         let is_torn = |pod: &Vec<Leaf>| pod.windows(2).any(|pair| node(pair[0]) != node(pair[1]));
         if placement.pods.len() as u64 != gang.pods() || placement.pods.iter().any(is_torn) {
-            return Err(Error::Pods {
+            return Err(CellsError::Pods {
                 gang: gang.id,
                 asked: gang.pods(),
             });

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{Cells, Error, Event, Mode};
-use crate::gang::{Gang, GangId, Grant, Leaf, Placement, Swap};
+use super::{AllocationMode, CellEvent, Cells, CellsError};
+use crate::gang::{Gang, GangNumber, Grant, Leaf, Placement, Swap};
 use crate::index::{NONE, at};
 
 impl Cells {
@@ -11,42 +11,42 @@ impl Cells {
     ///
     /// # Errors
     /// Why it cannot have happened; nothing is changed then.
-    pub fn apply(&mut self, event: Event) -> Result<(), Error> {
+    pub fn apply(&mut self, event: CellEvent) -> Result<(), CellsError> {
         let done = match event {
-            Event::Started { gang, grant } => self.start(gang, grant),
-            Event::Preempting { gang, grant } => self.preempt(gang, grant),
-            Event::PreemptionCancelled(gang) => self.cancel_by_id(gang),
-            Event::Demoted(gangs) => self.check_known(&gangs).map(|()| self.demote(&gangs)),
-            Event::PodEnded { gang, pod } => self.end_pod(gang, pod),
-            Event::PodRestarted { gang, pod } => self.restart_pod(gang, pod),
-            Event::PodReleased { gang, pod } => self.release_pod(gang, pod),
-            Event::Adopted { gang, placement } => self.adopt(gang, placement),
-            Event::Capacity { node, amount } => self.state_capacity(&node, amount),
-            Event::GangEnded(gang) => self.end(gang),
-            Event::NodeHealth { node, healthy } => self.node_health(&node, healthy),
-            Event::DeviceHealth {
+            CellEvent::Started { gang, grant } => self.start(gang, grant),
+            CellEvent::Preempting { gang, grant } => self.preempt(gang, grant),
+            CellEvent::PreemptionCancelled(gang) => self.cancel_by_id(gang),
+            CellEvent::Demoted(gangs) => self.check_known(&gangs).map(|()| self.demote(&gangs)),
+            CellEvent::PodEnded { gang, pod } => self.end_pod(gang, pod),
+            CellEvent::PodRestarted { gang, pod } => self.restart_pod(gang, pod),
+            CellEvent::PodReleased { gang, pod } => self.release_pod(gang, pod),
+            CellEvent::Adopted { gang, placement } => self.adopt(gang, placement),
+            CellEvent::Capacity { node, amount } => self.state_capacity(&node, amount),
+            CellEvent::GangEnded(gang) => self.end(gang),
+            CellEvent::NodeHealth { node, healthy } => self.node_health(&node, healthy),
+            CellEvent::DeviceHealth {
                 node,
                 device,
                 healthy,
             } => self.device_health(&node, device, healthy),
-            Event::Cordon { node, on } => self.cordon(&node, on),
-            Event::Swapped(swap) => self.swap(swap),
-            Event::Owned(spec, owners) => self.reconfigure(&spec, owners),
-            Event::Reconfigured(spec) => self.reconfigure(&spec, self.owners.clone()),
+            CellEvent::Cordon { node, on } => self.cordon(&node, on),
+            CellEvent::Swapped(swap) => self.swap(swap),
+            CellEvent::Owned(spec, owners) => self.reconfigure(&spec, owners),
+            CellEvent::Reconfigured(spec) => self.reconfigure(&spec, self.owners.clone()),
         };
         self.refresh();
         done
     }
 
-    fn start(&mut self, gang: Gang, grant: Grant) -> Result<(), Error> {
+    fn start(&mut self, gang: Gang, grant: Grant) -> Result<(), CellsError> {
         let own = self.gangs.slot(gang.id);
         let claims = |slot: &u32| {
             self.gangs
                 .get(*slot)
-                .is_some_and(|g| g.mode == Mode::Preempting)
+                .is_some_and(|g| g.mode == AllocationMode::Preempting)
         };
         if own.is_some_and(|slot| !claims(&slot)) {
-            return Err(Error::Known(gang.id));
+            return Err(CellsError::Known(gang.id));
         }
         self.check_leaves(&gang, &grant.placement)?;
         self.check_held(&grant.placement)?;
@@ -59,8 +59,8 @@ impl Cells {
         self.demote(&grant.demoted);
         let restored = self.cancel_others(&grant.placement);
         let mode = match gang.is_opportunistic() {
-            true => Mode::Opportunistic,
-            false => Mode::Guaranteed,
+            true => AllocationMode::Opportunistic,
+            false => AllocationMode::Guaranteed,
         };
         let leaves: Vec<Leaf> = grant.placement.leaves().collect();
         let slot = self.insert(gang, grant.placement, mode);
@@ -71,9 +71,9 @@ impl Cells {
         Ok(())
     }
 
-    fn preempt(&mut self, gang: Gang, grant: Grant) -> Result<(), Error> {
+    fn preempt(&mut self, gang: Gang, grant: Grant) -> Result<(), CellsError> {
         if self.gangs.slot(gang.id).is_some() {
-            return Err(Error::Known(gang.id));
+            return Err(CellsError::Known(gang.id));
         }
         self.check_leaves(&gang, &grant.placement)?;
         self.check_known(&grant.demoted)?;
@@ -81,7 +81,7 @@ impl Cells {
         self.demote(&grant.demoted);
         let restored = self.cancel_others(&grant.placement);
         let leaves: Vec<Leaf> = grant.placement.leaves().collect();
-        let slot = self.insert(gang, grant.placement, Mode::Preempting);
+        let slot = self.insert(gang, grant.placement, AllocationMode::Preempting);
         if let Some(running) = self.gangs.get_mut(slot) {
             running.swaps = grant.swaps;
             running.demoted = grant.demoted;
@@ -93,11 +93,11 @@ impl Cells {
         Ok(())
     }
 
-    fn check_leaves(&self, gang: &Gang, placement: &Placement) -> Result<(), Error> {
+    fn check_leaves(&self, gang: &Gang, placement: &Placement) -> Result<(), CellsError> {
         let mut seen = BTreeSet::new();
         for leaf in placement.leaves() {
             if leaf >= self.leaf_count() || !seen.insert(leaf) {
-                return Err(Error::NotPromised {
+                return Err(CellsError::NotPromised {
                     gang: gang.id,
                     leaf,
                 });
@@ -108,31 +108,31 @@ impl Cells {
                 && claim.gang.priority >= gang.priority
             {
                 let holder = claim.gang.id;
-                return Err(Error::Held { leaf, holder });
+                return Err(CellsError::Held { leaf, holder });
             }
         }
         Ok(())
     }
 
-    pub(super) fn check_held(&self, placement: &Placement) -> Result<(), Error> {
+    pub(super) fn check_held(&self, placement: &Placement) -> Result<(), CellsError> {
         let held = |leaf: Leaf| self.holder(leaf).map(|running| (leaf, running.gang.id));
         match placement.leaves().find_map(held) {
-            Some((leaf, holder)) => Err(Error::Held { leaf, holder }),
+            Some((leaf, holder)) => Err(CellsError::Held { leaf, holder }),
             None => Ok(()),
         }
     }
 
-    fn check_known(&self, gangs: &[GangId]) -> Result<(), Error> {
+    fn check_known(&self, gangs: &[GangNumber]) -> Result<(), CellsError> {
         let unknown = gangs.iter().find(|id| self.gangs.slot(**id).is_none());
-        unknown.map_or(Ok(()), |id| Err(Error::Unknown(*id)))
+        unknown.map_or(Ok(()), |id| Err(CellsError::Unknown(*id)))
     }
 
     /// Makes the exchanges and checks that the leaves are promised to the gang's cluster then.
-    fn exchange(&mut self, gang: &Gang, grant: &Grant) -> Result<(), Error> {
+    fn exchange(&mut self, gang: &Gang, grant: &Grant) -> Result<(), CellsError> {
         // Who is demoted does not hold its cells fast.
-        let modes: Vec<(u32, Mode)> = self.modes(&grant.demoted);
+        let modes: Vec<(u32, AllocationMode)> = self.modes(&grant.demoted);
         for (slot, _) in &modes {
-            self.set_mode(*slot, Mode::Opportunistic);
+            self.set_mode(*slot, AllocationMode::Opportunistic);
         }
         let mut done: Vec<Swap> = Vec::new();
         let mut result = Ok(());
@@ -153,19 +153,19 @@ impl Cells {
         result
     }
 
-    fn modes(&self, gangs: &[GangId]) -> Vec<(u32, Mode)> {
+    fn modes(&self, gangs: &[GangNumber]) -> Vec<(u32, AllocationMode)> {
         let slots = gangs.iter().filter_map(|id| self.gangs.slot(*id));
         let modes = slots.filter_map(|slot| Some((slot, self.gangs.get(slot)?.mode)));
         modes.collect()
     }
 
-    fn check_promised(&self, gang: &Gang, placement: &Placement) -> Result<(), Error> {
+    fn check_promised(&self, gang: &Gang, placement: &Placement) -> Result<(), CellsError> {
         if gang.is_opportunistic() {
             return Ok(());
         }
         let foreign = |leaf: &Leaf| !self.is_promised(gang, *leaf);
         match placement.leaves().find(foreign) {
-            Some(leaf) => Err(Error::NotPromised {
+            Some(leaf) => Err(CellsError::NotPromised {
                 gang: gang.id,
                 leaf,
             }),
@@ -187,17 +187,17 @@ impl Cells {
         }
     }
 
-    fn demote(&mut self, gangs: &[GangId]) {
+    fn demote(&mut self, gangs: &[GangNumber]) {
         for id in gangs {
             if let Some(slot) = self.gangs.slot(*id) {
-                self.set_mode(slot, Mode::Opportunistic);
+                self.set_mode(slot, AllocationMode::Opportunistic);
             }
         }
     }
 
     /// Cancels every preemption that claims one of the leaves, whose exchanges stay because the
     /// newcomer relies on them. Gives back whom they had demoted.
-    pub(super) fn cancel_others(&mut self, placement: &Placement) -> Vec<GangId> {
+    pub(super) fn cancel_others(&mut self, placement: &Placement) -> Vec<GangNumber> {
         let mut demoted = Vec::new();
         for leaf in placement.leaves() {
             let slot = self.leaves.claim[at(leaf)];
@@ -209,11 +209,11 @@ impl Cells {
         demoted
     }
 
-    fn cancel_by_id(&mut self, id: GangId) -> Result<(), Error> {
-        let slot = self.gangs.slot(id).ok_or(Error::Unknown(id))?;
-        let running = self.gangs.get(slot).ok_or(Error::Unknown(id))?;
-        if running.mode != Mode::Preempting {
-            return Err(Error::Known(id));
+    fn cancel_by_id(&mut self, id: GangNumber) -> Result<(), CellsError> {
+        let slot = self.gangs.slot(id).ok_or(CellsError::Unknown(id))?;
+        let running = self.gangs.get(slot).ok_or(CellsError::Unknown(id))?;
+        if running.mode != AllocationMode::Preempting {
+            return Err(CellsError::Known(id));
         }
         self.cancel(slot);
         Ok(())
@@ -230,7 +230,7 @@ impl Cells {
         self.promote_all(&demoted);
     }
 
-    pub(super) fn promote_all(&mut self, gangs: &[GangId]) {
+    pub(super) fn promote_all(&mut self, gangs: &[GangNumber]) {
         for (slot, _) in self.modes(gangs) {
             self.promote(slot);
         }
@@ -244,7 +244,7 @@ impl Cells {
         let gang = &running.gang;
         let fits = |leaf: Leaf| self.is_promised(gang, leaf) && !self.is_guaranteed(leaf);
         if !gang.is_opportunistic() && running.placement.leaves().all(fits) {
-            self.set_mode(slot, Mode::Guaranteed);
+            self.set_mode(slot, AllocationMode::Guaranteed);
         }
     }
 

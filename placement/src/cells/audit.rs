@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{Cells, Mode, Running};
+use super::{AllocationMode, Cells, PlacedGang};
 use crate::gang::Leaf;
-use crate::index::{NONE, View, at, small};
+use crate::index::{LeafView, NONE, at, small};
 
 impl Cells {
     /// Whether nothing is held, claimed or away from where it was bound first.
@@ -71,7 +71,7 @@ impl Cells {
             let slot = self.gangs.slot(running.gang.id).unwrap_or(NONE);
             self.audit_gang(running)?;
             let taken = match running.mode {
-                Mode::Preempting => &mut claim,
+                AllocationMode::Preempting => &mut claim,
                 _ => &mut holder,
             };
             for leaf in running.placement.leaves() {
@@ -86,7 +86,7 @@ impl Cells {
         Ok(())
     }
 
-    fn audit_gang(&self, running: &Running) -> Result<(), String> {
+    fn audit_gang(&self, running: &PlacedGang) -> Result<(), String> {
         let id = running.gang.id;
         for pod in &running.placement.pods {
             let nodes: Vec<u32> = pod.iter().map(|leaf| self.node_of(*leaf)).collect();
@@ -95,7 +95,9 @@ impl Cells {
             }
         }
         let foreign = |leaf: &Leaf| !self.is_promised(&running.gang, *leaf);
-        if running.mode != Mode::Opportunistic && running.placement.leaves().any(|l| foreign(&l)) {
+        if running.mode != AllocationMode::Opportunistic
+            && running.placement.leaves().any(|l| foreign(&l))
+        {
             return Err(format!(
                 "{id} is on leaves that its cluster is not promised"
             ));
@@ -164,7 +166,7 @@ impl Cells {
     }
 }
 
-fn audit_view(view: &View, leaves: &[Leaf]) -> Result<(), String> {
+fn audit_view(view: &LeafView, leaves: &[Leaf]) -> Result<(), String> {
     if view.free(view.frame.domains.root) != small(leaves.len())
         || !leaves.iter().all(|leaf| view.has(*leaf))
     {

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use muster_model::cluster_spec::VcSpec;
 
-use super::build::{Build, Pin};
+use super::build::{CellsBuilder, Pin};
 use super::{Bins, Chain, Pool, Quota, Vc};
-use crate::index::{Frame, NONE, Shape, View, at, small};
+use crate::index::{LeafView, NONE, Shape, ViewFrame, at, small};
 
-impl Build<'_> {
+impl CellsBuilder<'_> {
     pub(super) fn promises(&mut self) {
         let spec = self.spec;
         for (name, vc) in &spec.virtual_clusters {
@@ -73,15 +73,15 @@ impl Build<'_> {
         }
         let shape = &self.cells.chains[chain].shape;
         let frame = self.frames.entry((chain, bin));
-        let frame = frame.or_insert_with(|| Arc::new(Frame::new(shape, bin)));
+        let frame = frame.or_insert_with(|| Arc::new(ViewFrame::new(shape, bin)));
         self.cells.pools.push(Pool {
             vc: vc.to_owned(),
             chain,
             pinned: pinned.to_owned(),
             quotas: Vec::new(),
             promised: 0,
-            free: View::new(frame),
-            claimable: View::new(frame),
+            free: LeafView::new(frame),
+            claimable: LeafView::new(frame),
         });
         small(self.cells.pools.len()) - 1
     }
@@ -116,7 +116,7 @@ struct QuotaCells {
     path: String,
 }
 
-impl Build<'_> {
+impl CellsBuilder<'_> {
     fn quota_cells(&mut self) -> Vec<QuotaCells> {
         let spec = self.spec;
         let mut all = Vec::new();

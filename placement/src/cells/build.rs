@@ -7,8 +7,8 @@ use muster_model::cluster_spec::{
     CPU_LEAF_FIRST, CellSpec, ClusterSpec, LEAVES_MAX, PLAIN_LEAF, SpecProblem,
 };
 
-use super::{Bins, Cells, Chain, Dirty, Gangs, Leaves, Nodes, Owners, Stock};
-use crate::index::{BIN_LEAVES_MAX, Frame, NONE, Shape, View, at, small};
+use super::{Bins, Cells, Chain, ChainStock, Dirty, Leaves, NodeTable, Owners, PlacedGangs};
+use crate::index::{BIN_LEAVES_MAX, LeafView, NONE, Shape, ViewFrame, at, small};
 
 /// A pinned cell of the description.
 #[derive(Clone, Copy, Debug)]
@@ -19,16 +19,16 @@ pub(super) struct Pin {
 }
 
 /// What is being built, and what is wrong with it so far.
-pub(super) struct Build<'a> {
+pub(super) struct CellsBuilder<'a> {
     pub(super) spec: &'a ClusterSpec,
     pub(super) cells: Cells,
     pub(super) pins: BTreeMap<&'a str, Pin>,
-    pub(super) frames: BTreeMap<(usize, usize), Arc<Frame>>,
+    pub(super) frames: BTreeMap<(usize, usize), Arc<ViewFrame>>,
     problems: Vec<SpecProblem>,
 }
 
 /// Where a physical cell of the description stands.
-struct Place {
+struct CellPosition {
     chain: usize,
     level: usize,
     cell: u32,
@@ -59,14 +59,14 @@ impl Cells {
             owners,
             chains: Vec::new(),
             leaves: Leaves::default(),
-            nodes: Nodes::default(),
+            nodes: NodeTable::default(),
             quotas: Vec::new(),
             pools: Vec::new(),
             vcs: BTreeMap::new(),
-            gangs: Gangs::default(),
+            gangs: PlacedGangs::default(),
             dirty: Dirty::default(),
         };
-        let mut build = Build {
+        let mut build = CellsBuilder {
             spec,
             cells,
             pins: BTreeMap::new(),
@@ -90,7 +90,7 @@ impl Cells {
     }
 }
 
-impl<'a> Build<'a> {
+impl<'a> CellsBuilder<'a> {
     pub(super) fn problem(&mut self, path: impl Into<String>, message: impl Into<String>) {
         self.problems.push(SpecProblem::new(path, message));
     }
@@ -166,7 +166,7 @@ impl<'a> Build<'a> {
 
     fn chain(&mut self, shape: &Shape) {
         let cells = &mut self.cells;
-        let frame = Arc::new(Frame::new(shape, shape.node));
+        let frame = Arc::new(ViewFrame::new(shape, shape.node));
         self.frames
             .insert((cells.chains.len(), shape.node), Arc::clone(&frame));
         // For HiveD any type is any type.
@@ -175,12 +175,12 @@ impl<'a> Build<'a> {
             is_plain: is_told_apart && is_without_device(self.spec, &shape.types[0]),
             leaf_base: cells.leaf_count(),
             node_base: small(cells.nodes.name.len()),
-            quiet: View::new(&frame),
-            free: View::new(&frame),
+            quiet: LeafView::new(&frame),
+            free: LeafView::new(&frame),
             bad: 0,
             unplaced: None,
             guaranteed: 0,
-            stock: Stock::default(),
+            stock: ChainStock::default(),
             away: BTreeSet::new(),
             shape: shape.clone(),
         });
@@ -206,7 +206,7 @@ impl<'a> Build<'a> {
             let Some(chain) = chains.position(top) else {
                 continue;
             };
-            let place = Place {
+            let place = CellPosition {
                 chain,
                 level: self.cells.chains[chain].shape.top(),
                 cell: seen[chain],
@@ -222,7 +222,7 @@ impl<'a> Build<'a> {
         }
     }
 
-    fn physical(&mut self, spec: &'a CellSpec, place: &Place) {
+    fn physical(&mut self, spec: &'a CellSpec, place: &CellPosition) {
         let shape = &self.cells.chains[place.chain].shape;
         if spec.cell_type != shape.types[place.level] {
             let message = format!("is {}, not {}", spec.cell_type, shape.types[place.level]);
@@ -251,7 +251,7 @@ impl<'a> Build<'a> {
         }
     }
 
-    fn children(&mut self, spec: &'a CellSpec, place: &Place) {
+    fn children(&mut self, spec: &'a CellSpec, place: &CellPosition) {
         let shape = &self.cells.chains[place.chain].shape;
         let fan = shape.fan(place.level);
         if small(spec.children.len()) != fan {
@@ -259,7 +259,7 @@ impl<'a> Build<'a> {
             return self.problem(format!("{}.cellChildren", place.path), message);
         }
         for (number, child) in spec.children.iter().enumerate() {
-            let place = Place {
+            let place = CellPosition {
                 chain: place.chain,
                 level: place.level - 1,
                 cell: place.cell * fan + small(number),
@@ -269,7 +269,7 @@ impl<'a> Build<'a> {
         }
     }
 
-    fn pin(&mut self, id: &'a str, place: &Place) {
+    fn pin(&mut self, id: &'a str, place: &CellPosition) {
         let pin = Pin {
             chain: place.chain,
             level: place.level,
@@ -281,7 +281,7 @@ impl<'a> Build<'a> {
         }
     }
 
-    fn machine(&mut self, spec: &CellSpec, place: &Place) {
+    fn machine(&mut self, spec: &CellSpec, place: &CellPosition) {
         let node = self.cells.chains[place.chain].node_base + place.cell;
         spec.address
             .clone_into(&mut self.cells.nodes.name[at(node)]);
@@ -289,7 +289,7 @@ impl<'a> Build<'a> {
         by_name.entry(spec.address.clone()).or_default().push(node);
     }
 
-    fn device(&mut self, spec: &CellSpec, place: &Place) {
+    fn device(&mut self, spec: &CellSpec, place: &CellPosition) {
         let leaf = self.cells.chains[place.chain].leaf_base + place.cell;
         match spec.address.parse() {
             Ok(index) => self.cells.leaves.device[at(leaf)] = index,

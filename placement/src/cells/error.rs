@@ -3,30 +3,30 @@
 use muster_model::cluster_spec::SpecProblem;
 
 use crate::amount::Resource;
-use crate::gang::{GangId, Leaf};
+use crate::gang::{GangNumber, Leaf};
 
 /// Why an event was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
+pub enum CellsError {
     /// The gang is there already.
     #[error("{0} runs already")]
-    Known(GangId),
+    Known(GangNumber),
     /// There is no such gang.
     #[error("{0} is not known here")]
-    Unknown(GangId),
+    Unknown(GangNumber),
     /// Somebody else has the leaf.
     #[error("leaf {leaf} is held by {holder}")]
     Held {
         /// The leaf.
         leaf: Leaf,
         /// Who has it.
-        holder: GangId,
+        holder: GangNumber,
     },
     /// The leaf is not promised to the gang's virtual cluster, or named twice, or not there.
     #[error("{gang} may not have leaf {leaf}: it is missing, named twice, or not its cluster's")]
     NotPromised {
         /// The gang.
-        gang: GangId,
+        gang: GangNumber,
         /// The leaf.
         leaf: Leaf,
     },
@@ -34,7 +34,7 @@ pub enum Error {
     #[error("{gang} takes {} on {node}, where {free} are left", what.count(*.asked))]
     Machine {
         /// The gang.
-        gang: GangId,
+        gang: GangNumber,
         /// Of what.
         what: Resource,
         /// What its pods there take.
@@ -48,7 +48,7 @@ pub enum Error {
     #[error("{gang} has {asked} pods, each on one machine; the placement is another")]
     Pods {
         /// The gang.
-        gang: GangId,
+        gang: GangNumber,
         /// How many pods.
         asked: u64,
     },

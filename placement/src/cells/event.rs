@@ -3,11 +3,11 @@
 use muster_model::cluster_spec::ClusterSpec;
 
 use super::Owners;
-use crate::gang::{Amount, Gang, GangId, Grant, Placement, Swap};
+use crate::gang::{Gang, GangNumber, Grant, MachineAmount, Placement, Swap};
 
 /// Something that happened.
 #[derive(Clone, Debug)]
-pub enum Event {
+pub enum CellEvent {
     /// A gang was placed; if it was preempting before, it is no longer.
     Started {
         /// The gang.
@@ -23,20 +23,20 @@ pub enum Event {
         grant: Grant,
     },
     /// A preempting gang gave up; its victims have their cells back.
-    PreemptionCancelled(GangId),
+    PreemptionCancelled(GangNumber),
     /// Gangs lost their quota and go on as opportunistic: lazily preempted.
-    Demoted(Vec<GangId>),
+    Demoted(Vec<GangNumber>),
     /// A pod ended, the gang's cells are kept until its last pod did.
     PodEnded {
         /// The gang.
-        gang: GangId,
+        gang: GangNumber,
         /// The pod, counted in the order of the members.
         pod: u32,
     },
     /// A pod of the gang runs again on the leaves of one that ended.
     PodRestarted {
         /// The gang.
-        gang: GangId,
+        gang: GangNumber,
         /// The pod, counted in the order of the members.
         pod: u32,
     },
@@ -44,7 +44,7 @@ pub enum Event {
     /// gang goes on. The last one ends the gang.
     PodReleased {
         /// The gang.
-        gang: GangId,
+        gang: GangNumber,
         /// The pod, counted in the order of the members.
         pod: u32,
     },
@@ -58,13 +58,13 @@ pub enum Event {
         placement: Placement,
     },
     /// A gang ended.
-    GangEnded(GangId),
+    GangEnded(GangNumber),
     /// A machine has so much beside leaf cells. One that never said so has it without limit.
     Capacity {
         /// The machine.
         node: String,
         /// All of it, in use or not.
-        amount: Amount,
+        amount: MachineAmount,
     },
     /// A machine failed or came back.
     NodeHealth {

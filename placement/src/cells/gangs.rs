@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::gang::{Gang, GangId, Placement, Swap};
+use crate::gang::{Gang, GangNumber, Placement, Swap};
 use crate::index::{at, small};
 
 /// What is shown of a gang.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum GangState {
     /// It holds its leaves.
     Allocated {
         /// It lost its quota to another gang and runs as an opportunistic one.
@@ -19,7 +19,7 @@ pub enum State {
 
 /// How a gang has its leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
+pub(crate) enum AllocationMode {
     /// Within its cluster's quota.
     Guaranteed,
     /// On what others don't use.
@@ -30,10 +30,10 @@ pub(crate) enum Mode {
 
 /// A gang that is somewhere.
 #[derive(Clone, Debug)]
-pub(crate) struct Running {
+pub(crate) struct PlacedGang {
     pub(crate) gang: Gang,
     pub(crate) placement: Placement,
-    pub(crate) mode: Mode,
+    pub(crate) mode: AllocationMode,
     /// Which pods have not ended.
     pub(crate) alive: Vec<bool>,
     /// When it came, counted in gangs.
@@ -41,25 +41,25 @@ pub(crate) struct Running {
     /// What its claim exchanged, to be undone if it gives up.
     pub(crate) swaps: Vec<Swap>,
     /// Whom its claim demoted, likewise.
-    pub(crate) demoted: Vec<GangId>,
+    pub(crate) demoted: Vec<GangNumber>,
 }
 
-impl Running {
+impl PlacedGang {
     /// As what its pods' shares of machines count: whether they may be evicted for others.
-    pub(crate) const fn shares_as(&self) -> Mode {
+    pub(crate) const fn shares_as(&self) -> AllocationMode {
         match self.mode {
-            Mode::Opportunistic if self.gang.stays => Mode::Guaranteed,
+            AllocationMode::Opportunistic if self.gang.stays => AllocationMode::Guaranteed,
             mode => mode,
         }
     }
 
-    pub(crate) fn state(&self) -> State {
+    pub(crate) fn state(&self) -> GangState {
         match self.mode {
-            Mode::Preempting => State::Preempting,
-            Mode::Guaranteed => State::Allocated {
+            AllocationMode::Preempting => GangState::Preempting,
+            AllocationMode::Guaranteed => GangState::Allocated {
                 lazily_preempted: false,
             },
-            Mode::Opportunistic => State::Allocated {
+            AllocationMode::Opportunistic => GangState::Allocated {
                 lazily_preempted: !self.gang.is_opportunistic(),
             },
         }
@@ -68,42 +68,42 @@ impl Running {
 
 /// All of them, by slot: a small number that leaves refer to.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Gangs {
-    slots: Vec<Option<Running>>,
+pub(crate) struct PlacedGangs {
+    slots: Vec<Option<PlacedGang>>,
     free: Vec<u32>,
-    by_id: BTreeMap<GangId, u32>,
+    by_id: BTreeMap<GangNumber, u32>,
     /// Guaranteed and preempting ones by cluster: (priority, age reversed, slot).
     within: BTreeMap<String, BTreeSet<(i32, u64, u32)>>,
     /// Those that wait for others to give way.
-    claiming: BTreeSet<GangId>,
+    claiming: BTreeSet<GangNumber>,
     /// Leaves of guaranteed and preempting ones by cluster and user, where a user is named.
     held: BTreeMap<String, BTreeMap<String, u64>>,
     next_seq: u64,
 }
 
-impl Gangs {
-    pub(crate) fn get(&self, slot: u32) -> Option<&Running> {
+impl PlacedGangs {
+    pub(crate) fn get(&self, slot: u32) -> Option<&PlacedGang> {
         self.slots.get(at(slot))?.as_ref()
     }
 
-    pub(crate) fn get_mut(&mut self, slot: u32) -> Option<&mut Running> {
+    pub(crate) fn get_mut(&mut self, slot: u32) -> Option<&mut PlacedGang> {
         self.slots.get_mut(at(slot))?.as_mut()
     }
 
-    pub(crate) fn slot(&self, id: GangId) -> Option<u32> {
+    pub(crate) fn slot(&self, id: GangNumber) -> Option<u32> {
         self.by_id.get(&id).copied()
     }
 
-    pub(crate) fn by_id(&self, id: GangId) -> Option<&Running> {
+    pub(crate) fn by_id(&self, id: GangNumber) -> Option<&PlacedGang> {
         self.get(self.slot(id)?)
     }
 
-    pub(crate) fn all(&self) -> impl Iterator<Item = &Running> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &PlacedGang> {
         self.by_id.values().filter_map(|slot| self.get(*slot))
     }
 
     /// Those that wait for others to give way, by id.
-    pub(crate) fn claiming(&self) -> impl Iterator<Item = GangId> {
+    pub(crate) fn claiming(&self) -> impl Iterator<Item = GangNumber> {
         self.claiming.iter().copied()
     }
 
@@ -117,7 +117,7 @@ impl Gangs {
 
     fn entry(&self, slot: u32) -> Option<(i32, u64, u32)> {
         let running = self.get(slot)?;
-        let counts = running.mode != Mode::Opportunistic;
+        let counts = running.mode != AllocationMode::Opportunistic;
         counts.then_some((running.gang.priority, u64::MAX - running.seq, slot))
     }
 
@@ -129,7 +129,7 @@ impl Gangs {
                 let vc = running.gang.vc.clone();
                 self.within.insert(vc, BTreeSet::from([entry]));
             }
-            if running.mode == Mode::Preempting {
+            if running.mode == AllocationMode::Preempting {
                 self.claiming.insert(running.gang.id);
             }
             self.count(slot, u64::wrapping_add);
@@ -166,7 +166,7 @@ impl Gangs {
     /// Checks what users have, and who waits for others, against a count from scratch.
     pub(crate) fn audit(&self) -> Result<(), String> {
         let mut held: BTreeMap<(&str, &str), u64> = BTreeMap::new();
-        let counts = |running: &&Running| running.mode != Mode::Opportunistic;
+        let counts = |running: &&PlacedGang| running.mode != AllocationMode::Opportunistic;
         for running in self.all().filter(counts) {
             let gang = &running.gang;
             let leaves = running.placement.leaves().count() as u64;
@@ -175,7 +175,9 @@ impl Gangs {
                 *held.entry((&gang.vc, &gang.user)).or_default() += leaves;
             }
         }
-        let claiming = self.all().filter(|it| it.mode == Mode::Preempting);
+        let claiming = self
+            .all()
+            .filter(|it| it.mode == AllocationMode::Preempting);
         if !claiming.map(|it| it.gang.id).eq(self.claiming()) {
             return Err("which gangs wait for others to give way is noted wrong".to_owned());
         }
@@ -198,9 +200,9 @@ impl Gangs {
             .unwrap_or(0)
     }
 
-    pub(crate) fn insert(&mut self, gang: Gang, placement: Placement, mode: Mode) -> u32 {
+    pub(crate) fn insert(&mut self, gang: Gang, placement: Placement, mode: AllocationMode) -> u32 {
         let id = gang.id;
-        let running = Running {
+        let running = PlacedGang {
             alive: vec![true; placement.pods.len()],
             gang,
             placement,
@@ -220,7 +222,7 @@ impl Gangs {
         slot
     }
 
-    pub(crate) fn remove(&mut self, slot: u32) -> Option<Running> {
+    pub(crate) fn remove(&mut self, slot: u32) -> Option<PlacedGang> {
         self.unfile(slot);
         let running = self.slots[at(slot)].take()?;
         self.by_id.remove(&running.gang.id);
@@ -238,7 +240,7 @@ impl Gangs {
         self.file(slot);
     }
 
-    pub(crate) fn set_mode(&mut self, slot: u32, mode: Mode) {
+    pub(crate) fn set_mode(&mut self, slot: u32, mode: AllocationMode) {
         self.unfile(slot);
         if let Some(running) = self.get_mut(slot) {
             running.mode = mode;

@@ -1,15 +1,15 @@
 //! Machines and devices that fail, come back, or are spared.
 
-use super::{BAD_DEVICE, BAD_NODE, CORDONED, Cells, Error};
+use super::{BAD_DEVICE, BAD_NODE, CORDONED, Cells, CellsError};
 use crate::gang::Leaf;
 use crate::index::at;
 
 impl Cells {
-    pub(crate) fn node_health(&mut self, node: &str, healthy: bool) -> Result<(), Error> {
+    pub(crate) fn node_health(&mut self, node: &str, healthy: bool) -> Result<(), CellsError> {
         self.node_fault(node, BAD_NODE, !healthy)
     }
 
-    pub(crate) fn cordon(&mut self, node: &str, on: bool) -> Result<(), Error> {
+    pub(crate) fn cordon(&mut self, node: &str, on: bool) -> Result<(), CellsError> {
         self.node_fault(node, CORDONED, on)
     }
 
@@ -18,17 +18,17 @@ impl Cells {
         node: &str,
         device: u32,
         healthy: bool,
-    ) -> Result<(), Error> {
+    ) -> Result<(), CellsError> {
         let leaf = self.find_leaf(node, device);
-        let leaf = leaf.ok_or_else(|| Error::NoSuch(format!("device {device} of {node}")))?;
+        let leaf = leaf.ok_or_else(|| CellsError::NoSuch(format!("device {device} of {node}")))?;
         self.fault(leaf, BAD_DEVICE, !healthy);
         self.go_home_if(healthy);
         Ok(())
     }
 
-    fn node_fault(&mut self, name: &str, kind: u8, on: bool) -> Result<(), Error> {
+    fn node_fault(&mut self, name: &str, kind: u8, on: bool) -> Result<(), CellsError> {
         let nodes = self.nodes.by_name.get(name).cloned();
-        for node in nodes.ok_or_else(|| Error::NoSuch(format!("machine {name}")))? {
+        for node in nodes.ok_or_else(|| CellsError::NoSuch(format!("machine {name}")))? {
             for leaf in self.leaves_of_node(node).1 {
                 self.fault(leaf, kind, on);
             }

@@ -30,16 +30,16 @@ mod tests;
 use std::collections::BTreeMap;
 
 use crate::gang::{Gang, Leaf, Placement};
-use crate::index::{Frame, NONE, Shape, View, at};
+use crate::index::{LeafView, NONE, Shape, ViewFrame, at};
 
-pub use error::Error;
-pub use event::Event;
-pub use gangs::State;
-pub(crate) use gangs::{Gangs, Mode, Running};
+pub use error::CellsError;
+pub use event::CellEvent;
+pub use gangs::GangState;
+pub(crate) use gangs::{AllocationMode, PlacedGang, PlacedGangs};
 pub use owners::{Owners, Wants};
 pub use promise::VcCell;
-pub use reconfigure::WhatIf;
-pub(crate) use shares::{Machine, Stock, Sum};
+pub use reconfigure::ReconfigureEffect;
+pub(crate) use shares::{ChainStock, MachineShares, Sum};
 
 /// How pods may use quota cells smaller than a machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,11 +59,11 @@ pub struct Cells {
     pub(crate) owners: Option<Owners>,
     pub(crate) chains: Vec<Chain>,
     pub(crate) leaves: Leaves,
-    pub(crate) nodes: Nodes,
+    pub(crate) nodes: NodeTable,
     pub(crate) quotas: Vec<Quota>,
     pub(crate) pools: Vec<Pool>,
     pub(crate) vcs: BTreeMap<String, Vc>,
-    pub(crate) gangs: Gangs,
+    pub(crate) gangs: PlacedGangs,
     pub(crate) dirty: Dirty,
 }
 
@@ -77,9 +77,9 @@ pub(crate) struct Chain {
     pub(crate) leaf_base: u32,
     pub(crate) node_base: u32,
     /// Free leaves on machines that no guaranteed gang uses.
-    pub(crate) quiet: View,
+    pub(crate) quiet: LeafView,
     /// All free leaves.
-    pub(crate) free: View,
+    pub(crate) free: LeafView,
     /// Unusable leaves.
     pub(crate) bad: u32,
     /// The largest level of which a cell is promised and no place is left for it.
@@ -87,7 +87,7 @@ pub(crate) struct Chain {
     /// Leaves that guaranteed gangs hold or claim.
     pub(crate) guaranteed: u32,
     /// What its machines have beside leaf cells.
-    pub(crate) stock: Stock,
+    pub(crate) stock: ChainStock,
     /// Quota cells that are not where they were bound first.
     pub(crate) away: std::collections::BTreeSet<u32>,
 }
@@ -118,14 +118,14 @@ pub(crate) const CORDONED: u8 = 4;
 
 /// One entry per machine and chain.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Nodes {
+pub(crate) struct NodeTable {
     pub(crate) name: Vec<String>,
     /// Leaves that guaranteed gangs hold or claim.
     pub(crate) guaranteed: Vec<u32>,
     pub(crate) by_name: BTreeMap<String, Vec<u32>>,
     /// Which machine it is; one in several chains is several nodes.
     pub(crate) machine: Vec<u32>,
-    pub(crate) machines: Vec<Machine>,
+    pub(crate) machines: Vec<MachineShares>,
 }
 
 /// A cell that is promised to a virtual cluster.
@@ -156,9 +156,9 @@ pub(crate) struct Pool {
     /// Leaves of all of them, and of those that have no place.
     pub(crate) promised: u64,
     /// Leaves that nobody uses.
-    pub(crate) free: View,
+    pub(crate) free: LeafView,
     /// Leaves that no guaranteed gang uses.
-    pub(crate) claimable: View,
+    pub(crate) claimable: LeafView,
 }
 
 /// A virtual cluster.
@@ -264,7 +264,7 @@ impl Cells {
         self.leaves.fault[at(leaf)] == 0
     }
 
-    pub(crate) fn holder(&self, leaf: Leaf) -> Option<&Running> {
+    pub(crate) fn holder(&self, leaf: Leaf) -> Option<&PlacedGang> {
         self.gangs.get(self.leaves.holder[at(leaf)])
     }
 
@@ -274,7 +274,8 @@ impl Cells {
 
     /// Whether a guaranteed gang, or one that stays, holds or claims the leaf.
     pub(crate) fn is_guaranteed(&self, leaf: Leaf) -> bool {
-        let held = |running: &Running| running.mode == Mode::Guaranteed || running.gang.stays;
+        let held =
+            |running: &PlacedGang| running.mode == AllocationMode::Guaranteed || running.gang.stays;
         self.leaves.claim[at(leaf)] != NONE || self.holder(leaf).is_some_and(held)
     }
 
@@ -282,25 +283,25 @@ impl Cells {
     pub(crate) fn priority_of(&self, leaf: Leaf) -> Option<i32> {
         let running = self.holder(leaf)?;
         Some(match running.mode {
-            Mode::Opportunistic => crate::gang::OPPORTUNISTIC,
-            Mode::Guaranteed | Mode::Preempting => running.gang.priority,
+            AllocationMode::Opportunistic => crate::gang::OPPORTUNISTIC,
+            AllocationMode::Guaranteed | AllocationMode::Preempting => running.gang.priority,
         })
     }
 
     /// A running or preempting gang and where it is.
-    pub fn gang(&self, id: crate::gang::GangId) -> Option<(&Gang, &Placement, State)> {
+    pub fn gang(&self, id: crate::gang::GangNumber) -> Option<(&Gang, &Placement, GangState)> {
         let running = self.gangs.by_id(id)?;
         Some((&running.gang, &running.placement, running.state()))
     }
 
     /// Every gang that runs or preempts, by id.
-    pub fn gangs(&self) -> impl Iterator<Item = (&Gang, &Placement, State)> {
+    pub fn gangs(&self) -> impl Iterator<Item = (&Gang, &Placement, GangState)> {
         let all = self.gangs.all();
         all.map(|running| (&running.gang, &running.placement, running.state()))
     }
 
     /// The gangs that claim leaves which others have to give up, by id.
-    pub fn claiming(&self) -> impl Iterator<Item = crate::gang::GangId> {
+    pub fn claiming(&self) -> impl Iterator<Item = crate::gang::GangNumber> {
         self.gangs.claiming()
     }
 
@@ -316,7 +317,7 @@ impl Cells {
     }
 
     /// The running gang that holds a leaf.
-    pub fn held_by(&self, leaf: Leaf) -> Option<crate::gang::GangId> {
+    pub fn held_by(&self, leaf: Leaf) -> Option<crate::gang::GangNumber> {
         self.holder(leaf).map(|running| running.gang.id)
     }
 
@@ -355,7 +356,7 @@ impl Cells {
         leaves.find(|leaf| self.leaves.device[at(*leaf)] == device)
     }
 
-    pub(crate) fn frame_of(&self, chain: usize) -> &Frame {
+    pub(crate) fn frame_of(&self, chain: usize) -> &ViewFrame {
         &self.chains[chain].free.frame
     }
 }

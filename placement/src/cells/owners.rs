@@ -10,8 +10,8 @@ use std::ops::Range;
 
 use muster_model::cluster_spec::ABSENT;
 
-use super::{Cells, Mode, Pool, Quota, Running};
-use crate::gang::{GangId, Leaf, Swap};
+use super::{AllocationMode, Cells, PlacedGang, Pool, Quota};
+use crate::gang::{GangNumber, Leaf, Swap};
 use crate::index::{NONE, at, small};
 
 /// Who has which leaves, by machine and device index.
@@ -59,16 +59,16 @@ pub struct Wants {
 
 /// What was found while looking for cells.
 #[derive(Default)]
-struct Search {
+struct OwnerSearch {
     /// Leaves of cells that are asked for.
     asked: BTreeSet<Leaf>,
     /// Chains and levels without an idle cell.
     none: BTreeSet<(usize, usize)>,
 }
 
-fn is_lost(running: &Running, vc: &str) -> bool {
+fn is_lost(running: &PlacedGang, vc: &str) -> bool {
     let gang = &running.gang;
-    running.mode == Mode::Opportunistic && !gang.is_opportunistic() && gang.vc == vc
+    running.mode == AllocationMode::Opportunistic && !gang.is_opportunistic() && gang.vc == vc
 }
 
 /// Idle quota cells that are taken off opportunistic gangs at a time: those may be gone soon.
@@ -143,7 +143,7 @@ impl Cells {
             return wants;
         }
         let mut spared = if spares { 0 } else { SPARED_MAX };
-        let mut search = Search::default();
+        let mut search = OwnerSearch::default();
         for number in self.own_quotas(vc) {
             let quota = &self.quotas[at(number)];
             let is_lent = quota.bad == 0 && self.is_troubled(quota);
@@ -164,13 +164,13 @@ impl Cells {
 
     /// The gangs of a virtual cluster that have lost their promise and are on cells that one of these others
     /// was promised: as many as it takes, the least important first.
-    pub fn in_the_way(&self, vc: &str, others: &[&str]) -> Vec<GangId> {
+    pub fn in_the_way(&self, vc: &str, others: &[&str]) -> Vec<GangNumber> {
         let pools = others.iter().flat_map(|other| self.pools_of(other));
         let mut lacking: BTreeMap<usize, u64> = BTreeMap::new();
         for pool in pools {
             *lacking.entry(pool.chain).or_default() += self.lacks(pool);
         }
-        let mut lost: Vec<&Running> = self.gangs.all().filter(|it| is_lost(it, vc)).collect();
+        let mut lost: Vec<&PlacedGang> = self.gangs.all().filter(|it| is_lost(it, vc)).collect();
         lost.sort_by_key(|running| (running.gang.priority, std::cmp::Reverse(running.seq)));
         let mut all = Vec::new();
         for running in lost {
@@ -258,7 +258,7 @@ impl Cells {
 
     /// Where a quota cell would be better off that is bad, that somebody is on, or that is in the way of
     /// a larger one.
-    fn elsewhere(&self, quota: &Quota, search: &mut Search) -> Option<Range<Leaf>> {
+    fn elsewhere(&self, quota: &Quota, search: &mut OwnerSearch) -> Option<Range<Leaf>> {
         if self.is_pinned(quota) {
             return None;
         }
@@ -270,7 +270,12 @@ impl Cells {
     }
 
     /// Where a quota cell stands that is not bound yet, or another place if that is not to be had.
-    fn first_place(&self, vc: &str, quota: &Quota, search: &mut Search) -> Option<Range<Leaf>> {
+    fn first_place(
+        &self,
+        vc: &str,
+        quota: &Quota,
+        search: &mut OwnerSearch,
+    ) -> Option<Range<Leaf>> {
         let stands = self.bound(quota);
         if !self.is_in_use(vc, &stands) {
             return Some(stands);
@@ -283,7 +288,7 @@ impl Cells {
     }
 
     /// Any idle cell for a quota cell; where there was none once there is none for the next either.
-    fn any_idle(&self, quota: &Quota, search: &mut Search) -> Option<Range<Leaf>> {
+    fn any_idle(&self, quota: &Quota, search: &mut OwnerSearch) -> Option<Range<Leaf>> {
         let level = (self.pools[at(quota.pool)].chain, quota.level);
         if search.none.contains(&level) {
             return None;

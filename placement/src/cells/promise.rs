@@ -51,8 +51,8 @@ impl Cells {
 
     /// Whether a gang of the virtual cluster holds the leaf within its quota.
     pub fn is_held_by(&self, leaf: Leaf, vc: &str) -> bool {
-        let held = |running: &super::Running| {
-            running.mode == super::Mode::Guaranteed && running.gang.vc == vc
+        let held = |running: &super::PlacedGang| {
+            running.mode == super::AllocationMode::Guaranteed && running.gang.vc == vc
         };
         self.holder(leaf).is_some_and(held)
     }

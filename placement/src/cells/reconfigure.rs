@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use muster_model::cluster_spec::ClusterSpec;
 
-use super::{Bins, Cells, Error, Mode, Owners, Running};
-use crate::gang::{Gang, GangId, Leaf, Placement, Swap};
+use super::{AllocationMode, Bins, Cells, CellsError, Owners, PlacedGang};
+use crate::gang::{Gang, GangNumber, Leaf, Placement, Swap};
 use crate::index::{NONE, at};
 
 /// What a gang's leaf belonged to before: the type of its quota cell.
@@ -22,14 +22,14 @@ impl Cells {
         &mut self,
         spec: &ClusterSpec,
         owners: Option<Owners>,
-    ) -> Result<(), Error> {
-        let mut new = Self::owned(spec, self.bins, owners).map_err(Error::Spec)?;
+    ) -> Result<(), CellsError> {
+        let mut new = Self::owned(spec, self.bins, owners).map_err(CellsError::Spec)?;
         self.carry_faults(&mut new);
         self.carry_capacities(&mut new)?;
-        let mut gangs: Vec<&Running> = self.gangs.all().collect();
-        gangs.retain(|running| running.mode != Mode::Preempting);
-        let rank = |running: &&Running| {
-            let quota = running.mode == Mode::Guaranteed;
+        let mut gangs: Vec<&PlacedGang> = self.gangs.all().collect();
+        gangs.retain(|running| running.mode != AllocationMode::Preempting);
+        let rank = |running: &&PlacedGang| {
+            let quota = running.mode == AllocationMode::Guaranteed;
             (!quota, -running.gang.priority, running.seq)
         };
         gangs.sort_by_key(rank);
@@ -47,8 +47,8 @@ impl Cells {
     ///
     /// # Errors
     /// Everything that is wrong with the description.
-    pub fn what_if(&self, spec: &ClusterSpec) -> Result<WhatIf, Error> {
-        let mut what = WhatIf {
+    pub fn what_if(&self, spec: &ClusterSpec) -> Result<ReconfigureEffect, CellsError> {
+        let mut what = ReconfigureEffect {
             after: self.clone(),
             lose_quota: Vec::new(),
             lose_devices: Vec::new(),
@@ -57,15 +57,15 @@ impl Cells {
         what.after.reconfigure(spec, None)?;
         let running = self.gangs.all();
         // A claim holds nothing yet.
-        for running in running.filter(|running| running.mode != Mode::Preempting) {
+        for running in running.filter(|running| running.mode != AllocationMode::Preempting) {
             let id = running.gang.id;
             let new = what.after.gangs.by_id(id);
-            let leaves = |running: &Running| running.placement.leaves().count();
+            let leaves = |running: &PlacedGang| running.placement.leaves().count();
             if new.map_or(0, leaves) < leaves(running) {
                 what.lose_devices.push(id);
             }
-            if running.mode == Mode::Guaranteed
-                && new.is_none_or(|new| new.mode != Mode::Guaranteed)
+            if running.mode == AllocationMode::Guaranteed
+                && new.is_none_or(|new| new.mode != AllocationMode::Guaranteed)
             {
                 what.lose_quota.push(id);
             }
@@ -86,7 +86,7 @@ impl Cells {
         new.refresh();
     }
 
-    fn carry_capacities(&self, new: &mut Self) -> Result<(), Error> {
+    fn carry_capacities(&self, new: &mut Self) -> Result<(), CellsError> {
         for (node, numbers) in &self.nodes.by_name {
             let first = numbers.first().map(|node| self.nodes.machine[at(*node)]);
             let total = first.and_then(|machine| self.nodes.machines[at(machine)].total);
@@ -97,7 +97,7 @@ impl Cells {
         Ok(())
     }
 
-    fn carry(&self, running: &Running, new: &mut Self) {
+    fn carry(&self, running: &PlacedGang, new: &mut Self) {
         let mut former = Former::new();
         let moved = |leaf: &Leaf| {
             let (node, device) = self.address(*leaf);
@@ -112,14 +112,14 @@ impl Cells {
                 .push(leaves.iter().map(|leaf| leaf.0).collect());
             former.extend(leaves);
         }
-        if running.mode != Mode::Guaranteed {
+        if running.mode != AllocationMode::Guaranteed {
             former.clear();
         }
         let guaranteed =
             !running.gang.is_opportunistic() && new.cover(&running.gang, &placement, &former);
         let mode = match guaranteed {
-            true => Mode::Guaranteed,
-            false => Mode::Opportunistic,
+            true => AllocationMode::Guaranteed,
+            false => AllocationMode::Opportunistic,
         };
         let slot = new.put(running.gang.clone(), placement, mode);
         if let Some(carried) = new.gangs.get_mut(slot) {
@@ -138,7 +138,7 @@ impl Cells {
     /// Binds unused quota cells of the gang's cluster to the cells it is in. False if there are
     /// not enough, and nothing is exchanged then.
     pub(super) fn cover(&mut self, gang: &Gang, placement: &Placement, former: &Former) -> bool {
-        let mut cover = Cover::default();
+        let mut cover = QuotaCover::default();
         let done = placement.pods.iter().all(|pod| {
             pod.iter().all(|leaf| {
                 let was = former.get(leaf).map(|name| &**name);
@@ -170,7 +170,7 @@ impl Cells {
         gang: &Gang,
         leaf: Leaf,
         former: Option<&str>,
-        cover: &mut Cover,
+        cover: &mut QuotaCover,
     ) -> bool {
         let quota = self.leaves.quota[at(leaf)];
         if quota != NONE && cover.chosen.contains(&quota) {
@@ -191,7 +191,7 @@ impl Cells {
         gang: &Gang,
         leaf: Leaf,
         former: Option<&str>,
-        cover: &mut Cover,
+        cover: &mut QuotaCover,
     ) -> bool {
         let (chain, local) = self.local(leaf);
         for number in self.spare_quotas(gang, chain, former) {
@@ -237,7 +237,7 @@ impl Cells {
 
 /// Quota cells that were found for the cells a gang is in.
 #[derive(Debug, Default)]
-struct Cover {
+struct QuotaCover {
     chosen: BTreeSet<u32>,
     /// What was exchanged for it.
     swaps: Vec<Swap>,
@@ -245,11 +245,11 @@ struct Cover {
 
 /// What a change of description would do to what runs.
 #[derive(Clone, Debug)]
-pub struct WhatIf {
+pub struct ReconfigureEffect {
     /// The cells as they would be.
     pub after: Cells,
     /// Gangs that would go on as opportunistic.
-    pub lose_quota: Vec<GangId>,
+    pub lose_quota: Vec<GangNumber>,
     /// Gangs some of whose devices would be gone.
-    pub lose_devices: Vec<GangId>,
+    pub lose_devices: Vec<GangNumber>,
 }

@@ -1,13 +1,13 @@
 //! Keeps the views true to the leaves: whoever changes a leaf marks its machine, and every
 //! event ends with [`Cells::refresh`].
 
-use super::{Cells, Mode, Sum};
+use super::{AllocationMode, Cells, Sum};
 use crate::gang::{Gang, Leaf, Placement};
-use crate::index::{View, at, small};
+use crate::index::{LeafView, at, small};
 
 /// The free leaves of one bin of a pool.
 #[derive(Clone, Copy, Debug)]
-struct Part {
+struct FreeBin {
     pool: u32,
     bin: usize,
     free: u128,
@@ -69,7 +69,7 @@ impl Cells {
     }
 
     /// Files a gang and counts what it takes of machines; its leaves are still to be given.
-    pub(crate) fn insert(&mut self, gang: Gang, placement: Placement, mode: Mode) -> u32 {
+    pub(crate) fn insert(&mut self, gang: Gang, placement: Placement, mode: AllocationMode) -> u32 {
         let slot = self.gangs.insert(gang, placement, mode);
         self.count_shares(slot, Sum::add);
         slot
@@ -82,7 +82,7 @@ impl Cells {
     }
 
     /// Changes how a gang has its leaves.
-    pub(crate) fn set_mode(&mut self, slot: u32, mode: Mode) {
+    pub(crate) fn set_mode(&mut self, slot: u32, mode: AllocationMode) {
         let Some(running) = self.gangs.get(slot) else {
             return;
         };
@@ -128,7 +128,7 @@ impl Cells {
         }
     }
 
-    fn refresh_node(&mut self, node: u32, parts: &mut Vec<Part>) {
+    fn refresh_node(&mut self, node: u32, parts: &mut Vec<FreeBin>) {
         let (number, leaves) = self.leaves_of_node(node);
         let first = leaves.start - self.chains[number].leaf_base;
         let mut free = 0u128;
@@ -145,18 +145,18 @@ impl Cells {
     }
 
     /// Adds a leaf to the part of its pool.
-    fn part(&self, leaf: Leaf, local: u32, unused: bool, parts: &mut Vec<Part>) {
+    fn part(&self, leaf: Leaf, local: u32, unused: bool, parts: &mut Vec<FreeBin>) {
         let quota = self.leaves.quota[at(leaf)];
         let Some(quota) = self.quotas.get(at(quota)).filter(|quota| quota.is_bound) else {
             return;
         };
         let pool = quota.pool;
         let (bin, bit) = self.pools[at(pool)].free.frame.bin_of(local);
-        let same = |part: &Part| part.pool == pool && part.bin == bin;
+        let same = |part: &FreeBin| part.pool == pool && part.bin == bin;
         let known = match parts.iter().rposition(same) {
             Some(known) => known,
             None => {
-                parts.push(Part {
+                parts.push(FreeBin {
                     pool,
                     bin,
                     free: 0,
@@ -176,7 +176,7 @@ impl Cells {
 }
 
 /// Takes leaves (first, count) of the chain out of a view.
-pub(crate) fn clear(view: &mut View, first: u32, count: u32) {
+pub(crate) fn clear(view: &mut LeafView, first: u32, count: u32) {
     for leaf in first..first + count {
         if view.has(leaf) {
             view.set_leaf(leaf, false);

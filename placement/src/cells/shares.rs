@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Cells, Error, Mode};
-use crate::amount::{Amount, Resource};
+use super::{AllocationMode, Cells, CellsError};
+use crate::amount::{MachineAmount, Resource};
 use crate::gang::{Gang, Leaf, Placement};
 use crate::index::{at, small};
 
@@ -19,13 +19,13 @@ pub(crate) struct Sum {
 }
 
 impl Sum {
-    pub(crate) fn add(&mut self, amount: Amount) {
+    pub(crate) fn add(&mut self, amount: MachineAmount) {
         self.cpu += u64::from(amount.cpu);
         self.memory_mb += u128::from(amount.memory_mb);
         self.ports += u64::from(amount.ports);
     }
 
-    pub(crate) fn take(&mut self, amount: Amount) {
+    pub(crate) fn take(&mut self, amount: MachineAmount) {
         self.cpu -= u64::from(amount.cpu);
         self.memory_mb -= u128::from(amount.memory_mb);
         self.ports -= u64::from(amount.ports);
@@ -47,16 +47,16 @@ impl Sum {
         }
     }
 
-    pub(crate) fn fits_in(self, has: &Amount) -> bool {
+    pub(crate) fn fits_in(self, has: &MachineAmount) -> bool {
         self.cpu <= u64::from(has.cpu)
             && self.memory_mb <= u128::from(has.memory_mb)
             && self.ports <= u64::from(has.ports)
     }
 
     /// What is left of a total; nothing where this is more.
-    pub(crate) fn left_of(self, total: Amount) -> Amount {
+    pub(crate) fn left_of(self, total: MachineAmount) -> MachineAmount {
         let narrow = |sum: u64| u32::try_from(sum).unwrap_or(u32::MAX);
-        total.minus(Amount {
+        total.minus(MachineAmount {
             cpu: narrow(self.cpu),
             memory_mb: u64::try_from(self.memory_mb).unwrap_or(u64::MAX),
             ports: narrow(self.ports),
@@ -75,11 +75,11 @@ impl Sum {
 
 /// A machine, whatever chains it is in.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Machine {
+pub(crate) struct MachineShares {
     /// Its numbers among the nodes.
     pub(crate) nodes: Vec<u32>,
     /// What it has; none if that was never stated.
-    pub(crate) total: Option<Amount>,
+    pub(crate) total: Option<MachineAmount>,
     /// What guaranteed gangs take.
     pub(crate) guaranteed: Sum,
     /// What opportunistic gangs take.
@@ -88,12 +88,12 @@ pub(crate) struct Machine {
     pub(crate) claimed: Sum,
 }
 
-impl Machine {
-    fn sum(&mut self, mode: Mode) -> &mut Sum {
+impl MachineShares {
+    fn sum(&mut self, mode: AllocationMode) -> &mut Sum {
         match mode {
-            Mode::Guaranteed => &mut self.guaranteed,
-            Mode::Opportunistic => &mut self.opportunistic,
-            Mode::Preempting => &mut self.claimed,
+            AllocationMode::Guaranteed => &mut self.guaranteed,
+            AllocationMode::Opportunistic => &mut self.opportunistic,
+            AllocationMode::Preempting => &mut self.claimed,
         }
     }
 
@@ -105,7 +105,7 @@ impl Machine {
 
 /// What the machines of a chain have, kept ready to be asked.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Stock {
+pub(crate) struct ChainStock {
     /// Machines that never stated what they have.
     pub(crate) unstated: u32,
     /// All that is stated together.
@@ -114,14 +114,14 @@ pub(crate) struct Stock {
     amounts: [BTreeMap<u64, u32>; Resource::ALL.len()],
 }
 
-impl Stock {
+impl ChainStock {
     /// The most of a resource that one machine has.
     pub(crate) fn largest(&self, what: Resource) -> u64 {
         let most = self.amounts[what as usize].last_key_value();
         most.map_or(0, |most| *most.0)
     }
 
-    fn state(&mut self, amount: Amount) {
+    fn state(&mut self, amount: MachineAmount) {
         self.sum.add(amount);
         for what in Resource::ALL {
             *self.amounts[what as usize]
@@ -130,7 +130,7 @@ impl Stock {
         }
     }
 
-    fn forget(&mut self, amount: Amount) {
+    fn forget(&mut self, amount: MachineAmount) {
         self.sum.take(amount);
         for what in Resource::ALL {
             let counts = &mut self.amounts[what as usize];
@@ -158,7 +158,7 @@ impl Cells {
 
     /// What a machine has beside leaf cells; none if that was never stated, and then it is
     /// unlimited.
-    pub fn capacity(&self, node: &str) -> Option<Amount> {
+    pub fn capacity(&self, node: &str) -> Option<MachineAmount> {
         let number = self.nodes.by_name.get(node)?.first()?;
         let machine = self.nodes.machine[at(*number)];
         self.nodes.machines[at(machine)].total
@@ -166,7 +166,7 @@ impl Cells {
 
     /// What a machine has left beside leaf cells, what preempting gangs claim left out; none if it
     /// is unlimited.
-    pub fn free_amount(&self, node: &str) -> Option<Amount> {
+    pub fn free_amount(&self, node: &str) -> Option<MachineAmount> {
         let number = self.nodes.by_name.get(node)?.first()?;
         let machine = &self.nodes.machines[at(self.nodes.machine[at(*number)])];
         let used = machine.held().plus(machine.claimed);
@@ -182,9 +182,9 @@ impl Cells {
             for node in of_name {
                 nodes.machine[at(*node)] = small(nodes.machines.len());
             }
-            nodes.machines.push(Machine {
+            nodes.machines.push(MachineShares {
                 nodes: of_name.clone(),
-                ..Machine::default()
+                ..MachineShares::default()
             });
         }
         for chain in &mut self.chains {
@@ -192,9 +192,13 @@ impl Cells {
         }
     }
 
-    pub(crate) fn state_capacity(&mut self, node: &str, amount: Amount) -> Result<(), Error> {
+    pub(crate) fn state_capacity(
+        &mut self,
+        node: &str,
+        amount: MachineAmount,
+    ) -> Result<(), CellsError> {
         let numbers = self.nodes.by_name.get(node);
-        let numbers = numbers.ok_or_else(|| Error::NoSuch(format!("machine {node}")))?;
+        let numbers = numbers.ok_or_else(|| CellsError::NoSuch(format!("machine {node}")))?;
         let Some(first) = numbers.first() else {
             return Ok(());
         };
@@ -217,7 +221,7 @@ impl Cells {
         &'a self,
         gang: &'a Gang,
         placement: &'a Placement,
-    ) -> impl Iterator<Item = (u32, Amount)> + 'a {
+    ) -> impl Iterator<Item = (u32, MachineAmount)> + 'a {
         let pods = placement.pods.iter().zip(gang.shares());
         pods.filter_map(|(pod, share)| {
             let leaf = pod.first().filter(|_| !share.is_none())?;
@@ -241,7 +245,7 @@ impl Cells {
     }
 
     /// Counts what a gang takes where it is.
-    pub(crate) fn count_shares(&mut self, slot: u32, change: fn(&mut Sum, Amount)) {
+    pub(crate) fn count_shares(&mut self, slot: u32, change: fn(&mut Sum, MachineAmount)) {
         let Some(running) = self.gangs.get(slot) else {
             return;
         };
@@ -250,14 +254,18 @@ impl Cells {
         }
         let mode = running.shares_as();
         let shares = self.shares_of(&running.gang, &running.placement);
-        let shares: Vec<(u32, Amount)> = shares.collect();
+        let shares: Vec<(u32, MachineAmount)> = shares.collect();
         for (machine, share) in shares {
             change(self.nodes.machines[at(machine)].sum(mode), share);
         }
     }
 
     /// Whether the machines have enough for a gang beside everything that runs.
-    pub(crate) fn check_shares(&self, gang: &Gang, placement: &Placement) -> Result<(), Error> {
+    pub(crate) fn check_shares(
+        &self,
+        gang: &Gang,
+        placement: &Placement,
+    ) -> Result<(), CellsError> {
         for (number, asked) in self.shares_by_machine(gang, placement) {
             let machine = &self.nodes.machines[at(number)];
             let Some(total) = machine.total else {
@@ -266,7 +274,7 @@ impl Cells {
             let all = machine.held().plus(asked);
             let over = |what: &Resource| asked.of(*what) > 0 && all.of(*what) > total.of(*what);
             if let Some(what) = Resource::ALL.into_iter().find(over) {
-                return Err(Error::Machine {
+                return Err(CellsError::Machine {
                     gang: gang.id,
                     what,
                     asked: asked.of(what),
@@ -280,13 +288,15 @@ impl Cells {
 
     /// Checks every sum from scratch.
     pub(crate) fn audit_shares(&self) -> Result<(), String> {
-        let mut machines: Vec<Machine> = vec![Machine::default(); self.nodes.machines.len()];
+        let mut machines: Vec<MachineShares> =
+            vec![MachineShares::default(); self.nodes.machines.len()];
         for running in self.gangs.all() {
             for (machine, share) in self.shares_of(&running.gang, &running.placement) {
                 machines[at(machine)].sum(running.shares_as()).add(share);
             }
         }
-        let sums = |machine: &Machine| (machine.guaranteed, machine.opportunistic, machine.claimed);
+        let sums =
+            |machine: &MachineShares| (machine.guaranteed, machine.opportunistic, machine.claimed);
         if !machines
             .iter()
             .zip(&self.nodes.machines)
@@ -295,7 +305,7 @@ impl Cells {
             return Err("what a machine's pods take is counted wrong".to_owned());
         }
         self.chains.iter().try_for_each(|chain| {
-            let mut fresh = Stock::default();
+            let mut fresh = ChainStock::default();
             let nodes = chain.node_base..chain.node_base + chain.shape.count(chain.shape.node);
             for node in nodes {
                 match self.nodes.machines[at(self.nodes.machine[at(node)])].total {

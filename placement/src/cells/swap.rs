@@ -4,7 +4,7 @@
 //! in the other. Nothing guaranteed may be on either side, so nobody notices.
 
 use super::refresh::clear;
-use super::{Cells, Error};
+use super::{Cells, CellsError};
 use crate::gang::Swap;
 use crate::index::{NONE, at, small};
 
@@ -50,9 +50,9 @@ impl Cells {
         leaves.any(stays).then_some("a gang that stays is in one")
     }
 
-    pub(crate) fn swap(&mut self, swap: Swap) -> Result<(), Error> {
+    pub(crate) fn swap(&mut self, swap: Swap) -> Result<(), CellsError> {
         if let Some(reason) = self.swap_problem(swap) {
-            return Err(Error::Swap {
+            return Err(CellsError::Swap {
                 level: swap.level,
                 a: swap.a,
                 b: swap.b,

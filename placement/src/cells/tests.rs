@@ -2,8 +2,8 @@ use muster_model::cluster_spec::ClusterSpec;
 use muster_model::time::Time;
 
 use super::*;
-use crate::decide::{Decision, Policy, decide};
-use crate::gang::{GangId, GangMember, Grant, Swap};
+use crate::decide::{Decision, DecisionPolicy, decide};
+use crate::gang::{GangMember, GangNumber, Grant, Swap};
 
 const TWO: &str = "
 physicalCluster:
@@ -25,7 +25,7 @@ fn gang(id: u64, vc: &str, priority: i32) -> Gang {
 /// A gang of one pod with so many leaves.
 pub(super) fn gang_of(id: u64, vc: &str, leaves: u32, priority: i32) -> Gang {
     Gang {
-        id: GangId(id),
+        id: GangNumber(id),
         vc: vc.to_owned(),
         priority,
         members: vec![GangMember {
@@ -74,21 +74,21 @@ fn a_cluster_that_promises_too_much_is_refused_with_the_field() {
 fn events_that_cannot_be_are_refused() {
     let mut cells = cells(ONE_EACH).unwrap();
     let started = |cells: &mut Cells, gang: Gang, grant: Grant| {
-        let done = cells.apply(Event::Started { gang, grant });
+        let done = cells.apply(CellEvent::Started { gang, grant });
         cells.audit().unwrap();
         done
     };
     started(&mut cells, gang(1, "v", 0), on(&[0, 1])).unwrap();
-    let held = Error::Held {
+    let held = CellsError::Held {
         leaf: 0,
-        holder: GangId(1),
+        holder: GangNumber(1),
     };
-    let promised = |leaf| Error::NotPromised {
-        gang: GangId(2),
+    let promised = |leaf| CellsError::NotPromised {
+        gang: GangNumber(2),
         leaf,
     };
     for (id, vc, leaves, error) in [
-        (1, "v", [2, 3], Error::Known(GangId(1))),
+        (1, "v", [2, 3], CellsError::Known(GangNumber(1))),
         (2, "v", [0, 1], held),
         (2, "v", [2, 3], promised(2)),
         (2, "w", [2, 2], promised(2)),
@@ -106,14 +106,17 @@ fn events_that_cannot_be_are_refused() {
         b: 1,
     };
     assert!(matches!(
-        cells.apply(Event::Swapped(swap)),
-        Err(Error::Swap { .. })
+        cells.apply(CellEvent::Swapped(swap)),
+        Err(CellsError::Swap { .. })
     ));
-    let unknown = Event::GangEnded(GangId(7));
-    assert_eq!(cells.apply(unknown), Err(Error::Unknown(GangId(7))));
+    let unknown = CellEvent::GangEnded(GangNumber(7));
+    assert_eq!(
+        cells.apply(unknown),
+        Err(CellsError::Unknown(GangNumber(7)))
+    );
     let node = "c".to_owned();
-    assert!(cells.apply(Event::Cordon { node, on: true }).is_err());
-    assert!(cells.gang(GangId(2)).is_none());
+    assert!(cells.apply(CellEvent::Cordon { node, on: true }).is_err());
+    assert!(cells.gang(GangNumber(2)).is_none());
 }
 
 #[test]
@@ -121,28 +124,28 @@ fn a_claim_gives_way_to_a_more_important_gang_only() {
     let mut cells = cells(ONE_EACH).unwrap();
     let grant = on(&[0, 1]);
     cells
-        .apply(Event::Started {
+        .apply(CellEvent::Started {
             gang: gang(1, "v", 0),
             grant: grant.clone(),
         })
         .unwrap();
     cells
-        .apply(Event::Preempting {
+        .apply(CellEvent::Preempting {
             gang: gang(2, "v", 5),
             grant: grant.clone(),
         })
         .unwrap();
-    let equal = Event::Preempting {
+    let equal = CellEvent::Preempting {
         gang: gang(3, "v", 5),
         grant: grant.clone(),
     };
-    assert!(matches!(cells.apply(equal), Err(Error::Held { .. })));
-    let higher = Event::Preempting {
+    assert!(matches!(cells.apply(equal), Err(CellsError::Held { .. })));
+    let higher = CellEvent::Preempting {
         gang: gang(4, "v", 6),
         grant,
     };
     cells.apply(higher).unwrap();
-    assert!(cells.gang(GangId(2)).is_none());
+    assert!(cells.gang(GangNumber(2)).is_none());
     cells.audit().unwrap();
 }
 
@@ -152,13 +155,17 @@ fn an_idle_cell_is_exchanged_for_one_in_use() {
     let mut cells = cells(ONE_EACH).unwrap();
     let grant = on(&[0, 1]);
     cells
-        .apply(Event::Started {
+        .apply(CellEvent::Started {
             gang: gang(1, "w", -1),
             grant,
         })
         .unwrap();
-    let Decision::Place(grant) = decide(&cells, &gang(2, "v", 0), &Policy::default(), Time(0))
-    else {
+    let Decision::Place(grant) = decide(
+        &cells,
+        &gang(2, "v", 0),
+        &DecisionPolicy::default(),
+        Time(0),
+    ) else {
         panic!("there is an idle cell");
     };
     assert_eq!(
@@ -166,19 +173,24 @@ fn an_idle_cell_is_exchanged_for_one_in_use() {
         (1, &vec![vec![2, 3]])
     );
     cells
-        .apply(Event::Started {
+        .apply(CellEvent::Started {
             gang: gang(2, "v", 0),
             grant,
         })
         .unwrap();
     // Now the owner of the other cell comes, and there is nothing left to exchange.
-    let decision = decide(&cells, &gang(3, "w", 0), &Policy::default(), Time(0));
+    let decision = decide(
+        &cells,
+        &gang(3, "w", 0),
+        &DecisionPolicy::default(),
+        Time(0),
+    );
     let Decision::Preempt { victims, .. } = decision else {
         panic!("{decision:?}");
     };
-    assert_eq!(victims, [GangId(1)]);
-    cells.apply(Event::GangEnded(GangId(2))).unwrap();
-    cells.apply(Event::GangEnded(GangId(1))).unwrap();
+    assert_eq!(victims, [GangNumber(1)]);
+    cells.apply(CellEvent::GangEnded(GangNumber(2))).unwrap();
+    cells.apply(CellEvent::GangEnded(GangNumber(1))).unwrap();
     assert!(cells.is_pristine());
 }
 
@@ -188,7 +200,7 @@ fn two_pods(id: u64, vc: &str, priority: i32) -> Gang {
     gang.members = vec![GangMember {
         pods: 2,
         leaves: 1,
-        share: crate::gang::Amount {
+        share: crate::gang::MachineAmount {
             cpu: 3,
             ..Default::default()
         },
@@ -206,23 +218,23 @@ fn on_each(leaves: &[Leaf]) -> Placement {
 #[test]
 fn a_released_pod_gives_everything_back_and_the_last_ends_the_gang() {
     let mut cells = cells(ONE_EACH).unwrap();
-    let amount = crate::gang::Amount {
+    let amount = crate::gang::MachineAmount {
         cpu: 6,
         ..Default::default()
     };
     let node = "a".to_owned();
-    cells.apply(Event::Capacity { node, amount }).unwrap();
+    cells.apply(CellEvent::Capacity { node, amount }).unwrap();
     let grant = Grant {
         placement: on_each(&[0, 1]),
         ..Grant::default()
     };
-    let started = Event::Started {
+    let started = CellEvent::Started {
         gang: two_pods(1, "v", 0),
         grant,
     };
     cells.apply(started).unwrap();
-    let release = |pod: u32| Event::PodReleased {
-        gang: GangId(1),
+    let release = |pod: u32| CellEvent::PodReleased {
+        gang: GangNumber(1),
         pod,
     };
     assert_eq!(cells.free_amount("a").map(|free| free.cpu), Some(0));
@@ -231,26 +243,28 @@ fn a_released_pod_gives_everything_back_and_the_last_ends_the_gang() {
     assert_eq!(cells.free_amount("a").map(|free| free.cpu), Some(3));
     assert!(cells.holder(0).is_none() && cells.holder(1).is_some());
     assert!(cells.apply(release(0)).is_err());
-    let restarted = Event::PodRestarted {
-        gang: GangId(1),
+    let restarted = CellEvent::PodRestarted {
+        gang: GangNumber(1),
         pod: 0,
     };
     assert!(cells.apply(restarted).is_err());
     cells.apply(release(1)).unwrap();
     cells.audit().unwrap();
-    assert!(cells.gang(GangId(1)).is_none() && cells.is_pristine());
+    assert!(cells.gang(GangNumber(1)).is_none() && cells.is_pristine());
 }
 
 #[test]
 fn what_is_found_running_is_adopted_where_it_is() {
     let mut cells = cells(ONE_EACH).unwrap();
-    let adopt = |gang: Gang, leaves: &[Leaf]| Event::Adopted {
+    let adopt = |gang: Gang, leaves: &[Leaf]| CellEvent::Adopted {
         gang,
         placement: on_each(leaves),
     };
     let node = "b".to_owned();
     let healthy = false;
-    cells.apply(Event::NodeHealth { node, healthy }).unwrap();
+    cells
+        .apply(CellEvent::NodeHealth { node, healthy })
+        .unwrap();
     // The quota cell of v is bound to the other machine, but can be exchanged for this one.
     let away = if cells
         .quota_of(0)
@@ -262,14 +276,14 @@ fn what_is_found_running_is_adopted_where_it_is() {
     };
     cells.apply(adopt(two_pods(1, "v", 0), &away)).unwrap();
     cells.audit().unwrap();
-    let state = |cells: &Cells, id: u64| cells.gang(GangId(id)).map(|gang| gang.2);
-    let kept = State::Allocated {
+    let state = |cells: &Cells, id: u64| cells.gang(GangNumber(id)).map(|gang| gang.2);
+    let kept = GangState::Allocated {
         lazily_preempted: false,
     };
     assert_eq!(state(&cells, 1), Some(kept));
     let held = cells.apply(adopt(two_pods(2, "w", 0), &away));
-    assert!(matches!(held, Err(Error::Held { .. })), "{held:?}");
-    let torn = Event::Adopted {
+    assert!(matches!(held, Err(CellsError::Held { .. })), "{held:?}");
+    let torn = CellEvent::Adopted {
         gang: gang(2, "w", 0),
         placement: Placement {
             pods: vec![vec![away[0] ^ 2, 0], Vec::new()],
@@ -280,14 +294,14 @@ fn what_is_found_running_is_adopted_where_it_is() {
     let other = [away[0] ^ 2, away[1] ^ 2];
     cells.apply(adopt(two_pods(3, "v", 0), &other)).unwrap();
     cells.audit().unwrap();
-    let lost = State::Allocated {
+    let lost = GangState::Allocated {
         lazily_preempted: true,
     };
     assert_eq!(state(&cells, 3), Some(lost));
     // With more quota it has its own again; the other one keeps what it has.
     let two = format!("{TWO}  v: {{virtualCells: [{{cellType: NODE, cellNumber: 2}}]}}");
     let two = ClusterSpec::from_hived_yaml(&two).unwrap();
-    cells.apply(Event::Reconfigured(Box::new(two))).unwrap();
+    cells.apply(CellEvent::Reconfigured(Box::new(two))).unwrap();
     cells.audit().unwrap();
     assert_eq!(
         (state(&cells, 1), state(&cells, 3)),
@@ -310,12 +324,12 @@ fn who_waits_for_victims_loses_nothing_by_another_description() {
         placement: on_each(&leaves),
         ..Grant::default()
     };
-    let started = Event::Started {
+    let started = CellEvent::Started {
         gang: two_pods(1, "v", 0),
         grant: grant(),
     };
     cells.apply(started).unwrap();
-    let claimed = Event::Preempting {
+    let claimed = CellEvent::Preempting {
         gang: two_pods(2, "v", 5),
         grant: grant(),
     };

@@ -4,21 +4,21 @@ use std::collections::BTreeSet;
 
 use muster_model::time::Time;
 
-use super::Policy;
-use super::limits::Limits;
+use super::DecisionPolicy;
+use super::limits::MachineLimits;
 use super::need::Need;
-use crate::cells::{Cells, Mode, Running};
+use crate::cells::{AllocationMode, Cells, PlacedGang};
 use crate::gang::Gang;
 
 /// A gang, or those of its members that ask for one leaf type.
-pub(super) struct Case<'a> {
+pub(super) struct GangCase<'a> {
     pub(super) cells: &'a Cells,
     pub(super) gang: &'a Gang,
     pub(super) need: Need,
-    pub(super) policy: &'a Policy,
+    pub(super) policy: &'a DecisionPolicy,
     pub(super) now: Time,
     /// What the gang's other members take of machines, and what comes back there.
-    pub(super) limits: Limits,
+    pub(super) limits: MachineLimits,
     /// Gangs that go anyway, by slot: the gang's other members need their cells.
     pub(super) going: BTreeSet<u32>,
     /// The only gangs of its cluster that may go, by slot; none: whichever may.
@@ -27,15 +27,20 @@ pub(super) struct Case<'a> {
     pub(super) frees_fixed: bool,
 }
 
-impl<'a> Case<'a> {
-    pub(super) fn new(cells: &'a Cells, gang: &'a Gang, policy: &'a Policy, now: Time) -> Self {
+impl<'a> GangCase<'a> {
+    pub(super) fn new(
+        cells: &'a Cells,
+        gang: &'a Gang,
+        policy: &'a DecisionPolicy,
+        now: Time,
+    ) -> Self {
         Self {
             cells,
             gang,
             need: Need::of(gang),
             policy,
             now,
-            limits: Limits::default(),
+            limits: MachineLimits::default(),
             going: BTreeSet::new(),
             only: None,
             frees_fixed: false,
@@ -58,22 +63,22 @@ impl<'a> Case<'a> {
     }
 
     /// Whether a gang may be evicted, or lose its quota, for this one.
-    pub(super) fn may_evict(&self, running: &Running) -> bool {
+    pub(super) fn may_evict(&self, running: &PlacedGang) -> bool {
         match running.mode {
-            Mode::Opportunistic => !self.gang.is_opportunistic() && !running.gang.stays,
-            Mode::Guaranteed => self.is_below(running) && !self.is_fixed(running),
-            Mode::Preempting => self.is_below(running),
+            AllocationMode::Opportunistic => !self.gang.is_opportunistic() && !running.gang.stays,
+            AllocationMode::Guaranteed => self.is_below(running) && !self.is_fixed(running),
+            AllocationMode::Preempting => self.is_below(running),
         }
     }
 
-    fn is_below(&self, running: &Running) -> bool {
+    fn is_below(&self, running: &PlacedGang) -> bool {
         running.gang.vc == self.gang.vc && running.gang.priority < self.gang.priority
     }
 
     /// Whether a gang of its own cluster must be left alone for now.
-    pub(super) fn is_fixed(&self, running: &Running) -> bool {
+    pub(super) fn is_fixed(&self, running: &PlacedGang) -> bool {
         let until = running.gang.fixed_until;
-        running.mode == Mode::Guaranteed
+        running.mode == AllocationMode::Guaranteed
             && !self.frees_fixed
             && until.is_some_and(|until| until > self.now)
     }

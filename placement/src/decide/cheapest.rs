@@ -7,18 +7,18 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
-use super::near::{Part, level_in, parts};
+use super::near::{PodBatch, level_in, parts};
 use super::need::Need;
 use crate::gang::{Leaf, Placement};
-use crate::index::{Frame, at, ones};
+use crate::index::{ViewFrame, at, ones};
 
 /// Steps of the search for pods of several sizes.
 const STEPS_MAX: u32 = 20_000;
 
 /// The leaves that a gang may wait for, by bin.
 #[derive(Clone, Debug)]
-pub(crate) struct Ground {
-    pub(crate) frame: Arc<Frame>,
+pub(crate) struct WaitableLeaves {
+    pub(crate) frame: Arc<ViewFrame>,
     pub(crate) leaf_base: Leaf,
     /// Those it could have now.
     pub(crate) free: Vec<u128>,
@@ -36,7 +36,7 @@ struct Unit {
 /// How many leaves are missing, and what each pod takes.
 type Choice = (u32, Vec<Unit>);
 
-impl Ground {
+impl WaitableLeaves {
     /// How many leaves have to come free, and where the gang would go.
     pub(crate) fn cheapest(mut self, need: &Need) -> Option<(u32, Placement)> {
         let mut pods = vec![Vec::new(); need.sizes.len()];
@@ -51,7 +51,7 @@ impl Ground {
         Some((missing, Placement { pods }))
     }
 
-    fn choose(&self, need: &Need, part: &Part) -> Option<Choice> {
+    fn choose(&self, need: &Need, part: &PodBatch) -> Option<Choice> {
         let (n, k) = (part.pods.len(), part.size);
         let Some(level) = part.level else {
             return self.anywhere(need, &part.pods);
@@ -143,7 +143,7 @@ impl Ground {
             let kind = (self.free(unit), self.busy(unit));
             stock.entry(kind).or_default().push(unit);
         }
-        let (missing, kinds) = Search::new(&stock, &sorted).best()?;
+        let (missing, kinds) = BinSearch::new(&stock, &sorted).best()?;
         let units = realise(stock, &sorted, kinds)?;
         let mut chosen = vec![None; sizes.len()];
         for (pod, unit) in order.into_iter().zip(units) {
@@ -178,7 +178,7 @@ fn after((free, busy): (u32, u32), size: u32) -> (u32, u32) {
 type Kind = (u32, u32);
 
 /// A search over how many bins are of which kind.
-struct Search<'a> {
+struct BinSearch<'a> {
     sizes: &'a [u32],
     bins: BTreeMap<Kind, usize>,
     /// What each pod so far found in its bin.
@@ -187,7 +187,7 @@ struct Search<'a> {
     steps: u32,
 }
 
-impl<'a> Search<'a> {
+impl<'a> BinSearch<'a> {
     fn new(stock: &BTreeMap<Kind, Vec<Unit>>, sizes: &'a [u32]) -> Self {
         Self {
             sizes,

@@ -2,17 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Waiting;
-use super::case::Case;
+use super::WaitReason;
+use super::case::GangCase;
 use super::room::holders;
-use crate::amount::{Amount, Resource};
-use crate::cells::{Mode, Sum};
-use crate::gang::{GangId, Grant, Placement};
+use crate::amount::{MachineAmount, Resource};
+use crate::cells::{AllocationMode, Sum};
+use crate::gang::{GangNumber, Grant, Placement};
 use crate::index::at;
 
 /// Gangs on short machines, and who of them goes.
 struct Eviction<'a> {
-    case: &'a Case<'a>,
+    case: &'a GangCase<'a>,
     /// What the gang asks for of machines that may be short.
     asked: BTreeMap<u32, Sum>,
     /// Gangs that go, by slot.
@@ -22,9 +22,9 @@ struct Eviction<'a> {
 /// Adds to the victims whom the machines of a placement need to go beside them; none if even
 /// that is not enough.
 pub(super) fn for_shares(
-    case: &Case<'_>,
+    case: &GangCase<'_>,
     placement: &Placement,
-    victims: &mut Vec<GangId>,
+    victims: &mut Vec<GangNumber>,
 ) -> Option<()> {
     if case.need.shares.is_empty() {
         return Some(());
@@ -93,7 +93,7 @@ impl Eviction<'_> {
     }
 
     /// What a machine has left for the gang; none if that is unlimited.
-    fn left(&self, machine: u32) -> Option<Amount> {
+    fn left(&self, machine: u32) -> Option<MachineAmount> {
         let here = &self.case.cells.nodes.machines[at(machine)];
         let total = here.total?;
         let mut used = here.held().plus(here.claimed);
@@ -111,7 +111,7 @@ impl Eviction<'_> {
             let running = self.case.cells.gangs.get(*slot);
             let claims = running.is_some_and(|running| {
                 let own = running.gang.id == self.case.gang.id;
-                running.mode == Mode::Preempting && (own || self.case.may_evict(running))
+                running.mode == AllocationMode::Preempting && (own || self.case.may_evict(running))
             });
             claims || self.going.contains(slot)
         });
@@ -153,18 +153,18 @@ impl Eviction<'_> {
         slots.retain(|slot| {
             let running = cells.gangs.get(*slot);
             let may = running.is_some_and(|running| {
-                running.mode != Mode::Preempting && self.case.may_evict(running)
+                running.mode != AllocationMode::Preempting && self.case.may_evict(running)
             });
             let allowed = self.case.only.is_none_or(|only| only.contains(slot));
-            let counts = running.is_some_and(|running| running.mode == Mode::Guaranteed);
+            let counts = running.is_some_and(|running| running.mode == AllocationMode::Guaranteed);
             may && (allowed || !counts) && !self.going.contains(slot)
         });
         slots.retain(|slot| self.takes(*slot, machine) != Sum::default());
         slots.sort_by_cached_key(|slot| {
             let running = cells.gangs.get(*slot);
             let rank = running.map(|running| match running.mode {
-                Mode::Opportunistic => -1,
-                Mode::Guaranteed | Mode::Preempting => running.gang.priority,
+                AllocationMode::Opportunistic => -1,
+                AllocationMode::Guaranteed | AllocationMode::Preempting => running.gang.priority,
             });
             (rank, std::cmp::Reverse(self.takes(*slot, machine)))
         });
@@ -174,7 +174,7 @@ impl Eviction<'_> {
 
 /// Takes opportunistic gangs off the victims that neither have leaves of the placement nor are
 /// needed to go for its machines.
-pub(super) fn spare(case: &Case<'_>, grant: &Grant, victims: &mut Vec<GangId>) {
+pub(super) fn spare(case: &GangCase<'_>, grant: &Grant, victims: &mut Vec<GangNumber>) {
     let cells = case.cells;
     let in_the_way = holders(cells, &grant.placement);
     let asked = cells.shares_by_machine(case.gang, &grant.placement);
@@ -186,10 +186,9 @@ pub(super) fn spare(case: &Case<'_>, grant: &Grant, victims: &mut Vec<GangId>) {
     };
     victims.retain(|id| {
         let slot = cells.gangs.slot(*id);
-        let may_stay = cells
-            .gangs
-            .by_id(*id)
-            .is_some_and(|running| running.mode == Mode::Opportunistic && !in_the_way.contains(id));
+        let may_stay = cells.gangs.by_id(*id).is_some_and(|running| {
+            running.mode == AllocationMode::Opportunistic && !in_the_way.contains(id)
+        });
         let Some(slot) = slot.filter(|_| may_stay) else {
             return true;
         };
@@ -203,7 +202,7 @@ pub(super) fn spare(case: &Case<'_>, grant: &Grant, victims: &mut Vec<GangId>) {
 }
 
 /// What is missing on the first machine of a placement that is short whoever goes.
-pub(super) fn short(case: &Case<'_>, placement: &Placement) -> Option<Waiting> {
+pub(super) fn short(case: &GangCase<'_>, placement: &Placement) -> Option<WaitReason> {
     let asked = case.cells.shares_by_machine(case.gang, placement);
     let mut eviction = Eviction {
         case,
@@ -214,7 +213,7 @@ pub(super) fn short(case: &Case<'_>, placement: &Placement) -> Option<Waiting> {
         let all = eviction.candidates(machine);
         eviction.going.extend(all);
         if let Some((what, free)) = eviction.lacks(machine, asked) {
-            return Some(Waiting::Machine {
+            return Some(WaitReason::Machine {
                 what,
                 asked: asked.of(what),
                 most_free: free,
@@ -228,7 +227,7 @@ pub(super) fn short(case: &Case<'_>, placement: &Placement) -> Option<Waiting> {
 }
 
 /// How many gangs go for a placement: those on its leaves, and those whom its machines need to.
-pub(super) fn cost(case: &Case<'_>, placement: &Placement) -> Option<usize> {
+pub(super) fn cost(case: &GangCase<'_>, placement: &Placement) -> Option<usize> {
     let mut victims = holders(case.cells, placement);
     for_shares(case, placement, &mut victims)?;
     Some(victims.len())

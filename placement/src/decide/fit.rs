@@ -5,8 +5,8 @@
 
 use super::near;
 use super::need::{Need, Spot};
-use super::pack::{Budget, pack};
-use crate::index::{Frame, View, at, pick, small};
+use super::pack::{StepBudget, pack};
+use crate::index::{LeafView, ViewFrame, at, pick, small};
 
 /// Domains of a rank that are looked at.
 const CANDIDATES: usize = 64;
@@ -14,7 +14,7 @@ const CANDIDATES: usize = 64;
 const COMPARED: usize = 8;
 
 /// Spots by pod, or none if the gang does not fit.
-pub(crate) fn fit(view: &View, need: &Need) -> Option<Vec<Spot>> {
+pub(crate) fn fit(view: &LeafView, need: &Need) -> Option<Vec<Spot>> {
     match need.wishes.is_empty() {
         true => anywhere(view, need),
         false => near::fit(view, need),
@@ -22,7 +22,7 @@ pub(crate) fn fit(view: &View, need: &Need) -> Option<Vec<Spot>> {
 }
 
 /// The same, whoever asks to be near to whom.
-pub(crate) fn anywhere(view: &View, need: &Need) -> Option<Vec<Spot>> {
+pub(crate) fn anywhere(view: &LeafView, need: &Need) -> Option<Vec<Spot>> {
     let root = view.frame.domains.root;
     if view.free(root) < need.total {
         return None;
@@ -36,7 +36,7 @@ pub(crate) fn anywhere(view: &View, need: &Need) -> Option<Vec<Spot>> {
     mixed(view, need)
 }
 
-fn in_one_bin(view: &View, need: &Need) -> Option<Vec<Spot>> {
+fn in_one_bin(view: &LeafView, need: &Need) -> Option<Vec<Spot>> {
     let root = view.frame.domains.root;
     let classes = view.frame.classes.order(need.total);
     let class = classes
@@ -47,7 +47,7 @@ fn in_one_bin(view: &View, need: &Need) -> Option<Vec<Spot>> {
 }
 
 /// The bins that have room for the whole gang, best first, up to a limit.
-pub(crate) fn single_bins(view: &View, need: &Need, limit: usize) -> Vec<u32> {
+pub(crate) fn single_bins(view: &LeafView, need: &Need, limit: usize) -> Vec<u32> {
     let mut bins = Vec::new();
     for class in view.frame.classes.order(need.total) {
         if bins.len() < limit {
@@ -59,7 +59,7 @@ pub(crate) fn single_bins(view: &View, need: &Need, limit: usize) -> Vec<u32> {
 }
 
 /// So many of each class of bins that have room for the whole gang, best class first.
-pub(crate) fn single_bins_each(view: &View, need: &Need, limit: u32) -> Vec<u32> {
+pub(crate) fn single_bins_each(view: &LeafView, need: &Need, limit: u32) -> Vec<u32> {
     let root = view.frame.domains.root;
     let classes = view.frame.classes.order(need.total).iter();
     let bins = classes.flat_map(|class| view.bins_of_class(root, *class, limit));
@@ -67,14 +67,14 @@ pub(crate) fn single_bins_each(view: &View, need: &Need, limit: u32) -> Vec<u32>
 }
 
 /// The whole gang in one bin.
-pub(crate) fn into_bin(view: &View, bin: u32, need: &Need) -> Option<Vec<Spot>> {
+pub(crate) fn into_bin(view: &LeafView, bin: u32, need: &Need) -> Option<Vec<Spot>> {
     match need.wishes.is_empty() {
         true => split_bin(view, bin, need),
         false => near::into_bin(view, bin, need),
     }
 }
 
-fn split_bin(view: &View, bin: u32, need: &Need) -> Option<Vec<Spot>> {
+fn split_bin(view: &LeafView, bin: u32, need: &Need) -> Option<Vec<Spot>> {
     let order = need.largest_first();
     let sizes: Vec<u32> = order.iter().map(|pod| need.sizes[*pod]).collect();
     let masks = split(&view.frame, view.mask(at(bin)), &sizes)?;
@@ -91,7 +91,7 @@ fn split_bin(view: &View, bin: u32, need: &Need) -> Option<Vec<Spot>> {
 
 /// Leaves for pods of `sizes`, the largest first, all from one bin: near to each other, and
 /// each pod's nearer still.
-pub(crate) fn split(frame: &Frame, free: u128, sizes: &[u32]) -> Option<Vec<u128>> {
+pub(crate) fn split(frame: &ViewFrame, free: u128, sizes: &[u32]) -> Option<Vec<u128>> {
     let inner = &frame.shape.size[..=frame.bin];
     let mut block = pick(inner, free, sizes.iter().sum())?;
     let each = sizes.iter().map(|size| {
@@ -103,7 +103,7 @@ pub(crate) fn split(frame: &Frame, free: u128, sizes: &[u32]) -> Option<Vec<u128
 }
 
 /// `n` pods of `k` leaves each.
-fn uniform(view: &View, n: u32, k: u32) -> Option<Vec<Spot>> {
+fn uniform(view: &LeafView, n: u32, k: u32) -> Option<Vec<Spot>> {
     let root = view.frame.domains.root;
     if view.capacity(root, k) < n {
         return None;
@@ -114,7 +114,7 @@ fn uniform(view: &View, n: u32, k: u32) -> Option<Vec<Spot>> {
 }
 
 /// The domain of a rank that holds the gang on the fewest racks, then with the least to spare.
-fn nearest(view: &View, rank: usize, n: u32, k: u32) -> Option<u32> {
+fn nearest(view: &LeafView, rank: usize, n: u32, k: u32) -> Option<u32> {
     let domains = view.ranked(rank, k).range((n, 0)..).take(CANDIDATES);
     let domains = domains.map(|entry| entry.1);
     let mut holding = domains.filter(|domain| view.capacity(*domain, k) >= n);
@@ -126,7 +126,7 @@ fn nearest(view: &View, rank: usize, n: u32, k: u32) -> Option<u32> {
 }
 
 /// Pods of one size in a domain that holds them, on the fewest racks.
-pub(crate) fn fill(view: &View, domain: u32, n: u32, k: u32) -> Option<Vec<Spot>> {
+pub(crate) fn fill(view: &LeafView, domain: u32, n: u32, k: u32) -> Option<Vec<Spot>> {
     let mut spots = Vec::new();
     for (rack, pods) in share_out(view, domain, n, k)? {
         fill_rack(view, rack, pods, k, &mut spots)?;
@@ -136,7 +136,7 @@ pub(crate) fn fill(view: &View, domain: u32, n: u32, k: u32) -> Option<Vec<Spot>
 
 /// How many pods go to which rack of a domain that holds them all: as few racks as possible,
 /// the last of them with the least to spare.
-fn share_out(view: &View, domain: u32, n: u32, k: u32) -> Option<Vec<(u32, u32)>> {
+fn share_out(view: &LeafView, domain: u32, n: u32, k: u32) -> Option<Vec<(u32, u32)>> {
     let Some(racks) = view.frame.racks_of(domain).filter(|racks| racks.len() > 1) else {
         return Some(vec![(domain, n)]);
     };
@@ -157,7 +157,7 @@ fn share_out(view: &View, domain: u32, n: u32, k: u32) -> Option<Vec<(u32, u32)>
 /// Racks (capacity, rack) from the largest down: enough of them for the pods, and for the last
 /// pods also the one that fits them best.
 fn largest_racks(
-    view: &View,
+    view: &LeafView,
     domain: u32,
     racks: std::ops::Range<u32>,
     n: u32,
@@ -185,7 +185,7 @@ fn largest_racks(
 }
 
 /// Places pods of one size on the fewest bins of a rack.
-fn fill_rack(view: &View, rack: u32, n: u32, k: u32, spots: &mut Vec<Spot>) -> Option<()> {
+fn fill_rack(view: &LeafView, rack: u32, n: u32, k: u32, spots: &mut Vec<Spot>) -> Option<()> {
     let mut stock = stock(view, rack, k);
     let mut left = n;
     // Positions in the stock, with how many pods go into a bin of it.
@@ -218,7 +218,7 @@ fn fill_rack(view: &View, rack: u32, n: u32, k: u32, spots: &mut Vec<Spot>) -> O
 }
 
 /// Bins of one class in a rack, and how many of them are taken.
-struct Stock {
+struct BinStock {
     class: u16,
     free: u32,
     pods: u32,
@@ -226,14 +226,14 @@ struct Stock {
     used: u32,
 }
 
-fn stock(view: &View, rack: u32, k: u32) -> Vec<Stock> {
+fn stock(view: &LeafView, rack: u32, k: u32) -> Vec<BinStock> {
     let classes = &view.frame.classes;
     let mut stock = Vec::new();
     for class in classes.order(k) {
         let count = view.bins_of(rack, *class);
         if count > 0 {
             let free = classes.free[usize::from(*class)];
-            stock.push(Stock {
+            stock.push(BinStock {
                 class: *class,
                 free,
                 pods: free / k,
@@ -246,8 +246,8 @@ fn stock(view: &View, rack: u32, k: u32) -> Vec<Stock> {
 }
 
 /// Pods of several sizes.
-fn mixed(view: &View, need: &Need) -> Option<Vec<Spot>> {
-    let mut budget = Budget::default();
+fn mixed(view: &LeafView, need: &Need) -> Option<Vec<Spot>> {
+    let mut budget = StepBudget::default();
     for rank in 0..view.frame.domains.ranks.len() {
         let domains = view.ranked(rank, 1).range((need.total, 0)..);
         for (_, domain) in domains.take(CANDIDATES) {
@@ -259,12 +259,12 @@ fn mixed(view: &View, need: &Need) -> Option<Vec<Spot>> {
     pack(
         &[(view, view.frame.domains.root)],
         need,
-        &mut Budget::default(),
+        &mut StepBudget::default(),
     )
 }
 
 /// A gang over several views at once.
-pub(crate) fn fit_across(views: &[&View], need: &Need) -> Option<Vec<Spot>> {
+pub(crate) fn fit_across(views: &[&LeafView], need: &Need) -> Option<Vec<Spot>> {
     match need.wishes.is_empty() {
         true => across(views, need),
         false => near::fit_across(views, need),
@@ -272,18 +272,18 @@ pub(crate) fn fit_across(views: &[&View], need: &Need) -> Option<Vec<Spot>> {
 }
 
 /// The same, whoever asks to be near to whom.
-pub(crate) fn across(views: &[&View], need: &Need) -> Option<Vec<Spot>> {
+pub(crate) fn across(views: &[&LeafView], need: &Need) -> Option<Vec<Spot>> {
     let free = views
         .iter()
         .map(|view| u64::from(view.free(view.frame.domains.root)));
     if free.sum::<u64>() < u64::from(need.total) {
         return None;
     }
-    let sources: Vec<(&View, u32)> = views
+    let sources: Vec<(&LeafView, u32)> = views
         .iter()
         .map(|view| (*view, view.frame.domains.root))
         .collect();
-    pack(&sources, need, &mut Budget::default())
+    pack(&sources, need, &mut StepBudget::default())
 }
 
 #[cfg(test)]

@@ -9,24 +9,24 @@ use std::collections::BTreeSet;
 
 use muster_model::time::Time;
 
-use super::case::Case;
+use super::case::GangCase;
 use super::need::Need;
-use super::{Decision, Policy, evict, guaranteed, opportunistic, refuse};
-use crate::cells::{Cells, Event, Mode};
-use crate::gang::{Gang, GangId, Grant, Leaf, Placement, Swap};
+use super::{Decision, DecisionPolicy, evict, guaranteed, opportunistic, refuse};
+use crate::cells::{AllocationMode, CellEvent, Cells};
+use crate::gang::{Gang, GangNumber, Grant, Leaf, Placement, Swap};
 
 /// Victims that are tried to be spared one by one.
 const PRUNED_MAX: usize = 64;
 
 /// The members of a gang that ask for one leaf type.
-pub(crate) struct Group {
+pub(crate) struct LeafTypeGroup {
     /// As a gang of their own.
     pub(crate) gang: Gang,
     /// Their pods' numbers in the whole gang.
     pub(super) pods: Vec<usize>,
 }
 
-impl Group {
+impl LeafTypeGroup {
     /// Whether its leaves may be of any type.
     pub(crate) fn takes_any(&self) -> bool {
         self.gang.leaf_type().is_empty()
@@ -34,7 +34,7 @@ impl Group {
 }
 
 /// The groups of a gang, those of any type last; none if there is but one.
-pub(crate) fn split(gang: &Gang) -> Option<Vec<Group>> {
+pub(crate) fn split(gang: &Gang) -> Option<Vec<LeafTypeGroup>> {
     let first = gang.leaf_type();
     if gang.members.iter().all(|member| member.leaf_type == first) {
         return None;
@@ -49,7 +49,7 @@ pub(crate) fn split(gang: &Gang) -> Option<Vec<Group>> {
     Some(types.into_iter().map(|name| group(gang, name)).collect())
 }
 
-fn group(gang: &Gang, leaf_type: &str) -> Group {
+fn group(gang: &Gang, leaf_type: &str) -> LeafTypeGroup {
     let (mut members, mut pods, mut next) = (Vec::new(), Vec::new(), 0);
     for member in &gang.members {
         let count = member.pods as usize;
@@ -63,7 +63,7 @@ fn group(gang: &Gang, leaf_type: &str) -> Group {
         members,
         ..gang.clone()
     };
-    Group { gang, pods }
+    LeafTypeGroup { gang, pods }
 }
 
 /// What becomes of the groups together: those whose leaves are scarcest first, and the other way
@@ -71,16 +71,16 @@ fn group(gang: &Gang, leaf_type: &str) -> Group {
 pub(super) fn decide(
     cells: &Cells,
     gang: &Gang,
-    groups: &[Group],
-    policy: &Policy,
+    groups: &[LeafTypeGroup],
+    policy: &DecisionPolicy,
     now: Time,
 ) -> Decision {
-    let mut order: Vec<&Group> = groups.iter().collect();
+    let mut order: Vec<&LeafTypeGroup> = groups.iter().collect();
     order.sort_by_cached_key(|group| (group.takes_any(), leaves_of(cells, group)));
     let mut reversed = order.clone();
     reversed.reverse();
     reversed.sort_by_key(|group| group.takes_any());
-    let joint = |order: &[&Group]| {
+    let joint = |order: &[&LeafTypeGroup]| {
         let joint = Joint {
             cells,
             gang,
@@ -94,7 +94,7 @@ pub(super) fn decide(
     let is_free = best.as_ref().is_ok_and(|parts| parts.victims.is_empty());
     if gang.has_shares() && !is_free {
         let other = joint(&reversed);
-        let victims = |way: &Result<Parts, Decision>| {
+        let victims = |way: &Result<PartialDecision, Decision>| {
             let parts = way.as_ref().ok();
             parts.map_or(usize::MAX, |parts| parts.victims.len())
         };
@@ -113,12 +113,12 @@ pub(super) fn decide(
 fn pruned(
     cells: &Cells,
     gang: &Gang,
-    policy: &Policy,
+    policy: &DecisionPolicy,
     now: Time,
     mut decision: Decision,
 ) -> Decision {
     if let Decision::Preempt { victims, grant } = &mut decision {
-        let case = Case::new(cells, gang, policy, now);
+        let case = GangCase::new(cells, gang, policy, now);
         evict::spare(&case, grant, victims);
     }
     match decision {
@@ -128,7 +128,7 @@ fn pruned(
 }
 
 /// How many leaves of a group's type there are.
-fn leaves_of(cells: &Cells, group: &Group) -> u32 {
+fn leaves_of(cells: &Cells, group: &LeafTypeGroup) -> u32 {
     let chains = refuse::chains(cells, group.gang.leaf_type()).into_iter();
     chains.map(|chain| cells.chains[chain].shape.leaves()).sum()
 }
@@ -138,23 +138,23 @@ struct Joint<'a> {
     cells: &'a Cells,
     gang: &'a Gang,
     /// In the order in which they are decided.
-    groups: &'a [&'a Group],
-    policy: &'a Policy,
+    groups: &'a [&'a LeafTypeGroup],
+    policy: &'a DecisionPolicy,
     now: Time,
 }
 
 /// What is decided so far.
 #[derive(Clone, Debug, Default)]
-struct Parts {
+struct PartialDecision {
     /// Which pods of the gang go where.
     pods: Vec<(usize, Vec<Leaf>)>,
     swaps: Vec<Swap>,
-    demoted: Vec<GangId>,
-    victims: Vec<GangId>,
+    demoted: Vec<GangNumber>,
+    victims: Vec<GangNumber>,
 }
 
-impl Parts {
-    fn join(&mut self, group: &Group, grant: Grant, victims: Vec<GangId>) {
+impl PartialDecision {
+    fn join(&mut self, group: &LeafTypeGroup, grant: Grant, victims: Vec<GangNumber>) {
         let pods = group.pods.iter().copied();
         self.pods.extend(pods.zip(grant.placement.pods));
         self.swaps.extend(grant.swaps);
@@ -187,8 +187,8 @@ impl Parts {
 
 impl<'a> Joint<'a> {
     /// Decides group after group; only gangs in `only` lose anything of their cluster's quota.
-    fn attempt(&self, only: Option<&BTreeSet<u32>>) -> Result<Parts, Decision> {
-        let mut parts = Parts::default();
+    fn attempt(&self, only: Option<&BTreeSet<u32>>) -> Result<PartialDecision, Decision> {
+        let mut parts = PartialDecision::default();
         for (number, group) in self.groups.iter().enumerate() {
             let decision = match group.takes_any() {
                 true => self.around(number, &parts, only),
@@ -209,9 +209,9 @@ impl<'a> Joint<'a> {
         cells: &'a Cells,
         number: usize,
         only: Option<&BTreeSet<u32>>,
-        parts: &Parts,
+        parts: &PartialDecision,
     ) -> Decision {
-        let mut case = Case::new(cells, &self.groups[number].gang, self.policy, self.now);
+        let mut case = GangCase::new(cells, &self.groups[number].gang, self.policy, self.now);
         case.only = only;
         let mut rest = parts.pods.iter();
         for group in &self.groups[..number] {
@@ -227,13 +227,18 @@ impl<'a> Joint<'a> {
     }
 
     /// The group that takes any type: on a copy on which the others have what they get.
-    fn around(&self, number: usize, parts: &Parts, only: Option<&BTreeSet<u32>>) -> Decision {
+    fn around(
+        &self,
+        number: usize,
+        parts: &PartialDecision,
+        only: Option<&BTreeSet<u32>>,
+    ) -> Decision {
         let mut cells = self.cells.clone();
         let before = self.groups[..number].iter();
         let members = before.clone().flat_map(|group| group.gang.members.clone());
         // Under a number of its own: what a gang claims itself would count as given back.
         let gang = Gang {
-            id: GangId(u64::MAX),
+            id: GangNumber(u64::MAX),
             members: members.collect(),
             ..self.gang.clone()
         };
@@ -245,16 +250,16 @@ impl<'a> Joint<'a> {
             swaps: parts.swaps.clone(),
             demoted: parts.demoted.clone(),
         };
-        let done = cells.apply(Event::Preempting { gang, grant });
+        let done = cells.apply(CellEvent::Preempting { gang, grant });
         debug_assert!(done.is_ok(), "a group cannot be applied: {done:?}");
-        let mut case = Case::new(&cells, &self.groups[number].gang, self.policy, self.now);
+        let mut case = GangCase::new(&cells, &self.groups[number].gang, self.policy, self.now);
         case.only = only;
         one(&case)
     }
 
     /// Leaves every gang alone that turns out not to be needed: one group's victims may make
     /// room for another, too.
-    fn spare(&self, mut parts: Parts) -> Parts {
+    fn spare(&self, mut parts: PartialDecision) -> PartialDecision {
         for _ in 0..PRUNED_MAX {
             let losing = self.losing(&parts);
             if losing.len() < 2 {
@@ -274,11 +279,15 @@ impl<'a> Joint<'a> {
     }
 
     /// Who loses something of the cluster's quota, by slot.
-    fn losing(&self, parts: &Parts) -> BTreeSet<u32> {
+    fn losing(&self, parts: &PartialDecision) -> BTreeSet<u32> {
         let gangs = &self.cells.gangs;
         let losing = parts.victims.iter().chain(&parts.demoted);
         let slots = losing.filter_map(|id| gangs.slot(*id));
-        let in_quota = |slot: &u32| gangs.get(*slot).is_some_and(|g| g.mode == Mode::Guaranteed);
+        let in_quota = |slot: &u32| {
+            gangs
+                .get(*slot)
+                .is_some_and(|g| g.mode == AllocationMode::Guaranteed)
+        };
         slots.filter(in_quota).collect()
     }
 }
@@ -289,7 +298,7 @@ pub(crate) fn keep(cells: &Cells, gang: &Gang) -> Option<Placement> {
     let Some(groups) = split(gang) else {
         return super::keep::keep(cells, gang);
     };
-    let mut parts = Parts::default();
+    let mut parts = PartialDecision::default();
     for group in groups {
         if group.takes_any() {
             return None;
@@ -309,7 +318,7 @@ pub(crate) fn keep(cells: &Cells, gang: &Gang) -> Option<Placement> {
 
 /// One group, or a gang that is one. What its members would like is tried first, as long as it
 /// costs nobody anything.
-pub(super) fn one(case: &Case<'_>) -> Decision {
+pub(super) fn one(case: &GangCase<'_>) -> Decision {
     let wanted = Need::wanted(case.gang).map(|need| case.needing(need));
     if let Some(wanted) = wanted
         && let Some(placed) = placed(find(&wanted))
@@ -327,7 +336,7 @@ fn placed(decision: Decision) -> Option<Decision> {
     }
 }
 
-fn find(case: &Case<'_>) -> Decision {
+fn find(case: &GangCase<'_>) -> Decision {
     match case.gang.is_opportunistic() {
         true => opportunistic::decide(case),
         false => guaranteed::decide(case),

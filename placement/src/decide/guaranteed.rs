@@ -2,22 +2,22 @@
 //! which are spared if the quota cell can be exchanged for an idle one; else after repairs; else
 //! by preempting less important gangs of the same cluster.
 
-use super::case::Case;
+use super::case::GangCase;
 use super::fit::{fit_across, into_bin, single_bins};
 use super::limits::{When, fit_within, suits, within};
 use super::need::Spot;
 use super::repair::repaired;
 use super::room::{Room, holders, placement};
 use super::spare::Spare;
-use super::{Decision, Waiting, evict, preempt, refuse, shortage, whole};
+use super::{Decision, WaitReason, evict, preempt, refuse, shortage, whole};
 use crate::cells::Cells;
-use crate::gang::{GangId, Grant, Placement};
+use crate::gang::{GangNumber, Grant, Placement};
 use crate::index::at;
 
 /// Bins that are compared by how many opportunistic gangs would have to go.
 const COMPARED: usize = 8;
 
-pub(super) fn decide(case: &Case<'_>) -> Decision {
+pub(super) fn decide(case: &GangCase<'_>) -> Decision {
     let pools = refuse::pools(case.cells, case.gang);
     let chains: Vec<&[u32]> = by_chain(case.cells, &pools);
     let idle = chains.iter().find_map(|pools| on_idle(case, pools));
@@ -47,7 +47,7 @@ pub(super) fn decide(case: &Case<'_>) -> Decision {
 
 /// On which leaves a gang goes where somebody has to go for it: if machines may be short of
 /// something else, perhaps nobody has to go for leaves.
-fn leaves_of(case: &Case<'_>) -> &'static [When] {
+fn leaves_of(case: &GangCase<'_>) -> &'static [When] {
     match case.need.shares.is_empty() {
         true => &[When::Evicting],
         false => &[When::Now, When::Evicting],
@@ -76,7 +76,7 @@ fn fewest_victims(ways: impl Iterator<Item = Decision>) -> Option<Decision> {
 }
 
 /// What there is of pools.
-fn rooms<'a>(case: &Case<'a>, pools: &[u32], when: When) -> Vec<Room<'a>> {
+fn rooms<'a>(case: &GangCase<'a>, pools: &[u32], when: When) -> Vec<Room<'a>> {
     let room = |pool: &u32| match when {
         When::Now => Room::free(case.cells, *pool),
         When::Evicting => Room::claimable(case.cells, *pool),
@@ -84,7 +84,7 @@ fn rooms<'a>(case: &Case<'a>, pools: &[u32], when: When) -> Vec<Room<'a>> {
     pools.iter().map(room).collect()
 }
 
-fn on_idle(case: &Case<'_>, pools: &[u32]) -> Option<Placement> {
+fn on_idle(case: &GangCase<'_>, pools: &[u32]) -> Option<Placement> {
     let rooms = rooms(case, pools, When::Now);
     let fit = |room: Room<'_>| fit_within(case, &case.limits, room, When::Now);
     somewhere(case, (&rooms, When::Now), fit)
@@ -92,7 +92,7 @@ fn on_idle(case: &Case<'_>, pools: &[u32]) -> Option<Placement> {
 
 /// In one of the rooms, else in several at once.
 fn somewhere(
-    case: &Case<'_>,
+    case: &GangCase<'_>,
     (rooms, when): (&[Room<'_>], When),
     fit_one: impl Fn(Room<'_>) -> Option<Vec<Spot>>,
 ) -> Option<Placement> {
@@ -107,20 +107,20 @@ fn somewhere(
     }
 }
 
-fn across(case: &Case<'_>, rooms: &[Room<'_>], when: When) -> Option<Placement> {
+fn across(case: &GangCase<'_>, rooms: &[Room<'_>], when: When) -> Option<Placement> {
     let spots = within(case, &case.limits, (rooms, when), &fit_across);
     spots.map(|spots| placement(rooms, &spots))
 }
 
 /// Where no guaranteed gang is in the way.
-fn evicting(case: &Case<'_>, pools: &[u32], leaves: When) -> Option<Decision> {
+fn evicting(case: &GangCase<'_>, pools: &[u32], leaves: When) -> Option<Decision> {
     let rooms = rooms(case, pools, leaves);
     let fewest = |room: Room<'_>| with_fewest(case, room);
     let placement = somewhere(case, (&rooms, When::Evicting), fewest)?;
     sparing(case, placement)
 }
 
-fn with_fewest(case: &Case<'_>, room: Room<'_>) -> Option<Vec<Spot>> {
+fn with_fewest(case: &GangCase<'_>, room: Room<'_>) -> Option<Vec<Spot>> {
     let bins = single_bins(room.view, &case.need, COMPARED).into_iter();
     let choices = bins.filter_map(|bin| into_bin(room.view, bin, &case.need));
     let suit = |spots: &Vec<Spot>| suits(case, &[room], spots, When::Evicting);
@@ -133,7 +133,7 @@ fn with_fewest(case: &Case<'_>, room: Room<'_>) -> Option<Vec<Spot>> {
 }
 
 /// A placement with as few evictions as exchanges can make it.
-fn sparing(case: &Case<'_>, placement: Placement) -> Option<Decision> {
+fn sparing(case: &GangCase<'_>, placement: Placement) -> Option<Decision> {
     let mut spare = Spare::new(case, placement, &[]);
     spare.sidestep();
     finish(case, spare.into_grant(), Vec::new())
@@ -141,7 +141,11 @@ fn sparing(case: &Case<'_>, placement: Placement) -> Option<Decision> {
 
 /// The grant as a decision: who is on its leaves must go, and `victims` anyway. None if its
 /// machines have not enough even then.
-pub(super) fn finish(case: &Case<'_>, grant: Grant, mut victims: Vec<GangId>) -> Option<Decision> {
+pub(super) fn finish(
+    case: &GangCase<'_>,
+    grant: Grant,
+    mut victims: Vec<GangNumber>,
+) -> Option<Decision> {
     victims.extend(holders(case.cells, &grant.placement));
     victims.sort_unstable();
     victims.dedup();
@@ -153,7 +157,7 @@ pub(super) fn finish(case: &Case<'_>, grant: Grant, mut victims: Vec<GangId>) ->
 }
 
 /// Over several chains of one leaf type.
-fn spanning(case: &Case<'_>, pools: &[u32]) -> Option<Decision> {
+fn spanning(case: &GangCase<'_>, pools: &[u32]) -> Option<Decision> {
     if !case.policy.span_chains || case.need.sizes.len() < 2 {
         return None;
     }
@@ -170,10 +174,10 @@ fn spanning(case: &Case<'_>, pools: &[u32]) -> Option<Decision> {
     sparing(case, found)
 }
 
-fn wait(case: &Case<'_>, pools: &[u32]) -> Decision {
+fn wait(case: &GangCase<'_>, pools: &[u32]) -> Decision {
     let (cells, gang) = (case.cells, case.gang);
     if let Some(until) = preempt::fixed_until(case, pools) {
-        return Decision::Wait(Waiting::Fixed { until });
+        return Decision::Wait(WaitReason::Fixed { until });
     }
     let rooms = rooms(case, pools, When::Evicting);
     if let Some(decision) = shortage::of(case, &rooms) {
@@ -185,13 +189,13 @@ fn wait(case: &Case<'_>, pools: &[u32]) -> Decision {
         .map(|pool| cells.lacks(&cells.pools[at(*pool)]));
     let leaves: u64 = lacking.sum();
     if cells.owners.is_some() && leaves > 0 {
-        return Decision::Wait(Waiting::Unbound {
+        return Decision::Wait(WaitReason::Unbound {
             vc: gang.vc.clone(),
             leaves,
         });
     }
     let free = |room: &Room<'_>| room.view.free(room.view.frame.domains.root);
-    Decision::Wait(Waiting::Quota {
+    Decision::Wait(WaitReason::Quota {
         asked: gang.leaves(),
         pods: gang.pods(),
         vc: gang.vc.clone(),

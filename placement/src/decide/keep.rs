@@ -7,12 +7,12 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::sync::Arc;
 
-use super::cheapest::Ground;
+use super::cheapest::WaitableLeaves;
 use super::need::Need;
 use super::refuse;
-use crate::cells::{Cells, Mode};
+use crate::cells::{AllocationMode, Cells};
 use crate::gang::{Gang, Leaf, Placement};
-use crate::index::{NONE, View, at, small};
+use crate::index::{LeafView, NONE, at, small};
 
 /// The leaves of one bin, as they are for a gang that waits.
 #[derive(Clone, Copy, Debug, Default)]
@@ -42,13 +42,13 @@ pub(crate) fn keep(cells: &Cells, gang: &Gang) -> Option<Placement> {
 }
 
 /// Every bin of a pool, for gangs whose pods must be near.
-fn ground(cells: &Cells, number: u32) -> Ground {
+fn ground(cells: &Cells, number: u32) -> WaitableLeaves {
     let pool = &cells.pools[at(number)];
     let frame = Arc::clone(&pool.claimable.frame);
     let bins: Vec<Bin> = (0..frame.bins)
         .map(|bin| Bin::new(cells, number, bin))
         .collect();
-    Ground {
+    WaitableLeaves {
         leaf_base: cells.chains[pool.chain].leaf_base,
         free: bins.iter().map(|bin| bin.free).collect(),
         busy: bins.iter().map(|bin| bin.busy).collect(),
@@ -58,7 +58,7 @@ fn ground(cells: &Cells, number: u32) -> Ground {
 
 /// How many leaves still have to come free in a pool, and where the gang would go.
 fn in_pool(cells: &Cells, pool: u32, need: &Need) -> Option<(u32, Placement)> {
-    let mut search = Search {
+    let mut search = KeepSearch {
         cells,
         pool,
         open: BTreeMap::new(),
@@ -73,7 +73,7 @@ fn in_pool(cells: &Cells, pool: u32, need: &Need) -> Option<(u32, Placement)> {
 }
 
 /// A search in one pool. It looks at no more bins than it needs.
-struct Search<'a> {
+struct KeepSearch<'a> {
     cells: &'a Cells,
     pool: u32,
     /// Bins in use, with what is left of them.
@@ -81,7 +81,7 @@ struct Search<'a> {
     missing: u32,
 }
 
-impl Search<'_> {
+impl KeepSearch<'_> {
     /// Places pods of one size, each where the fewest leaves have to come free for it. In a bin
     /// that number only grows from pod to pod, so no choice is better for all of them.
     fn place(&mut self, pods: &[usize], size: u32, placed: &mut [Vec<Leaf>]) -> Option<()> {
@@ -145,7 +145,7 @@ fn by_missing(
 }
 
 /// The bins of a class, `count` of them at first, then twice as many every time.
-fn of_class(view: &View, class: u16, count: u32) -> impl Iterator<Item = u32> + use<'_> {
+fn of_class(view: &LeafView, class: u16, count: u32) -> impl Iterator<Item = u32> + use<'_> {
     let root = view.frame.domains.root;
     let mut given = 0;
     let mut limit = count.max(1);
@@ -165,7 +165,7 @@ fn comes_free(cells: &Cells, pool: u32, leaf: Leaf) -> bool {
     let held = cells
         .gangs
         .get(holder)
-        .is_some_and(|g| g.mode == Mode::Guaranteed);
+        .is_some_and(|g| g.mode == AllocationMode::Guaranteed);
     let promised = cells.quota_of(leaf).is_some_and(|quota| quota.pool == pool);
     held && promised && cells.usable(leaf) && cells.leaves.claim[at(leaf)] == NONE
 }
@@ -206,15 +206,15 @@ impl Bin {
 mod tests {
     use super::*;
     use crate::bench::spec;
-    use crate::cells::{Bins, Event};
-    use crate::gang::{GangId, GangMember, Grant};
-    use crate::random::Random;
+    use crate::cells::{Bins, CellEvent};
+    use crate::gang::{GangMember, GangNumber, Grant};
+    use crate::random::SplitMix64;
 
-    fn gang(random: &mut Random, id: u64) -> Gang {
+    fn gang(random: &mut SplitMix64, id: u64) -> Gang {
         let leaves = *random.one_of(&[1, 2, 4, 8]).unwrap();
         let pods = 1 + u32::try_from(random.below(12)).unwrap();
         Gang {
-            id: GangId(id),
+            id: GangNumber(id),
             vc: (*random.one_of(&["A", "B", "C"]).unwrap()).to_owned(),
             members: vec![GangMember {
                 pods,
@@ -229,7 +229,7 @@ mod tests {
     #[test]
     fn no_place_is_cheaper_than_the_one_kept() {
         let mut cells = Cells::new(&spec(1024).unwrap(), Bins::default()).unwrap();
-        let mut random = Random::new(5);
+        let mut random = SplitMix64::new(5);
         let mut compared = 0;
         for id in 1..400 {
             let gang = gang(&mut random, id);
@@ -249,14 +249,14 @@ mod tests {
             };
             let busy = grant.placement.leaves().any(|leaf| !cells.is_unused(leaf));
             let event = match busy {
-                true => Event::Preempting { gang, grant },
-                false => Event::Started { gang, grant },
+                true => CellEvent::Preempting { gang, grant },
+                false => CellEvent::Started { gang, grant },
             };
             cells.apply(event).unwrap();
             if random.percent(60) {
-                let ids: Vec<GangId> = cells.gangs().map(|gang| gang.0.id).collect();
+                let ids: Vec<GangNumber> = cells.gangs().map(|gang| gang.0.id).collect();
                 let id = *random.one_of(&ids).unwrap();
-                cells.apply(Event::GangEnded(id)).unwrap();
+                cells.apply(CellEvent::GangEnded(id)).unwrap();
             }
         }
         assert!(compared > 20, "{compared}");

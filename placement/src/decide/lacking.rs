@@ -5,18 +5,18 @@ use std::sync::Arc;
 
 use muster_model::time::Time;
 
-use super::Policy;
-use super::case::Case;
-use super::cheapest::Ground;
+use super::DecisionPolicy;
+use super::case::GangCase;
+use super::cheapest::WaitableLeaves;
 use super::groups::split;
 use super::refuse::{chains, pools};
-use crate::cells::{Cells, Running};
+use crate::cells::{Cells, PlacedGang};
 use crate::gang::{Gang, Leaf, Placement};
-use crate::index::{Frame, at};
+use crate::index::{ViewFrame, at};
 
 /// The cheapest place.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct CheapestPlace {
     pub(crate) placement: Placement,
     /// Leaves of it that have to come free first.
     pub(crate) lacking: BTreeSet<Leaf>,
@@ -24,12 +24,17 @@ pub(crate) struct Place {
 
 /// Where the fewest leaves have to come free for a gang; none if it fits nowhere even then. Each
 /// leaf type's members are looked at by themselves, in one chain.
-pub(crate) fn cheapest(cells: &Cells, gang: &Gang, policy: &Policy, now: Time) -> Option<Place> {
+pub(crate) fn cheapest(
+    cells: &Cells,
+    gang: &Gang,
+    policy: &DecisionPolicy,
+    now: Time,
+) -> Option<CheapestPlace> {
     let mut placement = Placement::default();
     placement.pods.resize(gang.sizes().len(), Vec::new());
     let mut lacking = BTreeSet::new();
     for (gang, pods) in groups(gang) {
-        let case = Case::new(cells, &gang, policy, now);
+        let case = GangCase::new(cells, &gang, policy, now);
         let taken: BTreeSet<Leaf> = placement.leaves().collect();
         let ways = grounds(&case)
             .into_values()
@@ -41,19 +46,19 @@ pub(crate) fn cheapest(cells: &Cells, gang: &Gang, policy: &Policy, now: Time) -
             placement.pods[pod] = leaves;
         }
     }
-    Some(Place { placement, lacking })
+    Some(CheapestPlace { placement, lacking })
 }
 
 /// Whether so many leaves are free for a gang, together or not.
-pub(crate) fn has_enough(cells: &Cells, gang: &Gang, policy: &Policy, now: Time) -> bool {
+pub(crate) fn has_enough(cells: &Cells, gang: &Gang, policy: &DecisionPolicy, now: Time) -> bool {
     groups(gang).into_iter().all(|(gang, _)| {
-        let case = Case::new(cells, &gang, policy, now);
+        let case = GangCase::new(cells, &gang, policy, now);
         let mut supplies = grounds(&case).into_values();
         supplies.any(|grounds| free(&grounds) >= gang.leaves())
     })
 }
 
-fn free(grounds: &[Ground]) -> u64 {
+fn free(grounds: &[WaitableLeaves]) -> u64 {
     let masks = grounds.iter().flat_map(|ground| &ground.free);
     masks.map(|mask| u64::from(mask.count_ones())).sum()
 }
@@ -66,10 +71,10 @@ fn groups(gang: &Gang) -> Vec<(Gang, Vec<usize>)> {
 }
 
 /// The pools or chains that a gang may use, together where it may lie in several.
-fn grounds(case: &Case<'_>) -> BTreeMap<(String, usize), Vec<Ground>> {
+fn grounds(case: &GangCase<'_>) -> BTreeMap<(String, usize), Vec<WaitableLeaves>> {
     let cells = case.cells;
-    let mut grounds: BTreeMap<(String, usize), Vec<Ground>> = BTreeMap::new();
-    let mut add = |chain: usize, ground: Ground, spans: bool| {
+    let mut grounds: BTreeMap<(String, usize), Vec<WaitableLeaves>> = BTreeMap::new();
+    let mut add = |chain: usize, ground: WaitableLeaves, spans: bool| {
         let leaf_type = cells.chains[chain].shape.types[0].clone();
         let key = (leaf_type, if spans { 0 } else { chain });
         grounds.entry(key).or_default().push(ground);
@@ -91,13 +96,13 @@ fn grounds(case: &Case<'_>) -> BTreeMap<(String, usize), Vec<Ground>> {
     grounds
 }
 
-fn ground(case: &Case<'_>, chain: usize, pool: Option<u32>) -> Ground {
+fn ground(case: &GangCase<'_>, chain: usize, pool: Option<u32>) -> WaitableLeaves {
     let cells = case.cells;
-    let frame: &Arc<Frame> = match pool {
+    let frame: &Arc<ViewFrame> = match pool {
         Some(pool) => &cells.pools[at(pool)].claimable.frame,
         None => &cells.chains[chain].free.frame,
     };
-    let mut ground = Ground {
+    let mut ground = WaitableLeaves {
         frame: Arc::clone(frame),
         leaf_base: cells.chains[chain].leaf_base,
         free: vec![0; at(frame.bins)],
@@ -118,17 +123,17 @@ fn ground(case: &Case<'_>, chain: usize, pool: Option<u32>) -> Ground {
 }
 
 /// Whether somebody has a leaf, or claims it, who need not give it up for the gang.
-fn is_taken(case: &Case<'_>, leaf: Leaf) -> bool {
+fn is_taken(case: &GangCase<'_>, leaf: Leaf) -> bool {
     let leaves = &case.cells.leaves;
     let slots = [leaves.holder[at(leaf)], leaves.claim[at(leaf)]];
-    let stays = |running: &Running| !case.may_evict(running);
+    let stays = |running: &PlacedGang| !case.may_evict(running);
     let mut gangs = slots
         .into_iter()
         .filter_map(|slot| case.cells.gangs.get(slot));
     gangs.any(stays)
 }
 
-fn without(mut ground: Ground, leaves: &BTreeSet<Leaf>) -> Ground {
+fn without(mut ground: WaitableLeaves, leaves: &BTreeSet<Leaf>) -> WaitableLeaves {
     let chain = ground.leaf_base..ground.leaf_base + ground.frame.shape.leaves();
     for leaf in leaves.range(chain) {
         let (bin, bit) = ground.frame.bin_of(leaf - ground.leaf_base);

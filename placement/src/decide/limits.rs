@@ -7,15 +7,15 @@
 
 use std::collections::BTreeMap;
 
-use super::case::Case;
+use super::case::GangCase;
 use super::fit::{fit, into_bin, single_bins_each};
 use super::near::holds;
 use super::need::{Need, Spot};
 use super::room::Room;
-use crate::amount::{Amount, Resource};
-use crate::cells::{Cells, Mode, Sum};
+use crate::amount::{MachineAmount, Resource};
+use crate::cells::{AllocationMode, Cells, Sum};
 use crate::gang::{Gang, Placement};
-use crate::index::{View, at, pick};
+use crate::index::{LeafView, at, pick};
 
 /// Searches that are made with more and more hidden.
 const SEARCHES_MAX: usize = 16;
@@ -35,7 +35,7 @@ pub(super) enum When {
 
 /// What changes of what machines have left before the cells know it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Limits {
+pub(super) struct MachineLimits {
     /// What the gang's other members take, by machine.
     taken: BTreeMap<u32, Sum>,
     /// What guaranteed and preempting gangs give back that go, by machine.
@@ -43,11 +43,11 @@ pub(super) struct Limits {
 }
 
 /// A way to find spots in views.
-pub(super) type Search<'a> = &'a dyn Fn(&[&View], &Need) -> Option<Vec<Spot>>;
+pub(super) type SpotSearch<'a> = &'a dyn Fn(&[&LeafView], &Need) -> Option<Vec<Spot>>;
 
-impl Limits {
+impl MachineLimits {
     /// What a machine has left; none if that is unlimited.
-    pub(super) fn left(&self, cells: &Cells, machine: u32, when: When) -> Option<Amount> {
+    pub(super) fn left(&self, cells: &Cells, machine: u32, when: When) -> Option<MachineAmount> {
         let here = &cells.nodes.machines[at(machine)];
         let total = here.total?;
         let mut used = here.guaranteed.plus(here.claimed);
@@ -86,7 +86,8 @@ impl Limits {
 
     fn give_back(&mut self, cells: &Cells, slot: u32, change: fn(Sum, Sum) -> Sum) {
         let running = cells.gangs.get(slot);
-        let Some(running) = running.filter(|running| running.mode != Mode::Opportunistic) else {
+        let Some(running) = running.filter(|running| running.mode != AllocationMode::Opportunistic)
+        else {
             return;
         };
         for (machine, sum) in cells.shares_by_machine(&running.gang, &running.placement) {
@@ -98,12 +99,12 @@ impl Limits {
 
 /// Spots in rooms on machines that have enough.
 pub(super) fn within(
-    case: &Case<'_>,
-    limits: &Limits,
+    case: &GangCase<'_>,
+    limits: &MachineLimits,
     (rooms, when): (&[Room<'_>], When),
-    search: Search<'_>,
+    search: SpotSearch<'_>,
 ) -> Option<Vec<Spot>> {
-    let views: Vec<&View> = rooms.iter().map(|room| room.view).collect();
+    let views: Vec<&LeafView> = rooms.iter().map(|room| room.view).collect();
     let spots = search(&views, &case.need)?;
     let trial = Trial {
         cells: case.cells,
@@ -131,8 +132,8 @@ pub(super) fn within(
 
 /// The same in one room, as near together as possible.
 pub(super) fn fit_within(
-    case: &Case<'_>,
-    limits: &Limits,
+    case: &GangCase<'_>,
+    limits: &MachineLimits,
     room: Room<'_>,
     when: When,
 ) -> Option<Vec<Spot>> {
@@ -145,7 +146,7 @@ pub(super) fn fit_within(
 }
 
 /// Whether spots are on machines that have enough.
-pub(super) fn suits(case: &Case<'_>, rooms: &[Room<'_>], spots: &[Spot], when: When) -> bool {
+pub(super) fn suits(case: &GangCase<'_>, rooms: &[Room<'_>], spots: &[Spot], when: When) -> bool {
     let trial = Trial {
         cells: case.cells,
         need: &case.need,
@@ -160,7 +161,7 @@ pub(super) fn suits(case: &Case<'_>, rooms: &[Room<'_>], spots: &[Spot], when: W
 struct Trial<'a> {
     cells: &'a Cells,
     need: &'a Need,
-    limits: &'a Limits,
+    limits: &'a MachineLimits,
     rooms: &'a [Room<'a>],
     when: When,
 }
@@ -172,7 +173,7 @@ impl Trial<'_> {
         self.cells.machine_of(leaf)
     }
 
-    fn left(&self, machine: u32) -> Option<Amount> {
+    fn left(&self, machine: u32) -> Option<MachineAmount> {
         self.limits.left(self.cells, machine, self.when)
     }
 
@@ -229,14 +230,14 @@ impl Trial<'_> {
     }
 
     /// Hides what machines cannot serve, then more of it where the spots found are short.
-    fn narrowing(&self, search: Search<'_>) -> Option<Vec<Spot>> {
+    fn narrowing(&self, search: SpotSearch<'_>) -> Option<Vec<Spot>> {
         let views = self.rooms.iter().map(|room| room.view.clone());
-        let mut views: Vec<View> = views.collect();
+        let mut views: Vec<LeafView> = views.collect();
         for (room, view) in views.iter_mut().enumerate() {
             self.hide(room, view, self.need);
         }
         for _ in 0..SEARCHES_MAX {
-            let seen: Vec<&View> = views.iter().collect();
+            let seen: Vec<&LeafView> = views.iter().collect();
             let spots = search(&seen, self.need)?;
             let short = self.short(&spots);
             if short.is_empty() {
@@ -252,7 +253,7 @@ impl Trial<'_> {
     }
 
     /// Leaves in each bin what its machine can serve.
-    fn hide(&self, room: usize, view: &mut View, need: &Need) {
+    fn hide(&self, room: usize, view: &mut LeafView, need: &Need) {
         let frame = std::sync::Arc::clone(&view.frame);
         for bin in 0..frame.bins {
             let mask = view.mask(at(bin));
@@ -278,7 +279,7 @@ impl Trial<'_> {
     }
 
     /// Leaves on a machine only those of the spots found that it can serve, the largest first.
-    fn hide_more(&self, machine: u32, pods: &[usize], spots: &[Spot], views: &mut [View]) {
+    fn hide_more(&self, machine: u32, pods: &[usize], spots: &[Spot], views: &mut [LeafView]) {
         let Some(mut left) = self.left(machine) else {
             return;
         };
@@ -308,13 +309,13 @@ impl Trial<'_> {
     }
 
     /// Pods that ask for the same together, the largest first: each kind is placed exactly.
-    fn kind_by_kind(&self, search: Search<'_>) -> Option<Vec<Spot>> {
+    fn kind_by_kind(&self, search: SpotSearch<'_>) -> Option<Vec<Spot>> {
         let kinds = self.need.kinds();
         if kinds.len() > KINDS_MAX {
             return None;
         }
         let views = self.rooms.iter().map(|room| room.view.clone());
-        let mut views: Vec<View> = views.collect();
+        let mut views: Vec<LeafView> = views.collect();
         let mut limits = self.limits.clone();
         let mut spots = vec![None; self.need.sizes.len()];
         for pods in kinds {
@@ -328,19 +329,19 @@ impl Trial<'_> {
                 taken.add(self.need.shares[pod]);
                 spots[pod] = Some(spot);
             }
-            views.iter_mut().for_each(View::settle);
+            views.iter_mut().for_each(LeafView::settle);
         }
         let spots: Vec<Spot> = spots.into_iter().collect::<Option<_>>()?;
-        let seen: Vec<&View> = self.rooms.iter().map(|room| room.view).collect();
+        let seen: Vec<&LeafView> = self.rooms.iter().map(|room| room.view).collect();
         holds(&seen, self.need, &spots).then_some(spots)
     }
 
     fn kind(
         &self,
         need: &Need,
-        limits: &Limits,
-        views: &[View],
-        search: Search<'_>,
+        limits: &MachineLimits,
+        views: &[LeafView],
+        search: SpotSearch<'_>,
     ) -> Option<Vec<Spot>> {
         let rooms = self.rooms.iter().zip(views).map(|(room, view)| Room {
             view,
@@ -359,7 +360,7 @@ impl Trial<'_> {
 }
 
 /// As many of a bin's free leaves as `left` is enough for.
-fn served(inner: &[u32], free: u128, need: &Need, left: Amount) -> u128 {
+fn served(inner: &[u32], free: u128, need: &Need, left: MachineAmount) -> u128 {
     let (Some(share), Some(size)) = (need.equal_share(), need.sizes.first()) else {
         let mut pods = need.sizes.iter().zip(&need.shares);
         let any = pods.any(|(size, share)| *size <= free.count_ones() && share.fits_in(&left));
@@ -381,7 +382,7 @@ fn served(inner: &[u32], free: u128, need: &Need, left: Amount) -> u128 {
 }
 
 /// Whether the machines have enough for a placement, in all.
-pub(super) fn placement_suits(case: &Case<'_>, placement: &Placement, when: When) -> bool {
+pub(super) fn placement_suits(case: &GangCase<'_>, placement: &Placement, when: When) -> bool {
     let asked = case.cells.shares_by_machine(case.gang, placement);
     asked.iter().all(|(machine, asked)| {
         let left = case.limits.left(case.cells, *machine, when);

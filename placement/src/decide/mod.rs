@@ -29,38 +29,38 @@ mod whole;
 
 use muster_model::time::Time;
 
-use crate::cells::{Cells, Mode, State};
-use crate::gang::{Gang, GangId, Grant};
-use case::Case;
+use crate::cells::{AllocationMode, Cells, GangState};
+use crate::gang::{Gang, GangNumber, Grant};
+use case::GangCase;
 
 pub(crate) use groups::{keep, split};
-pub use policy::Policy;
-pub use reason::{Refusal, Waiting};
+pub use policy::DecisionPolicy;
+pub use reason::{GangRefusal, WaitReason};
 pub use repair::repairs;
 pub use turns::Turns;
 
 /// What becomes of a gang.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// It starts: apply [`Started`](crate::cells::Event::Started).
+    /// It starts: apply [`Started`](crate::cells::CellEvent::Started).
     Place(Grant),
     /// It starts once its victims have gone: apply
-    /// [`Preempting`](crate::cells::Event::Preempting) and evict them.
+    /// [`Preempting`](crate::cells::CellEvent::Preempting) and evict them.
     Preempt {
         /// Whole gangs, by id.
-        victims: Vec<GangId>,
+        victims: Vec<GangNumber>,
         /// What it gets.
         grant: Grant,
     },
     /// It waits.
-    Wait(Waiting),
+    Wait(WaitReason),
     /// It can never start.
-    Refuse(Refusal),
+    Refuse(GangRefusal),
 }
 
 /// Decides on a gang that does not run. One that is preempting gets the cells it claims, or
 /// hears who still holds them. Gangs that are fixed until later than `now` are no victims.
-pub fn decide(cells: &Cells, gang: &Gang, policy: &Policy, now: Time) -> Decision {
+pub fn decide(cells: &Cells, gang: &Gang, policy: &DecisionPolicy, now: Time) -> Decision {
     if let Err(refusal) = refuse::check(cells, gang, policy) {
         return Decision::Refuse(refusal);
     }
@@ -69,7 +69,7 @@ pub fn decide(cells: &Cells, gang: &Gang, policy: &Policy, now: Time) -> Decisio
     }
     match groups::split(gang) {
         Some(groups) => groups::decide(cells, gang, &groups, policy, now),
-        None => groups::one(&Case::new(cells, gang, policy, now)),
+        None => groups::one(&GangCase::new(cells, gang, policy, now)),
     }
 }
 
@@ -77,26 +77,31 @@ pub fn decide(cells: &Cells, gang: &Gang, policy: &Policy, now: Time) -> Decisio
 ///
 /// # Errors
 /// Why not.
-pub fn judge(cells: &Cells, gang: &Gang, policy: &Policy) -> Result<(), Refusal> {
+pub fn judge(cells: &Cells, gang: &Gang, policy: &DecisionPolicy) -> Result<(), GangRefusal> {
     refuse::check(cells, gang, policy)
 }
 
 /// Whether a preempting gang's cells can all still be used, and their machines have enough for it
 /// once its victims have gone. If not, its preemption is to be cancelled and decided anew.
-pub fn preemption_holds(cells: &Cells, gang: GangId) -> bool {
-    let Some((gang, placement, State::Preempting)) = cells.gang(gang) else {
+pub fn preemption_holds(cells: &Cells, gang: GangNumber) -> bool {
+    let Some((gang, placement, GangState::Preempting)) = cells.gang(gang) else {
         return false;
     };
-    let policy = Policy::default();
+    let policy = DecisionPolicy::default();
     // Who was not fixed when he was chosen is not now.
-    let case = Case::new(cells, gang, &policy, Time(u64::MAX));
+    let case = GangCase::new(cells, gang, &policy, Time(u64::MAX));
     placement.leaves().all(|leaf| cells.usable(leaf))
         && evict::for_shares(&case, placement, &mut room::holders(cells, placement)).is_some()
 }
 
-fn preempting(cells: &Cells, gang: GangId, policy: &Policy, now: Time) -> Option<Decision> {
+fn preempting(
+    cells: &Cells,
+    gang: GangNumber,
+    policy: &DecisionPolicy,
+    now: Time,
+) -> Option<Decision> {
     let running = cells.gangs.by_id(gang)?;
-    if running.mode != Mode::Preempting {
+    if running.mode != AllocationMode::Preempting {
         return None;
     }
     let grant = Grant {
@@ -104,7 +109,7 @@ fn preempting(cells: &Cells, gang: GangId, policy: &Policy, now: Time) -> Option
         ..Grant::default()
     };
     let mut victims = room::holders(cells, &grant.placement);
-    let case = Case::new(cells, &running.gang, policy, now);
+    let case = GangCase::new(cells, &running.gang, policy, now);
     if evict::for_shares(&case, &grant.placement, &mut victims).is_none() {
         return evict::short(&case, &grant.placement).map(Decision::Wait);
     }

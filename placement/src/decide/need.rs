@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use muster_model::cluster_spec::Level;
 
-use crate::amount::Amount;
+use crate::amount::MachineAmount;
 use crate::gang::Gang;
 
 /// Leaves by pod.
@@ -16,7 +16,7 @@ pub(crate) struct Need {
     /// All pods ask for the same.
     pub(crate) is_uniform: bool,
     /// What each pod takes of its machine beside leaves; empty if none takes anything.
-    pub(crate) shares: Vec<Amount>,
+    pub(crate) shares: Vec<MachineAmount>,
     /// Who must be near to whom; mostly nobody.
     pub(crate) wishes: Vec<Wish>,
 }
@@ -109,7 +109,7 @@ impl Need {
     }
 
     /// The share that all pods ask for, if all ask for the same leaves and the same share.
-    pub(crate) fn equal_share(&self) -> Option<Amount> {
+    pub(crate) fn equal_share(&self) -> Option<MachineAmount> {
         let first = self.shares.first().filter(|_| self.is_uniform)?;
         self.shares
             .iter()

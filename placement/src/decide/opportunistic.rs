@@ -1,16 +1,16 @@
 //! Gangs that live on what others don't use.
 
-use super::case::Case;
+use super::case::GangCase;
 use super::limits::{When, fit_within};
 use super::refuse::chains;
 use super::room::{Room, placement};
-use super::{Decision, Waiting, shortage};
+use super::{Decision, WaitReason, shortage};
 use crate::gang::Grant;
-use crate::index::View;
+use crate::index::LeafView;
 
 /// On machines without guaranteed gangs if possible, so that it is in nobody's way for longest;
 /// else on any idle leaves.
-pub(super) fn decide(case: &Case<'_>) -> Decision {
+pub(super) fn decide(case: &GangCase<'_>) -> Decision {
     let (cells, gang) = (case.cells, case.gang);
     let chains = chains(cells, gang.leaf_type());
     let quiet = chains
@@ -31,7 +31,7 @@ pub(super) fn decide(case: &Case<'_>) -> Decision {
             let free = &cells.chains[*chain].free;
             free.free(free.frame.domains.root)
         };
-        Decision::Wait(Waiting::Idle {
+        Decision::Wait(WaitReason::Idle {
             asked: gang.leaves(),
             pods: gang.pods(),
             free: chains.iter().map(idle).sum(),
@@ -39,7 +39,7 @@ pub(super) fn decide(case: &Case<'_>) -> Decision {
     })
 }
 
-fn room<'a>(case: &Case<'a>, chain: usize) -> Room<'a> {
+fn room<'a>(case: &GangCase<'a>, chain: usize) -> Room<'a> {
     let chain = &case.cells.chains[chain];
     Room {
         view: &chain.free,
@@ -47,7 +47,7 @@ fn room<'a>(case: &Case<'a>, chain: usize) -> Room<'a> {
     }
 }
 
-fn on(case: &Case<'_>, chain: usize, view: &View) -> Option<Decision> {
+fn on(case: &GangCase<'_>, chain: usize, view: &LeafView) -> Option<Decision> {
     let room = Room {
         view,
         leaf_base: case.cells.chains[chain].leaf_base,

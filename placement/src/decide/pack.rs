@@ -8,23 +8,23 @@ use std::collections::BTreeSet;
 
 use super::fit::split;
 use super::need::{Need, Spot};
-use crate::index::{View, at};
+use crate::index::{LeafView, at};
 
 /// Steps of the exact search that one decision may take.
 const STEPS_MAX: u32 = 20_000;
 
 /// Steps left.
 #[derive(Debug)]
-pub(crate) struct Budget(u32);
+pub(crate) struct StepBudget(u32);
 
-impl Default for Budget {
+impl Default for StepBudget {
     fn default() -> Self {
         Self(STEPS_MAX)
     }
 }
 
 /// A bin in use: its free leaves before, and its pods.
-struct Open {
+struct OpenBin {
     free: u32,
     left: u32,
     pods: Vec<usize>,
@@ -41,9 +41,9 @@ enum Style {
 
 /// Spots by pod, in bins of the domains given.
 pub(crate) fn pack(
-    sources: &[(&View, u32)],
+    sources: &[(&LeafView, u32)],
     need: &Need,
-    budget: &mut Budget,
+    budget: &mut StepBudget,
 ) -> Option<Vec<Spot>> {
     let order = need.largest_first();
     let stock = stock(sources, need);
@@ -54,7 +54,7 @@ pub(crate) fn pack(
 }
 
 /// How many bins have how many free leaves, by free leaves; no more than could be used.
-fn stock(sources: &[(&View, u32)], need: &Need) -> Vec<u32> {
+fn stock(sources: &[(&LeafView, u32)], need: &Need) -> Vec<u32> {
     let most = u32::try_from(need.sizes.len()).unwrap_or(u32::MAX);
     let mut stock = Vec::new();
     for (view, domain) in sources {
@@ -70,9 +70,9 @@ fn stock(sources: &[(&View, u32)], need: &Need) -> Vec<u32> {
     stock
 }
 
-fn greedy(stock: &[u32], need: &Need, order: &[usize], style: Style) -> Option<Vec<Open>> {
+fn greedy(stock: &[u32], need: &Need, order: &[usize], style: Style) -> Option<Vec<OpenBin>> {
     let mut stock = stock.to_vec();
-    let mut open: Vec<Open> = Vec::new();
+    let mut open: Vec<OpenBin> = Vec::new();
     let mut rest = need.total;
     for pod in order {
         let size = need.sizes[*pod];
@@ -84,7 +84,7 @@ fn greedy(stock: &[u32], need: &Need, order: &[usize], style: Style) -> Option<V
             let free = new_bin(&stock, size, rest, style)?;
             stock[free] -= 1;
             let free = u32::try_from(free).ok()?;
-            open.push(Open {
+            open.push(OpenBin {
                 free,
                 left: free - size,
                 pods: vec![*pod],
@@ -106,7 +106,12 @@ fn new_bin(stock: &[u32], size: u32, rest: u32, style: Style) -> Option<usize> {
     }
 }
 
-fn exact(stock: &[u32], need: &Need, order: &[usize], budget: &mut Budget) -> Option<Vec<Open>> {
+fn exact(
+    stock: &[u32],
+    need: &Need,
+    order: &[usize],
+    budget: &mut StepBudget,
+) -> Option<Vec<OpenBin>> {
     let leaves: u64 = (0..)
         .zip(stock)
         .map(|(free, count): (u64, _)| free * u64::from(*count))
@@ -115,7 +120,7 @@ fn exact(stock: &[u32], need: &Need, order: &[usize], budget: &mut Budget) -> Op
         return None;
     }
     let sizes: Vec<u32> = order.iter().map(|pod| need.sizes[*pod]).collect();
-    let mut search = Search {
+    let mut search = PackSearch {
         left: stock.to_vec(),
         failed: BTreeSet::new(),
         chosen: Vec::new(),
@@ -125,14 +130,14 @@ fn exact(stock: &[u32], need: &Need, order: &[usize], budget: &mut Budget) -> Op
         return None;
     }
     // What each pod found left in its bin tells which bin it was: any with that much left.
-    let mut open: Vec<Open> = Vec::new();
+    let mut open: Vec<OpenBin> = Vec::new();
     for (pod, found) in order.iter().zip(search.chosen) {
         let size = need.sizes[*pod];
         if let Some(bin) = open.iter_mut().find(|bin| bin.left == found) {
             bin.left -= size;
             bin.pods.push(*pod);
         } else {
-            open.push(Open {
+            open.push(OpenBin {
                 free: found,
                 left: found - size,
                 pods: vec![*pod],
@@ -142,17 +147,17 @@ fn exact(stock: &[u32], need: &Need, order: &[usize], budget: &mut Budget) -> Op
     Some(open)
 }
 
-struct Search<'a> {
+struct PackSearch<'a> {
     /// Bins by leaves left.
     left: Vec<u32>,
     /// What is known to fail: (pods placed, bins by leaves left).
     failed: BTreeSet<(usize, Vec<u32>)>,
     /// What each pod so far found left in its bin.
     chosen: Vec<u32>,
-    budget: &'a mut Budget,
+    budget: &'a mut StepBudget,
 }
 
-impl Search<'_> {
+impl PackSearch<'_> {
     fn place(&mut self, sizes: &[u32]) -> bool {
         let Some(size) = sizes.get(self.chosen.len()).copied() else {
             return true;
@@ -181,14 +186,14 @@ impl Search<'_> {
     }
 }
 
-fn realise(sources: &[(&View, u32)], need: &Need, open: &[Open]) -> Option<Vec<Spot>> {
+fn realise(sources: &[(&LeafView, u32)], need: &Need, open: &[OpenBin]) -> Option<Vec<Spot>> {
     let empty = Spot {
         view: 0,
         bin: 0,
         mask: 0,
     };
     let mut spots = vec![empty; need.sizes.len()];
-    let mut by_free: Vec<&Open> = open.iter().collect();
+    let mut by_free: Vec<&OpenBin> = open.iter().collect();
     by_free.sort_by_key(|bin| bin.free);
     for alike in by_free.chunk_by(|a, b| a.free == b.free) {
         let bins = bins_with(sources, alike[0].free, alike.len())?;
@@ -209,7 +214,7 @@ fn realise(sources: &[(&View, u32)], need: &Need, open: &[Open]) -> Option<Vec<S
 }
 
 /// Some bins (source, bin) that have exactly so many free leaves.
-fn bins_with(sources: &[(&View, u32)], free: u32, count: usize) -> Option<Vec<(usize, u32)>> {
+fn bins_with(sources: &[(&LeafView, u32)], free: u32, count: usize) -> Option<Vec<(usize, u32)>> {
     let mut bins = Vec::new();
     for (number, (view, domain)) in sources.iter().enumerate() {
         let classes = &view.frame.classes;

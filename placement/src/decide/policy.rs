@@ -4,7 +4,7 @@ use super::turns::Turns;
 
 /// How decisions are made. The default is what a laboratory can leave alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Policy {
+pub struct DecisionPolicy {
     /// Whether an unused quota cell of another cluster may be exchanged for one on bad hardware:
     /// who needs it first gets it. Else a cluster keeps its own good or bad luck, and only cells
     /// that nobody was promised replace bad ones.
@@ -17,7 +17,7 @@ pub struct Policy {
     pub turns: Turns,
 }
 
-impl Default for Policy {
+impl Default for DecisionPolicy {
     fn default() -> Self {
         Self {
             first_come: false,
@@ -28,7 +28,7 @@ impl Default for Policy {
     }
 }
 
-impl Policy {
+impl DecisionPolicy {
     /// As HiveD decides: cells are bound when they are needed, nothing is refused for its size.
     pub const fn hived() -> Self {
         Self {

@@ -5,35 +5,35 @@ use std::collections::BTreeSet;
 use muster_model::time::Time;
 
 use super::Decision;
-use super::case::Case;
+use super::case::GangCase;
 use super::guaranteed::finish;
-use super::limits::{Limits, When, fit_within};
+use super::limits::{MachineLimits, When, fit_within};
 use super::need::Spot;
 use super::room::{Room, placement};
 use super::spare::Spare;
-use crate::cells::{Cells, Mode, Running};
-use crate::gang::{GangId, Leaf, Placement};
-use crate::index::{NONE, View, at};
+use crate::cells::{AllocationMode, Cells, PlacedGang};
+use crate::gang::{GangNumber, Leaf, Placement};
+use crate::index::{LeafView, NONE, at};
 
 /// Victims that are tried to be spared one by one.
 const PRUNED_MAX: usize = 64;
 
 /// A search for victims in one pool.
-struct Search<'a> {
-    case: &'a Case<'a>,
+struct VictimSearch<'a> {
+    case: &'a GangCase<'a>,
     cells: &'a Cells,
     pool: u32,
     /// Whether only opportunistic gangs' shares of machines are taken, or their leaves too.
     leaves: When,
     /// What could be claimed without the gangs that are `gone`.
-    view: View,
+    view: LeafView,
     /// What machines have beside leaf cells without them.
-    limits: Limits,
+    limits: MachineLimits,
     gone: BTreeSet<u32>,
 }
 
 /// Decisions that take room from gangs below the gang's priority, if that helps.
-pub(super) fn within(case: &Case<'_>, pool: u32) -> Vec<Decision> {
+pub(super) fn within(case: &GangCase<'_>, pool: u32) -> Vec<Decision> {
     let Some((victims, placement)) = search(case, pool, When::Evicting) else {
         return Vec::new();
     };
@@ -44,12 +44,12 @@ pub(super) fn within(case: &Case<'_>, pool: u32) -> Vec<Decision> {
 
 /// The same gangs go, but no opportunistic one for its leaves: perhaps they were in the way on
 /// machines only.
-fn on_idle(case: &Case<'_>, pool: u32, victims: &[u32]) -> Option<Decision> {
+fn on_idle(case: &GangCase<'_>, pool: u32, victims: &[u32]) -> Option<Decision> {
     if case.need.shares.is_empty() {
         return None;
     }
     let only = victims.iter().copied().collect();
-    let case = Case {
+    let case = GangCase {
         only: Some(&only),
         ..case.again()
     };
@@ -58,7 +58,7 @@ fn on_idle(case: &Case<'_>, pool: u32, victims: &[u32]) -> Option<Decision> {
 }
 
 /// When all gangs may be evicted that have to go, if only their minimum run time is in the way.
-pub(super) fn fixed_until(case: &Case<'_>, pools: &[u32]) -> Option<Time> {
+pub(super) fn fixed_until(case: &GangCase<'_>, pools: &[u32]) -> Option<Time> {
     let mut below = case.cells.gangs.below(&case.gang.vc, case.gang.priority);
     let is_fixed = |slot: u32| {
         let running = case.cells.gangs.get(slot);
@@ -67,7 +67,7 @@ pub(super) fn fixed_until(case: &Case<'_>, pools: &[u32]) -> Option<Time> {
     if !below.any(is_fixed) {
         return None;
     }
-    let freed = Case {
+    let freed = GangCase {
         frees_fixed: true,
         ..case.again()
     };
@@ -84,7 +84,7 @@ pub(super) fn fixed_until(case: &Case<'_>, pools: &[u32]) -> Option<Time> {
 }
 
 /// Gangs of its cluster that have to go from a pool, and where the gang goes then.
-fn search(case: &Case<'_>, pool: u32, leaves: When) -> Option<(Vec<u32>, Placement)> {
+fn search(case: &GangCase<'_>, pool: u32, leaves: When) -> Option<(Vec<u32>, Placement)> {
     let cells = case.cells;
     let below = cells.gangs.below(&case.gang.vc, case.gang.priority);
     let below: Vec<u32> = below
@@ -93,7 +93,7 @@ fn search(case: &Case<'_>, pool: u32, leaves: When) -> Option<(Vec<u32>, Placeme
     if below.is_empty() && case.going.is_empty() {
         return None;
     }
-    let mut search = Search {
+    let mut search = VictimSearch {
         case,
         cells,
         pool,
@@ -111,15 +111,15 @@ fn search(case: &Case<'_>, pool: u32, leaves: When) -> Option<(Vec<u32>, Placeme
     search.fewest(&below)
 }
 
-fn decision(case: &Case<'_>, placement: Placement, victims: &[u32]) -> Option<Decision> {
+fn decision(case: &GangCase<'_>, placement: Placement, victims: &[u32]) -> Option<Decision> {
     let running = || {
         victims
             .iter()
             .filter_map(|slot| case.cells.gangs.get(*slot))
     };
     // A preemption that is overlapped is cancelled when this one is applied; nobody is evicted.
-    let held = || running().filter(|running| running.mode == Mode::Guaranteed);
-    let ids = |lazy: bool| -> Vec<GangId> {
+    let held = || running().filter(|running| running.mode == AllocationMode::Guaranteed);
+    let ids = |lazy: bool| -> Vec<GangNumber> {
         let chosen = held().filter(|running| running.gang.lazy == lazy);
         chosen.map(|running| running.gang.id).collect()
     };
@@ -129,7 +129,7 @@ fn decision(case: &Case<'_>, placement: Placement, victims: &[u32]) -> Option<De
 }
 
 /// Whether a gang may go, and it would help in a pool.
-fn is_candidate(case: &Case<'_>, pool: u32, slot: u32) -> bool {
+fn is_candidate(case: &GangCase<'_>, pool: u32, slot: u32) -> bool {
     let Some(running) = case.cells.gangs.get(slot) else {
         return false;
     };
@@ -149,7 +149,7 @@ fn is_in_pool(cells: &Cells, pool: u32, slot: u32) -> bool {
     })
 }
 
-impl Search<'_> {
+impl VictimSearch<'_> {
     /// A set of gangs none of which can be left out, and where the gang goes then.
     fn fewest(&mut self, below: &[u32]) -> Option<(Vec<u32>, Placement)> {
         if !self.gone.is_empty()
@@ -268,8 +268,9 @@ impl Search<'_> {
     fn is_released(&self, leaf: Leaf) -> bool {
         let claim = self.cells.leaves.claim[at(leaf)];
         let holder = self.cells.leaves.holder[at(leaf)];
-        let stays =
-            |running: &Running| running.mode == Mode::Guaranteed || self.leaves == When::Now;
+        let stays = |running: &PlacedGang| {
+            running.mode == AllocationMode::Guaranteed || self.leaves == When::Now
+        };
         let claimed = claim != NONE && !self.gone.contains(&claim);
         let held = self.cells.holder(leaf).is_some_and(stays) && !self.gone.contains(&holder);
         !claimed && !held

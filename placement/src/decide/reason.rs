@@ -2,11 +2,11 @@
 
 use muster_model::cluster_spec::Level;
 
-use crate::amount::{Amount, Resource};
+use crate::amount::{MachineAmount, Resource};
 
 /// Why a gang is refused: it can never start as it is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum GangRefusal {
     /// No such virtual cluster.
     #[error("virtualCluster {0:?} does not exist; name one that does")]
     NoSuchVc(String),
@@ -73,7 +73,7 @@ pub enum Refusal {
     )]
     Together {
         /// What one pod asks for.
-        share: Amount,
+        share: MachineAmount,
     },
     /// Larger than everything the cluster is promised.
     #[error("asks for {asked} {what} in all, but virtual cluster {vc} has {}: {NEVER}", or_none(*.promised))]
@@ -125,7 +125,7 @@ pub enum Refusal {
     },
 }
 
-impl Refusal {
+impl GangRefusal {
     /// What is asked for and what there is, and what follows for who asks if all machines are known. The
     /// second goes on with the sentence, or is empty.
     pub fn parts(&self) -> (String, String) {
@@ -139,7 +139,7 @@ impl Refusal {
 
 /// Why a gang waits.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Waiting {
+pub enum WaitReason {
     /// The quota is used by gangs that may not be preempted.
     #[error(
         "needs {asked} leaf cells in {pods} pods; {free} of virtual cluster {vc}'s are not in \
@@ -195,7 +195,7 @@ pub enum Waiting {
     },
     /// Another gang of its cluster waits that nobody may pass.
     #[error("waits behind {0}, which came first")]
-    Behind(crate::gang::GangId),
+    Behind(crate::gang::GangNumber),
     /// Nothing idle is large enough.
     #[error("needs {asked} idle leaf cells in {pods} pods; {free} are idle")]
     Idle {

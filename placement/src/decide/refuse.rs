@@ -1,26 +1,30 @@
 //! What can never start, whatever ends.
 
 use super::groups::split;
-use super::{Policy, Refusal, near};
+use super::{DecisionPolicy, GangRefusal, near};
 use crate::amount::Resource;
 use crate::cells::{Cells, Sum};
 use crate::gang::{Gang, GangMember, OPPORTUNISTIC, PODS_MAX, PRIORITY_MAX};
 use crate::index::at;
 
-pub(super) fn check(cells: &Cells, gang: &Gang, policy: &Policy) -> Result<(), Refusal> {
+pub(super) fn check(
+    cells: &Cells,
+    gang: &Gang,
+    policy: &DecisionPolicy,
+) -> Result<(), GangRefusal> {
     let Some(vc) = cells.vcs.get(&gang.vc) else {
-        return Err(Refusal::NoSuchVc(gang.vc.clone()));
+        return Err(GangRefusal::NoSuchVc(gang.vc.clone()));
     };
     if !(OPPORTUNISTIC..=PRIORITY_MAX).contains(&gang.priority) {
-        return Err(Refusal::Priority(gang.priority));
+        return Err(GangRefusal::Priority(gang.priority));
     }
     members(gang)?;
     if !gang.pinned.is_empty() {
         if gang.is_opportunistic() {
-            return Err(Refusal::PinnedOpportunistic(gang.pinned.clone()));
+            return Err(GangRefusal::PinnedOpportunistic(gang.pinned.clone()));
         }
         if !vc.pinned.contains_key(&gang.pinned) {
-            return Err(Refusal::NoSuchPinnedCell {
+            return Err(GangRefusal::NoSuchPinnedCell {
                 vc: gang.vc.clone(),
                 pinned: gang.pinned.clone(),
             });
@@ -34,7 +38,7 @@ pub(super) fn check(cells: &Cells, gang: &Gang, policy: &Policy) -> Result<(), R
 }
 
 /// What is refused of members of one leaf type.
-fn group(cells: &Cells, gang: &Gang, policy: &Policy) -> Result<(), Refusal> {
+fn group(cells: &Cells, gang: &Gang, policy: &DecisionPolicy) -> Result<(), GangRefusal> {
     let pools = match gang.is_opportunistic() {
         true => Vec::new(),
         false => pools(cells, gang),
@@ -49,7 +53,7 @@ fn group(cells: &Cells, gang: &Gang, policy: &Policy) -> Result<(), Refusal> {
 }
 
 /// More than the largest machine has, or all of them together.
-fn machines(cells: &Cells, gang: &Gang, pools: &[u32]) -> Result<(), Refusal> {
+fn machines(cells: &Cells, gang: &Gang, pools: &[u32]) -> Result<(), GangRefusal> {
     let mut chains = match gang.is_opportunistic() {
         true => chains(cells, gang.leaf_type()),
         false => {
@@ -69,7 +73,7 @@ fn machines(cells: &Cells, gang: &Gang, pools: &[u32]) -> Result<(), Refusal> {
         let asked = gang.members.iter().map(|member| member.share.of(what));
         let asked = asked.max().unwrap_or(0);
         if asked > largest {
-            return Err(Refusal::Machine {
+            return Err(GangRefusal::Machine {
                 what,
                 asked,
                 largest,
@@ -79,28 +83,28 @@ fn machines(cells: &Cells, gang: &Gang, pools: &[u32]) -> Result<(), Refusal> {
         let all = all.of(what);
         let asked = sum.of(what);
         if asked > all {
-            return Err(Refusal::Machines { what, asked, all });
+            return Err(GangRefusal::Machines { what, asked, all });
         }
     }
     Ok(())
 }
 
-fn members(gang: &Gang) -> Result<(), Refusal> {
+fn members(gang: &Gang) -> Result<(), GangRefusal> {
     let nothing = |member: &crate::gang::GangMember| member.pods == 0 || member.leaves == 0;
     if let Some(number) = gang.members.iter().position(nothing) {
-        return Err(Refusal::Nothing(number));
+        return Err(GangRefusal::Nothing(number));
     }
     let pods = gang.pods();
     if gang.members.is_empty() {
-        return Err(Refusal::Nothing(0));
+        return Err(GangRefusal::Nothing(0));
     }
     if pods > u64::from(PODS_MAX) || gang.leaves() > u64::from(u32::MAX) {
-        return Err(Refusal::Pods(pods));
+        return Err(GangRefusal::Pods(pods));
     }
     Ok(())
 }
 
-fn leaf_type(cells: &Cells, gang: &Gang, pools: &[u32]) -> Result<(), Refusal> {
+fn leaf_type(cells: &Cells, gang: &Gang, pools: &[u32]) -> Result<(), GangRefusal> {
     let known = match gang.is_opportunistic() {
         true => !chains(cells, gang.leaf_type()).is_empty(),
         false => gang.leaf_type().is_empty() || !pools.is_empty(),
@@ -108,7 +112,7 @@ fn leaf_type(cells: &Cells, gang: &Gang, pools: &[u32]) -> Result<(), Refusal> {
     if known {
         return Ok(());
     }
-    Err(Refusal::LeafType {
+    Err(GangRefusal::LeafType {
         leaf_type: gang.leaf_type().to_owned(),
         whose: match gang.is_opportunistic() {
             true => "is in the cluster".to_owned(),
@@ -117,7 +121,12 @@ fn leaf_type(cells: &Cells, gang: &Gang, pools: &[u32]) -> Result<(), Refusal> {
     })
 }
 
-fn oversize(cells: &Cells, gang: &Gang, policy: &Policy, pools: &[u32]) -> Result<(), Refusal> {
+fn oversize(
+    cells: &Cells,
+    gang: &Gang,
+    policy: &DecisionPolicy,
+    pools: &[u32],
+) -> Result<(), GangRefusal> {
     if !policy.refuse_oversize || gang.is_opportunistic() {
         return Ok(());
     }
@@ -132,7 +141,7 @@ fn oversize(cells: &Cells, gang: &Gang, policy: &Policy, pools: &[u32]) -> Resul
     };
     if asked > promised {
         let vc = gang.vc.clone();
-        return Err(Refusal::Oversize {
+        return Err(GangRefusal::Oversize {
             asked,
             what,
             vc,
@@ -144,7 +153,7 @@ fn oversize(cells: &Cells, gang: &Gang, policy: &Policy, pools: &[u32]) -> Resul
         .map(|pool| cells.pools[at(*pool)].claimable.frame.bin_size);
     let (asked, largest) = (gang.sizes().into_iter().max(), bins.max());
     match (asked, largest) {
-        (Some(asked), Some(largest)) if asked > largest => Err(Refusal::Node {
+        (Some(asked), Some(largest)) if asked > largest => Err(GangRefusal::Node {
             asked,
             what,
             largest,

@@ -1,23 +1,23 @@
 //! Getting unused quota cells off bad hardware.
 
-use super::case::Case;
+use super::case::GangCase;
 use super::guaranteed::finish;
 use super::limits::{When, fit_within};
 use super::room::{Room, placement};
 use super::spare::{idle_cells, may_take};
-use super::{Decision, Policy};
+use super::{Decision, DecisionPolicy};
 use crate::cells::{Cells, Quota};
 use crate::gang::{Grant, Leaf, Swap};
-use crate::index::{View, at, small};
+use crate::index::{LeafView, at, small};
 
 /// Exchanges of unused quota cells on bad hardware for good cells that nobody was promised, and
 /// of those that can go back to where they were bound first; to be applied one by one as
-/// [`Swapped`](crate::cells::Event::Swapped).
+/// [`Swapped`](crate::cells::CellEvent::Swapped).
 pub fn repairs(cells: &Cells) -> Vec<Swap> {
-    let policy = Policy::default();
+    let policy = DecisionPolicy::default();
     let mut all: Vec<Swap> = Vec::new();
     for pool in 0..small(cells.pools.len()) {
-        for swap in (Repair::of_pool(cells, &policy, pool)).swaps {
+        for swap in (PoolRepair::of_pool(cells, &policy, pool)).swaps {
             add(cells, &mut all, swap);
         }
     }
@@ -46,9 +46,9 @@ fn overlap(cells: &Cells, a: &Swap, b: &Swap) -> bool {
 }
 
 /// The gang within its pool once bad unused cells are exchanged for good ones.
-pub(super) fn repaired(case: &Case<'_>, pool: u32) -> Option<Decision> {
+pub(super) fn repaired(case: &GangCase<'_>, pool: u32) -> Option<Decision> {
     let cells = case.cells;
-    let repair = Repair::of_pool(cells, case.policy, pool);
+    let repair = PoolRepair::of_pool(cells, case.policy, pool);
     if repair.swaps.is_empty() {
         return None;
     }
@@ -75,15 +75,15 @@ pub(super) fn repaired(case: &Case<'_>, pool: u32) -> Option<Decision> {
 }
 
 /// What can be exchanged for one pool.
-struct Repair<'a> {
+struct PoolRepair<'a> {
     cells: &'a Cells,
-    policy: &'a Policy,
+    policy: &'a DecisionPolicy,
     pool: u32,
     swaps: Vec<Swap>,
 }
 
-impl<'a> Repair<'a> {
-    fn of_pool(cells: &'a Cells, policy: &'a Policy, number: u32) -> Self {
+impl<'a> PoolRepair<'a> {
+    fn of_pool(cells: &'a Cells, policy: &'a DecisionPolicy, number: u32) -> Self {
         let pool = &cells.pools[at(number)];
         let mut repair = Self {
             cells,
@@ -102,7 +102,7 @@ impl<'a> Repair<'a> {
         for quota in bad {
             let swap = repair
                 .like_for_like(quota)
-                .or_else(|| repair.with_surroundings(quota));
+                .or_else(|| repair.with_dependencies(quota));
             repair.swaps.extend(swap);
         }
         repair
@@ -131,7 +131,7 @@ impl<'a> Repair<'a> {
 
     /// The quota cell together with what is around it, when who comes first gets the good cells:
     /// they may lie in a larger quota cell that nobody uses.
-    fn with_surroundings(&self, quota: &Quota) -> Option<Swap> {
+    fn with_dependencies(&self, quota: &Quota) -> Option<Swap> {
         let (chain, shape) = (self.chain(), &self.cells.chains[self.chain()].shape);
         if !self.policy.first_come {
             return None;
@@ -180,7 +180,7 @@ impl<'a> Repair<'a> {
     }
 
     /// What the pool's gangs could claim after the exchanges.
-    fn view(&self) -> View {
+    fn view(&self) -> LeafView {
         let mut view = self.cells.pools[at(self.pool)].claimable.clone();
         let base = self.cells.chains[self.chain()].leaf_base;
         let is_own = |leaf: Leaf| {

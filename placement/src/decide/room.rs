@@ -2,13 +2,13 @@
 
 use super::need::Spot;
 use crate::cells::Cells;
-use crate::gang::{GangId, Leaf, Placement};
-use crate::index::{View, at};
+use crate::gang::{GangNumber, Leaf, Placement};
+use crate::index::{LeafView, at};
 
 /// A view and the first leaf of its chain.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Room<'a> {
-    pub(crate) view: &'a View,
+    pub(crate) view: &'a LeafView,
     pub(crate) leaf_base: Leaf,
 }
 
@@ -51,9 +51,9 @@ pub(crate) fn placement(rooms: &[Room<'_>], spots: &[Spot]) -> Placement {
 }
 
 /// The gangs that hold any of the leaves, by id.
-pub(crate) fn holders(cells: &Cells, placement: &Placement) -> Vec<GangId> {
+pub(crate) fn holders(cells: &Cells, placement: &Placement) -> Vec<GangNumber> {
     let ids = placement.leaves().filter_map(|leaf| cells.holder(leaf));
-    let mut ids: Vec<GangId> = ids.map(|running| running.gang.id).collect();
+    let mut ids: Vec<GangNumber> = ids.map(|running| running.gang.id).collect();
     ids.sort_unstable();
     ids.dedup();
     ids

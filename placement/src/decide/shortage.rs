@@ -1,29 +1,29 @@
 //! What there is too little of when it is not leaf cells.
 
-use super::case::Case;
+use super::case::GangCase;
 use super::fit::{fit, fit_across};
 use super::limits::When;
 use super::room::Room;
-use super::{Decision, Refusal, Waiting};
-use crate::amount::{Amount, Resource};
-use crate::index::{View, at};
+use super::{Decision, GangRefusal, WaitReason};
+use crate::amount::{MachineAmount, Resource};
+use crate::index::{LeafView, at};
 
 /// A machine that a gang could use if it had enough left.
 #[derive(Clone, Copy, Debug)]
-struct Candidate {
+struct LackingMachine {
     machine: u32,
     /// Free leaves that are not given to its pods yet.
     leaves: u32,
-    left: Amount,
+    left: MachineAmount,
 }
 
 /// Why a gang waits that has leaves to go to in one of the rooms: its machines are short of
 /// something else. None if leaves are what it lacks.
-pub(super) fn of(case: &Case<'_>, rooms: &[Room<'_>]) -> Option<Decision> {
+pub(super) fn of(case: &GangCase<'_>, rooms: &[Room<'_>]) -> Option<Decision> {
     if case.need.shares.is_empty() {
         return None;
     }
-    let views: Vec<&View> = rooms.iter().map(|room| room.view).collect();
+    let views: Vec<&LeafView> = rooms.iter().map(|room| room.view).collect();
     let in_one = || views.iter().any(|view| fit(view, &case.need).is_some());
     if !in_one() && fit_across(&views, &case.need).is_none() {
         return None;
@@ -33,19 +33,19 @@ pub(super) fn of(case: &Case<'_>, rooms: &[Room<'_>]) -> Option<Decision> {
 }
 
 /// A pod's share that no machine has, in use or not.
-fn never(case: &Case<'_>, rooms: &[Room<'_>]) -> Option<Refusal> {
+fn never(case: &GangCase<'_>, rooms: &[Room<'_>]) -> Option<GangRefusal> {
     let machines = machines(case, rooms);
-    let totals: Option<Vec<Amount>> = machines
+    let totals: Option<Vec<MachineAmount>> = machines
         .iter()
         .map(|machine| case.cells.nodes.machines[at(*machine)].total)
         .collect();
     let totals = totals?;
-    let is_nowhere = |share: &&Amount| !totals.iter().any(|total| share.fits_in(total));
+    let is_nowhere = |share: &&MachineAmount| !totals.iter().any(|total| share.fits_in(total));
     let share = case.need.shares.iter().find(is_nowhere)?;
-    Some(Refusal::Together { share: *share })
+    Some(GangRefusal::Together { share: *share })
 }
 
-fn machines(case: &Case<'_>, rooms: &[Room<'_>]) -> Vec<u32> {
+fn machines(case: &GangCase<'_>, rooms: &[Room<'_>]) -> Vec<u32> {
     let of_room = |room: &Room<'_>| {
         let frame = &room.view.frame;
         let (base, size) = (room.leaf_base, frame.bin_size);
@@ -58,9 +58,9 @@ fn machines(case: &Case<'_>, rooms: &[Room<'_>]) -> Vec<u32> {
 }
 
 /// Gives each pod a machine, and says what is missing for the first that finds none.
-fn missing(case: &Case<'_>, rooms: &[Room<'_>]) -> Option<Waiting> {
+fn missing(case: &GangCase<'_>, rooms: &[Room<'_>]) -> Option<WaitReason> {
     let mut candidates = candidates(case, rooms);
-    let most = Amount {
+    let most = MachineAmount {
         cpu: u32::MAX,
         memory_mb: u64::MAX,
         ports: u32::MAX,
@@ -81,7 +81,7 @@ fn missing(case: &Case<'_>, rooms: &[Room<'_>]) -> Option<Waiting> {
             continue;
         }
         let (what, best) = scarcest(&candidates, size, share)?;
-        return Some(Waiting::Machine {
+        return Some(WaitReason::Machine {
             what,
             asked: share.of(what),
             most_free: best.left.of(what),
@@ -93,8 +93,8 @@ fn missing(case: &Case<'_>, rooms: &[Room<'_>]) -> Option<Waiting> {
     None
 }
 
-fn candidates(case: &Case<'_>, rooms: &[Room<'_>]) -> Vec<Candidate> {
-    let mut candidates: Vec<Candidate> = Vec::new();
+fn candidates(case: &GangCase<'_>, rooms: &[Room<'_>]) -> Vec<LackingMachine> {
+    let mut candidates: Vec<LackingMachine> = Vec::new();
     for room in rooms {
         for bin in 0..room.view.frame.bins {
             let leaves = room.view.mask(at(bin)).count_ones();
@@ -105,12 +105,12 @@ fn candidates(case: &Case<'_>, rooms: &[Room<'_>]) -> Vec<Candidate> {
                 .cells
                 .machine_of(room.leaf_base + bin * room.view.frame.bin_size);
             let left = case.limits.left(case.cells, machine, When::Now);
-            let left = left.unwrap_or(Amount {
+            let left = left.unwrap_or(MachineAmount {
                 cpu: u32::MAX,
                 memory_mb: u64::MAX,
                 ports: u32::MAX,
             });
-            candidates.push(Candidate {
+            candidates.push(LackingMachine {
                 machine,
                 leaves,
                 left,
@@ -122,7 +122,11 @@ fn candidates(case: &Case<'_>, rooms: &[Room<'_>]) -> Vec<Candidate> {
 
 /// The resource that no machine with enough leaves has enough of, or the one that those lack
 /// that have most of all else; and the machine that has most of it.
-fn scarcest(candidates: &[Candidate], size: u32, share: Amount) -> Option<(Resource, Candidate)> {
+fn scarcest(
+    candidates: &[LackingMachine],
+    size: u32,
+    share: MachineAmount,
+) -> Option<(Resource, LackingMachine)> {
     let large = || candidates.iter().filter(|c| c.leaves >= size);
     let best = |what: Resource| large().max_by_key(|c| c.left.of(what)).copied();
     let mut lacking = Resource::ALL.into_iter();

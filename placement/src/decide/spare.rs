@@ -1,11 +1,11 @@
 //! Stepping aside: quota cells that somebody is on are exchanged for idle ones.
 
-use super::Policy;
-use super::case::Case;
+use super::DecisionPolicy;
+use super::case::GangCase;
 use super::limits::{When, placement_suits};
 use super::near::stays;
 use crate::cells::{Cells, Quota};
-use crate::gang::{GangId, Grant, Leaf, Placement, Swap};
+use crate::gang::{GangNumber, Grant, Leaf, Placement, Swap};
 use crate::index::{NONE, at, small};
 
 /// Cells of the index that are tried for one exchange.
@@ -13,16 +13,20 @@ const CANDIDATES: u32 = 32;
 
 /// A placement while its cells are being exchanged.
 pub(super) struct Spare<'a> {
-    case: &'a Case<'a>,
+    case: &'a GangCase<'a>,
     cells: &'a Cells,
     placement: Placement,
     swaps: Vec<Swap>,
     /// Gangs that will be opportunistic when the exchanges are made.
-    demoted: Vec<GangId>,
+    demoted: Vec<GangNumber>,
 }
 
 impl<'a> Spare<'a> {
-    pub(super) fn new(case: &'a Case<'a>, placement: Placement, demoted: &[GangId]) -> Self {
+    pub(super) fn new(
+        case: &'a GangCase<'a>,
+        placement: Placement,
+        demoted: &[GangNumber],
+    ) -> Self {
         Self {
             case,
             cells: case.cells,
@@ -101,7 +105,12 @@ impl<'a> Spare<'a> {
                 b: *cell,
             };
             self.cells.is_one_owners(swap)
-                && may_take(self.cells, &Policy::default(), (chain, level, *cell), harms)
+                && may_take(
+                    self.cells,
+                    &DecisionPolicy::default(),
+                    (chain, level, *cell),
+                    harms,
+                )
                 && !self.touches(self.cells.leaves_of(chain, level, *cell))
         });
         left.find_map(|cell| {
@@ -144,7 +153,7 @@ impl<'a> Spare<'a> {
 /// Whether what is promised in a cell may be exchanged. `harms`: for something bad.
 pub(super) fn may_take(
     cells: &Cells,
-    policy: &Policy,
+    policy: &DecisionPolicy,
     cell: (usize, usize, u32),
     harms: bool,
 ) -> bool {

@@ -1,12 +1,12 @@
 use muster_model::cluster_spec::ClusterSpec;
 
 use super::*;
-use crate::amount::Amount;
-use crate::cells::{Bins, Event};
+use crate::amount::MachineAmount;
+use crate::cells::{Bins, CellEvent};
 use crate::gang::{GangMember, Placement};
 use crate::plan::advance;
-use crate::queue::{Queue, Queued};
-use crate::random::Random;
+use crate::queue::{GangQueue, Queued};
+use crate::random::SplitMix64;
 
 /// Machines n1 and n2 with 4 GPUs and 4 places for plain tasks each, all promised to v.
 const TWO: &str = "
@@ -33,13 +33,13 @@ fn cells(cpu: [u32; 2]) -> Cells {
 }
 
 fn state(cells: &mut Cells, node: &str, cpu: u32) {
-    let amount = Amount {
+    let amount = MachineAmount {
         cpu,
         memory_mb: 1000,
         ports: 10,
     };
     let node = node.to_owned();
-    cells.apply(Event::Capacity { node, amount }).unwrap();
+    cells.apply(CellEvent::Capacity { node, amount }).unwrap();
 }
 
 /// `2x1G/4` is 2 pods of 1 leaf of type G with 4 cores each; several with a plus between.
@@ -52,15 +52,15 @@ fn gang(id: u64, priority: i32, text: &str) -> Gang {
             pods: pods.parse().unwrap(),
             leaves: leaves[..leaves.len() - leaf_type.len()].parse().unwrap(),
             leaf_type: leaf_type.to_owned(),
-            share: Amount {
+            share: MachineAmount {
                 cpu: cpu.parse().unwrap(),
-                ..Amount::NONE
+                ..MachineAmount::NONE
             },
             ..GangMember::default()
         }
     };
     Gang {
-        id: GangId(id),
+        id: GangNumber(id),
         vc: "v".to_owned(),
         priority,
         members: text.split('+').map(member).collect(),
@@ -69,7 +69,7 @@ fn gang(id: u64, priority: i32, text: &str) -> Gang {
 }
 
 fn ask(cells: &Cells, gang: &Gang) -> Decision {
-    decide(cells, gang, &Policy::default(), Time(10))
+    decide(cells, gang, &DecisionPolicy::default(), Time(10))
 }
 
 fn text(cells: &Cells, gang: &Gang) -> String {
@@ -94,7 +94,7 @@ fn start(cells: &mut Cells, gang: Gang) {
     let Decision::Place(grant) = ask(cells, &gang) else {
         panic!("{} does not fit: {}", gang.id, text(cells, &gang));
     };
-    cells.apply(Event::Started { gang, grant }).unwrap();
+    cells.apply(CellEvent::Started { gang, grant }).unwrap();
     cells.audit().unwrap();
 }
 
@@ -113,13 +113,13 @@ virtualClusters: {v: {virtualCells: [{cellType: NODE, cellNumber: 1}]}}
     );
     let mut cells = Cells::new(&spec.unwrap(), Bins::default()).unwrap();
     for node in ["n1", "n2"] {
-        let amount = Amount {
+        let amount = MachineAmount {
             cpu: 4,
             memory_mb: u64::MAX,
             ports: 10,
         };
         let node = node.to_owned();
-        cells.apply(Event::Capacity { node, amount }).unwrap();
+        cells.apply(CellEvent::Capacity { node, amount }).unwrap();
     }
     let found = text(&cells, &gang(1, -1, "1x1G/1"));
     assert!(found.starts_with("on "), "{found}");
@@ -166,7 +166,7 @@ fn machines_that_have_enough_are_found_and_else_it_is_said_what_is_missing() {
     }
     let both = Gang {
         members: vec![GangMember {
-            share: Amount {
+            share: MachineAmount {
                 cpu: 8,
                 memory_mb: 900,
                 ports: 0,
@@ -176,13 +176,13 @@ fn machines_that_have_enough_are_found_and_else_it_is_said_what_is_missing() {
         ..gang(3, 0, "1x1G/8")
     };
     state(&mut cells, "n1", 7);
-    let amount = Amount {
+    let amount = MachineAmount {
         cpu: 8,
         memory_mb: 100,
         ports: 0,
     };
     let node = "n2".to_owned();
-    cells.apply(Event::Capacity { node, amount }).unwrap();
+    cells.apply(CellEvent::Capacity { node, amount }).unwrap();
     let got = text(&cells, &both);
     assert!(got.contains("but no node has all of it"), "{got}");
 }
@@ -197,7 +197,7 @@ fn nobody_starts_beyond_what_a_machine_has() {
         },
         ..Grant::default()
     };
-    let place = |gang: Gang, leaf: u32| Event::Started {
+    let place = |gang: Gang, leaf: u32| CellEvent::Started {
         gang,
         grant: grant(leaf),
     };
@@ -208,7 +208,7 @@ fn nobody_starts_beyond_what_a_machine_has() {
         "gang 2 takes 2 CPU cores on n1, where 1 are left"
     );
     cells.audit().unwrap();
-    cells.apply(Event::GangEnded(GangId(1))).unwrap();
+    cells.apply(CellEvent::GangEnded(GangNumber(1))).unwrap();
     cells.apply(place(gang(2, -1, "1x1G/2"), 1)).unwrap();
     cells.audit().unwrap();
 }
@@ -227,12 +227,12 @@ fn another_machine_comes_before_an_eviction_and_few_go() {
     };
     let gang4 = one.clone();
     cells
-        .apply(Event::Preempting { gang: gang4, grant })
+        .apply(CellEvent::Preempting { gang: gang4, grant })
         .unwrap();
     assert_eq!(text(&cells, &one), "on n1 without [1]");
-    assert!(preemption_holds(&cells, GangId(4)));
+    assert!(preemption_holds(&cells, GangNumber(4)));
     // What it claims is nobody else's, even while its victim is still there.
-    cells.apply(Event::GangEnded(GangId(1))).unwrap();
+    cells.apply(CellEvent::GangEnded(GangNumber(1))).unwrap();
     assert!(text(&cells, &gang(5, -1, "1x1G/2")).starts_with("waits"));
     assert_eq!(text(&cells, &gang(5, -1, "1x1G/1")), "on n1");
     start(&mut cells, one);
@@ -250,27 +250,30 @@ fn an_overdue_gang_with_a_claim_keeps_that_and_no_more() {
     };
     let gang4 = one.clone();
     cells
-        .apply(Event::Preempting { gang: gang4, grant })
+        .apply(CellEvent::Preempting { gang: gang4, grant })
         .unwrap();
-    let amount = Amount {
+    let amount = MachineAmount {
         cpu: 1,
         memory_mb: 100,
         ports: 0,
     };
     let node = "n1".to_owned();
-    cells.apply(Event::Capacity { node, amount }).unwrap();
+    cells.apply(CellEvent::Capacity { node, amount }).unwrap();
     let queued = Queued {
         gang: one,
         since: Time(0),
     };
-    let queue = Queue {
+    let queue = GangQueue {
         gangs: vec![queued],
     };
     let late = Time::from_millis(1_000 * 3_600_000);
-    let plan = advance(&mut cells, &queue, &Policy::default(), late);
-    let waits = matches!(plan.decisions[..], [(GangId(4), Decision::Wait(_))]);
+    let plan = advance(&mut cells, &queue, &DecisionPolicy::default(), late);
+    let waits = matches!(plan.decisions[..], [(GangNumber(4), Decision::Wait(_))]);
     assert!(waits && plan.kept.is_empty(), "{plan:?}");
-    assert!(cells.gang(GangId(4)).is_some(), "its claim was taken away");
+    assert!(
+        cells.gang(GangNumber(4)).is_some(),
+        "its claim was taken away"
+    );
     cells.audit().unwrap();
 }
 
@@ -286,19 +289,19 @@ fn less_important_gangs_of_the_cluster_go_for_their_share_but_not_before_their_t
     let asking = gang(3, 5, "1x1G/1");
     assert_eq!(
         ask(&cells, &asking),
-        Decision::Wait(Waiting::Fixed { until: Time(40) })
+        Decision::Wait(WaitReason::Fixed { until: Time(40) })
     );
-    let at = |us: u64| decide(&cells, &asking, &Policy::default(), Time(us));
+    let at = |us: u64| decide(&cells, &asking, &DecisionPolicy::default(), Time(us));
     for (us, victim) in [(20, 1), (40, 2)] {
         let Decision::Preempt { victims, .. } = at(us) else {
             panic!("{us}: {:?}", at(us));
         };
-        assert_eq!(victims, [GangId(victim)], "{us}");
+        assert_eq!(victims, [GangNumber(victim)], "{us}");
     }
     let equal = gang(4, 0, "1x1G/1");
     assert!(matches!(
         ask(&cells, &equal),
-        Decision::Wait(Waiting::Machine { .. })
+        Decision::Wait(WaitReason::Machine { .. })
     ));
 }
 
@@ -367,7 +370,7 @@ fn pods_of_any_type_go_around_the_others() {
             panic!("{members}: {}", text(&cells, &gang));
         };
         let mut cells = cells.clone();
-        cells.apply(Event::Started { gang, grant }).unwrap();
+        cells.apply(CellEvent::Started { gang, grant }).unwrap();
         cells.audit().unwrap();
     }
 }
@@ -382,13 +385,15 @@ fn one_machine_is_decided_exactly() {
     let spec = ClusterSpec::from_hived_yaml(&text).unwrap();
     let mut seen = [0; 3];
     for seed in 0..4000 {
-        let mut random = Random::new(seed);
+        let mut random = SplitMix64::new(seed);
         let mut cells = Cells::new(&spec, Bins::default()).unwrap();
         state(&mut cells, "n1", 10);
         for id in 0..random.below(5) {
             let other = drawn(&mut random, id);
             if let Decision::Place(grant) = ask(&cells, &other) {
-                cells.apply(Event::Started { gang: other, grant }).unwrap();
+                cells
+                    .apply(CellEvent::Started { gang: other, grant })
+                    .unwrap();
             }
         }
         let asking = drawn(&mut random, 99);
@@ -404,7 +409,7 @@ fn one_machine_is_decided_exactly() {
     assert!(seen.iter().all(|count| *count > 100), "{seen:?}");
 }
 
-fn drawn(random: &mut Random, id: u64) -> Gang {
+fn drawn(random: &mut SplitMix64, id: u64) -> Gang {
     let priority = *random.one_of(&[-1, 0, 1]).unwrap();
     let kinds = 1 + random.below(3);
     let member = |_| {

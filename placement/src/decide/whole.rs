@@ -7,17 +7,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::case::Case;
+use super::case::GangCase;
 use super::fit::fit_across;
 use super::limits::{When, fit_within, within};
 use super::room::{Room, placement};
 use crate::cells::{Cells, Quota};
 use crate::gang::{Grant, Leaf, Placement, Swap};
-use crate::index::{NONE, View, at};
+use crate::index::{LeafView, NONE, at};
 
 /// The whole cells of one level, and who needs one.
-struct Level<'a> {
-    case: &'a Case<'a>,
+struct WholeLevel<'a> {
+    case: &'a GangCase<'a>,
     chain: usize,
     level: usize,
     /// Damaged quota cells of the level that nobody uses.
@@ -26,7 +26,7 @@ struct Level<'a> {
 
 /// What a gang gets instead of a place that would break a promise of a whole cell; none if it breaks none, or there
 /// is nothing else.
-pub(super) fn spared(case: &Case<'_>, pools: &[u32], found: &Placement) -> Option<Grant> {
+pub(super) fn spared(case: &GangCase<'_>, pools: &[u32], found: &Placement) -> Option<Grant> {
     let cells = case.cells;
     let chain = cells.chain_of(found.leaves().next()?);
     if cells.chains[chain].bad == 0 {
@@ -35,7 +35,7 @@ pub(super) fn spared(case: &Case<'_>, pools: &[u32], found: &Placement) -> Optio
     let of_chain = |pool: &&u32| cells.pools[at(**pool)].chain == chain;
     let pools: Vec<u32> = pools.iter().filter(of_chain).copied().collect();
     let levels = damaged(cells, chain, found);
-    let mut levels = levels.into_iter().rev().map(|(level, damaged)| Level {
+    let mut levels = levels.into_iter().rev().map(|(level, damaged)| WholeLevel {
         case,
         chain,
         level,
@@ -63,7 +63,7 @@ fn damaged<'a>(
     levels
 }
 
-impl Level<'_> {
+impl WholeLevel<'_> {
     fn instead(&self, pools: &[u32], found: &Placement) -> Option<Grant> {
         let broken = self.broken(found);
         if broken.is_empty() || !self.is_harm(broken.len()) {
@@ -148,7 +148,7 @@ impl Level<'_> {
 
     /// A place on idle leaves of the pools, as they are after the exchange, outside of whole cells.
     fn fit(&self, pools: &[u32], swap: Option<Swap>) -> Option<Placement> {
-        let views: Vec<View> = pools.iter().map(|pool| self.view(*pool, swap)).collect();
+        let views: Vec<LeafView> = pools.iter().map(|pool| self.view(*pool, swap)).collect();
         let leaf_base = self.case.cells.chains[self.chain].leaf_base;
         let rooms: Vec<Room<'_>> = views.iter().map(|view| Room { view, leaf_base }).collect();
         let (case, limits) = (self.case, &self.case.limits);
@@ -164,7 +164,7 @@ impl Level<'_> {
         Some(placement(&rooms, &spots))
     }
 
-    fn view(&self, pool: u32, swap: Option<Swap>) -> View {
+    fn view(&self, pool: u32, swap: Option<Swap>) -> LeafView {
         let cells = self.case.cells;
         let base = cells.chains[self.chain].leaf_base;
         let mut view = cells.pools[at(pool)].free.clone();

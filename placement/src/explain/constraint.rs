@@ -2,28 +2,28 @@
 
 use muster_model::time::Time;
 
-use super::{Case, Troubles, all_bound, boundless, emptied, healed, starts, troubles, turn};
-use crate::decide::{Decision, Refusal, Waiting, decide};
-use crate::gang::{Gang, GangId, GangMember};
-use crate::queue::Queue;
+use super::{ExplainCase, Troubles, all_bound, boundless, emptied, healed, starts, troubles, turn};
+use crate::decide::{Decision, GangRefusal, WaitReason, decide};
+use crate::gang::{Gang, GangMember, GangNumber};
+use crate::queue::GangQueue;
 
 /// What blocks a gang. From [`Topology`](Self::Topology) to [`Fragmented`](Self::Fragmented) each is
 /// found by taking it away: then the gang starts. The last two are what is left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Constraint {
     /// It can never start as it is.
-    Refused(Refusal),
+    Refused(GangRefusal),
     /// It is not there even when everything has ended and every machine is in order.
     TooLarge,
     /// Its virtual cluster has not all the cells yet that it was promised.
     Unbound,
     /// Others have been told to give way to it.
-    GivingWay(Vec<GangId>),
+    GivingWay(Vec<GangNumber>),
     /// It fits, but this gang is before it: it takes the cells, or may not be passed. None: it is
     /// its turn.
-    Turn(Option<GangId>),
+    Turn(Option<GangNumber>),
     /// It fits, but cells are kept for this gang, which was passed for too long.
-    Kept(GangId),
+    Kept(GangNumber),
     /// Where it asks to be. It would start elsewhere.
     Topology,
     /// Machines or devices are sick, away or cordoned.
@@ -66,7 +66,7 @@ impl Constraint {
     }
 }
 
-pub(super) fn find(case: &Case<'_>, queue: &Queue) -> Constraint {
+pub(super) fn find(case: &ExplainCase<'_>, queue: &GangQueue) -> Constraint {
     let why = match case.decision() {
         Decision::Refuse(why) => return Constraint::Refused(why),
         Decision::Preempt { victims, .. } => return Constraint::GivingWay(victims),
@@ -77,7 +77,7 @@ pub(super) fn find(case: &Case<'_>, queue: &Queue) -> Constraint {
     if !case.fits_in(&empty) {
         return match case.fits_in(&healed(&empty)) {
             true => hardware(case, true),
-            false if matches!(why, Waiting::Unbound { .. }) => Constraint::Unbound,
+            false if matches!(why, WaitReason::Unbound { .. }) => Constraint::Unbound,
             // What stands for machines that were not heard yet is bound to nobody.
             false if case.fits_in(&all_bound(&healed(&empty))) => hardware(case, true),
             false => Constraint::TooLarge,
@@ -107,7 +107,7 @@ pub(super) fn find(case: &Case<'_>, queue: &Queue) -> Constraint {
     }
 }
 
-fn hardware(case: &Case<'_>, alone: bool) -> Constraint {
+fn hardware(case: &ExplainCase<'_>, alone: bool) -> Constraint {
     let troubles = troubles(case.cells, case.gang);
     Constraint::Hardware { troubles, alone }
 }
@@ -125,7 +125,7 @@ fn without_topology(gang: &Gang) -> Option<Gang> {
 }
 
 /// When gangs that may be evicted then let it start, if nothing else does.
-fn fixed_until(case: &Case<'_>) -> Option<Time> {
+fn fixed_until(case: &ExplainCase<'_>) -> Option<Time> {
     let mut times: Vec<Time> = case
         .cells
         .gangs()
@@ -145,7 +145,7 @@ fn crumbled(gang: &Gang) -> Gang {
         member.pods = member.pods.saturating_mul(member.leaves);
         member.leaves = 1;
         member.near = None;
-        member.share = crate::gang::Amount::NONE;
+        member.share = crate::gang::MachineAmount::NONE;
     }
     gang
 }

@@ -2,14 +2,14 @@
 
 use muster_model::time::Time;
 
-use super::{Case, Constraint, note, starts};
-use crate::cells::Event;
+use super::{Constraint, ExplainCase, note, starts};
+use crate::cells::CellEvent;
 use crate::decide::decide;
-use crate::gang::{Gang, GangId};
+use crate::gang::{Gang, GangNumber};
 
 /// When a gang fits at the earliest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Earliest {
+pub enum EarliestStart {
     /// Now: only its turn is missing, or others are on their way out.
     Now,
     /// Then, if everybody ends when he said.
@@ -20,13 +20,13 @@ pub enum Earliest {
     Never,
 }
 
-pub(super) fn find(case: &Case<'_>, constraint: &Constraint) -> Earliest {
+pub(super) fn find(case: &ExplainCase<'_>, constraint: &Constraint) -> EarliestStart {
     match constraint {
-        Constraint::Refused(_) | Constraint::TooLarge => return Earliest::Never,
+        Constraint::Refused(_) | Constraint::TooLarge => return EarliestStart::Never,
         Constraint::GivingWay(_) | Constraint::Turn(_) | Constraint::Kept(_) => {
-            return Earliest::Now;
+            return EarliestStart::Now;
         }
-        Constraint::Hardware { alone: true, .. } => return Earliest::Unknown,
+        Constraint::Hardware { alone: true, .. } => return EarliestStart::Unknown,
         _ => {}
     }
     let mut cells = case.cells.clone();
@@ -34,20 +34,20 @@ pub(super) fn find(case: &Case<'_>, constraint: &Constraint) -> Earliest {
     for at_once in changes.chunk_by(|a, b| a.0 == b.0) {
         for (_, gang) in at_once {
             if let Some(gang) = gang {
-                note(&mut cells, Event::GangEnded(*gang));
+                note(&mut cells, CellEvent::GangEnded(*gang));
             }
         }
         let then = at_once.first().map_or(case.now, |change| change.0);
         if starts(&decide(&cells, case.gang, case.policy, then)) {
-            return Earliest::At(then);
+            return EarliestStart::At(then);
         }
     }
-    Earliest::Unknown
+    EarliestStart::Unknown
 }
 
 /// What will happen by itself, in order: gangs end, or may be evicted from then on. Who has
 /// overrun his word has not said when he ends.
-fn changes(case: &Case<'_>) -> Vec<(Time, Option<GangId>)> {
+fn changes(case: &ExplainCase<'_>) -> Vec<(Time, Option<GangNumber>)> {
     let mut changes = Vec::new();
     for (gang, _, _) in case.cells.gangs() {
         let ends = gang.ends_by.map(|at| (at, Some(gang.id)));
@@ -60,6 +60,6 @@ fn changes(case: &Case<'_>) -> Vec<(Time, Option<GangId>)> {
     changes
 }
 
-fn may_be_victim(case: &Case<'_>, gang: &Gang) -> bool {
+fn may_be_victim(case: &ExplainCase<'_>, gang: &Gang) -> bool {
     gang.vc == case.gang.vc && gang.priority < case.gang.priority
 }

@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 
 use muster_model::time::Time;
 
-use super::{Case, Constraint};
+use super::{Constraint, ExplainCase};
 use crate::cells::Cells;
-use crate::decide::lacking::{Place, cheapest};
-use crate::decide::{Decision, Waiting};
-use crate::gang::{GangId, Leaf, Placement};
+use crate::decide::lacking::{CheapestPlace, cheapest};
+use crate::decide::{Decision, WaitReason};
+use crate::gang::{GangNumber, Leaf, Placement};
 use crate::index::at;
 
 /// Leaves of one machine that are missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lack {
+pub struct MissingLeaves {
     /// The machine.
     pub node: String,
     /// The leaves' type, or the resource of the machine.
@@ -26,9 +26,9 @@ pub struct Lack {
 
 /// Who holds what is missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Holder {
+pub struct GangHolder {
     /// The gang.
-    pub gang: GangId,
+    pub gang: GangNumber,
     /// How many of the missing leaves it holds.
     pub leaves: u32,
     /// When it says that it will have ended.
@@ -39,12 +39,12 @@ pub struct Holder {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lacking {
     /// By machine.
-    pub lacks: Vec<Lack>,
+    pub lacks: Vec<MissingLeaves>,
     /// By gang, who holds most first.
-    pub holders: Vec<Holder>,
+    pub holders: Vec<GangHolder>,
 }
 
-pub(super) fn find(case: &Case<'_>, constraint: &Constraint) -> Lacking {
+pub(super) fn find(case: &ExplainCase<'_>, constraint: &Constraint) -> Lacking {
     match constraint {
         Constraint::Refused(_)
         | Constraint::TooLarge
@@ -61,12 +61,12 @@ pub(super) fn find(case: &Case<'_>, constraint: &Constraint) -> Lacking {
 }
 
 /// By machine, and by who holds or claims exactly the leaves that are missing.
-fn missing(case: &Case<'_>, place: &Place) -> Lacking {
+fn missing(case: &ExplainCase<'_>, place: &CheapestPlace) -> Lacking {
     let cells = case.cells;
-    let mut lacks: BTreeMap<(&str, &str), Lack> = BTreeMap::new();
+    let mut lacks: BTreeMap<(&str, &str), MissingLeaves> = BTreeMap::new();
     for leaf in place.placement.leaves() {
         let (node, what) = (cells.address(leaf).0, cells.leaf_type(leaf));
-        let lack = lacks.entry((node, what)).or_insert_with(|| Lack {
+        let lack = lacks.entry((node, what)).or_insert_with(|| MissingLeaves {
             node: node.to_owned(),
             what: what.to_owned(),
             wanted: 0,
@@ -90,10 +90,10 @@ fn missing(case: &Case<'_>, place: &Place) -> Lacking {
     }
 }
 
-fn ranked(cells: &Cells, holders: BTreeMap<GangId, u32>) -> Vec<Holder> {
-    let mut ranked: Vec<Holder> = holders
+fn ranked(cells: &Cells, holders: BTreeMap<GangNumber, u32>) -> Vec<GangHolder> {
+    let mut ranked: Vec<GangHolder> = holders
         .into_iter()
-        .map(|(gang, leaves)| Holder {
+        .map(|(gang, leaves)| GangHolder {
             gang,
             leaves,
             ends_by: cells.gang(gang).and_then(|(gang, _, _)| gang.ends_by),
@@ -104,12 +104,12 @@ fn ranked(cells: &Cells, holders: BTreeMap<GangId, u32>) -> Vec<Holder> {
 }
 
 /// Gangs that were told to give way, with all they have.
-fn held_by(cells: &Cells, gangs: &[GangId]) -> Lacking {
-    let count = |gang: &GangId| {
+fn held_by(cells: &Cells, gangs: &[GangNumber]) -> Lacking {
+    let count = |gang: &GangNumber| {
         let placement = cells.gang(*gang)?.1;
         Some((*gang, crate::index::small(placement.leaves().count())))
     };
-    let holders: BTreeMap<GangId, u32> = gangs.iter().filter_map(count).collect();
+    let holders: BTreeMap<GangNumber, u32> = gangs.iter().filter_map(count).collect();
     Lacking {
         lacks: Vec::new(),
         holders: ranked(cells, holders),
@@ -117,8 +117,8 @@ fn held_by(cells: &Cells, gangs: &[GangId]) -> Lacking {
 }
 
 /// The machine that has most of what is missing, and who uses it there.
-fn machines(case: &Case<'_>) -> Lacking {
-    let Decision::Wait(Waiting::Machine {
+fn machines(case: &ExplainCase<'_>) -> Lacking {
+    let Decision::Wait(WaitReason::Machine {
         what,
         asked,
         most_free,
@@ -128,7 +128,7 @@ fn machines(case: &Case<'_>) -> Lacking {
     else {
         return Lacking::default();
     };
-    let lack = Lack {
+    let lack = MissingLeaves {
         node: node.clone(),
         what: what.name().to_owned(),
         wanted: asked,
@@ -147,7 +147,7 @@ fn machines(case: &Case<'_>) -> Lacking {
         .cells
         .gangs()
         .map(|(gang, placement, _)| (gang.id, uses(gang, placement)));
-    let users: BTreeMap<GangId, u32> = users.filter(|user| user.1 > 0).collect();
+    let users: BTreeMap<GangNumber, u32> = users.filter(|user| user.1 > 0).collect();
     Lacking {
         lacks: vec![lack],
         holders: ranked(case.cells, users),

@@ -18,54 +18,54 @@ mod turn;
 
 use muster_model::time::Time;
 
-use crate::cells::{Cells, Event};
-use crate::decide::{Decision, Policy, Waiting, decide};
-use crate::gang::{Amount, Gang, GangId};
-use crate::queue::Queue;
+use crate::cells::{CellEvent, Cells};
+use crate::decide::{Decision, DecisionPolicy, WaitReason, decide};
+use crate::gang::{Gang, GangNumber, MachineAmount};
+use crate::queue::GangQueue;
 
 pub use constraint::Constraint;
-pub use earliest::Earliest;
-pub use lack::{Holder, Lack, Lacking};
-pub use moves::Move;
+pub use earliest::EarliestStart;
+pub use lack::{GangHolder, Lacking, MissingLeaves};
+pub use moves::GangMove;
 pub use shortfall::{Shortfall, shortfalls};
 pub use trouble::{Fault, Trouble, Troubles, troubles};
 
 /// Why a gang waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Explanation {
+pub struct WaitExplanation {
     /// The gang.
     pub gang: Gang,
     /// What blocks it.
     pub constraint: Constraint,
     /// What the decision says, if it is to wait.
-    pub waiting: Option<Waiting>,
+    pub waiting: Option<WaitReason>,
     /// What still has to come free where that is least, and who holds it.
     pub lacking: Lacking,
     /// When it fits at the earliest if gangs end when they said. Gangs that wait as well are not
     /// looked at.
-    pub earliest: Earliest,
+    pub earliest: EarliestStart,
     /// Gangs that could go on elsewhere right now so that it fits; empty if none were found.
-    pub moves: Vec<Move>,
+    pub moves: Vec<GangMove>,
 }
 
 /// Explains a gang of the queue; none if it is not in it.
 pub fn explain(
     cells: &Cells,
-    queue: &Queue,
-    gang: GangId,
-    policy: &Policy,
+    queue: &GangQueue,
+    gang: GangNumber,
+    policy: &DecisionPolicy,
     now: Time,
-) -> Option<Explanation> {
+) -> Option<WaitExplanation> {
     let queued = queue.gangs.iter().find(|queued| queued.gang.id == gang)?;
     let gang = &queued.gang;
-    let case = Case {
+    let case = ExplainCase {
         cells,
         policy,
         now,
         gang,
     };
     let constraint = constraint::find(&case, queue);
-    Some(Explanation {
+    Some(WaitExplanation {
         waiting: match case.decision() {
             Decision::Wait(why) => Some(why),
             _ => None,
@@ -80,14 +80,14 @@ pub fn explain(
 
 /// A gang that is decided on again, with something otherwise.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Case<'a> {
+pub(crate) struct ExplainCase<'a> {
     pub(crate) cells: &'a Cells,
-    pub(crate) policy: &'a Policy,
+    pub(crate) policy: &'a DecisionPolicy,
     pub(crate) now: Time,
     pub(crate) gang: &'a Gang,
 }
 
-impl Case<'_> {
+impl ExplainCase<'_> {
     fn decision(&self) -> Decision {
         decide(self.cells, self.gang, self.policy, self.now)
     }
@@ -98,11 +98,11 @@ impl Case<'_> {
     }
 
     fn fits_in(&self, cells: &Cells) -> bool {
-        Case { cells, ..*self }.fits()
+        ExplainCase { cells, ..*self }.fits()
     }
 
     fn fits_as(&self, gang: &Gang) -> bool {
-        Case { gang, ..*self }.fits()
+        ExplainCase { gang, ..*self }.fits()
     }
 }
 
@@ -111,10 +111,10 @@ fn starts(decision: &Decision) -> bool {
 }
 
 /// The cells once these gangs have ended.
-fn without(cells: &Cells, gangs: impl Iterator<Item = GangId>) -> Cells {
+fn without(cells: &Cells, gangs: impl Iterator<Item = GangNumber>) -> Cells {
     let mut cells = cells.clone();
     for gang in gangs {
-        note(&mut cells, Event::GangEnded(gang));
+        note(&mut cells, CellEvent::GangEnded(gang));
     }
     cells
 }
@@ -141,7 +141,7 @@ fn healed(cells: &Cells) -> Cells {
             let node = node.clone();
             note(
                 &mut healed,
-                Event::DeviceHealth {
+                CellEvent::DeviceHealth {
                     node,
                     device,
                     healthy,
@@ -150,12 +150,12 @@ fn healed(cells: &Cells) -> Cells {
         }
         note(
             &mut healed,
-            Event::Cordon {
+            CellEvent::Cordon {
                 node: node.clone(),
                 on,
             },
         );
-        note(&mut healed, Event::NodeHealth { node, healthy });
+        note(&mut healed, CellEvent::NodeHealth { node, healthy });
     }
     healed
 }
@@ -163,20 +163,20 @@ fn healed(cells: &Cells) -> Cells {
 /// The cells with machines that have cores, memory and ports without end.
 fn boundless(cells: &Cells) -> Cells {
     let mut boundless = cells.clone();
-    let amount = Amount {
+    let amount = MachineAmount {
         cpu: u32::MAX,
         memory_mb: u64::MAX,
         ports: u32::MAX,
     };
     for node in cells.node_names() {
         let node = node.to_owned();
-        note(&mut boundless, Event::Capacity { node, amount });
+        note(&mut boundless, CellEvent::Capacity { node, amount });
     }
     boundless
 }
 
 /// Tells a copy something that is so by construction.
-fn note(cells: &mut Cells, event: Event) {
+fn note(cells: &mut Cells, event: CellEvent) {
     let done = cells.apply(event);
     debug_assert!(done.is_ok(), "a copy of the cells refuses it: {done:?}");
 }

@@ -1,9 +1,9 @@
 //! Who could go on elsewhere so that a gang fits.
 
-use super::{Case, Constraint};
-use crate::cells::{Cells, Event, Mode, Running};
+use super::{Constraint, ExplainCase};
+use crate::cells::{AllocationMode, CellEvent, Cells, PlacedGang};
 use crate::decide::{Decision, decide, lacking};
-use crate::gang::{Gang, GangId, Placement};
+use crate::gang::{Gang, GangNumber, Placement};
 use crate::index::at;
 
 /// Gangs that are moved at most.
@@ -18,15 +18,15 @@ const COPIED_MAX: u32 = 8 << 20;
 
 /// A gang that could go on elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Move {
+pub struct GangMove {
     /// The gang.
-    pub gang: GangId,
+    pub gang: GangNumber,
     /// Where it would go.
     pub to: Placement,
 }
 
 /// The gangs to move; empty if none are found, or if moving does not help.
-pub(super) fn find(case: &Case<'_>, constraint: &Constraint) -> Vec<Move> {
+pub(super) fn find(case: &ExplainCase<'_>, constraint: &Constraint) -> Vec<GangMove> {
     let may_help = matches!(
         constraint,
         Constraint::Topology
@@ -46,7 +46,7 @@ pub(super) fn find(case: &Case<'_>, constraint: &Constraint) -> Vec<Move> {
 /// smallest gangs are tried, at most 256 and fewer in very large clusters, each in three orders, and
 /// everybody takes the place that is best for himself: now and then a way is missed, or one with
 /// more leaves is told.
-fn search(case: &Case<'_>) -> Option<Vec<Move>> {
+fn search(case: &ExplainCase<'_>) -> Option<Vec<GangMove>> {
     if !lacking::has_enough(case.cells, case.gang, case.policy, case.now) {
         return None;
     }
@@ -56,15 +56,15 @@ fn search(case: &Case<'_>) -> Option<Vec<Move>> {
     let tries = COPIED_MAX / case.cells.leaf_count().max(1);
     sets.truncate(TRIES_MAX.min(at(tries)));
     sets.into_iter().find_map(|set| {
-        let moved: Vec<&Running> = set.iter().map(|number| gangs[*number]).collect();
-        let mut orders = Order::ALL.into_iter();
+        let moved: Vec<&PlacedGang> = set.iter().map(|number| gangs[*number]).collect();
+        let mut orders = PlacingOrder::ALL.into_iter();
         orders.find_map(|order| attempt(case, &moved, order))
     })
 }
 
 /// In which order everybody is placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Order {
+enum PlacingOrder {
     /// Those who move go to leaves that are idle now, then the gang starts where they were.
     Aside,
     /// The gang takes its place as if they were not there, then they go where there is room.
@@ -73,30 +73,30 @@ enum Order {
     GangLast,
 }
 
-impl Order {
+impl PlacingOrder {
     const ALL: [Self; 3] = [Self::Aside, Self::GangFirst, Self::GangLast];
 }
 
 /// Who may be moved and has leaves that the gang may use.
-fn candidates<'a>(case: &'a Case<'_>) -> Vec<&'a Running> {
+fn candidates<'a>(case: &'a ExplainCase<'_>) -> Vec<&'a PlacedGang> {
     let cells = case.cells;
-    let may = |running: &&Running| match running.mode {
-        Mode::Preempting => false,
-        Mode::Opportunistic => true,
-        Mode::Guaranteed => running.gang.restartable,
+    let may = |running: &&PlacedGang| match running.mode {
+        AllocationMode::Preempting => false,
+        AllocationMode::Opportunistic => true,
+        AllocationMode::Guaranteed => running.gang.restartable,
     };
-    let helps = |running: &&Running| {
+    let helps = |running: &&PlacedGang| {
         let gang = case.gang;
         let mut leaves = running.placement.leaves();
         leaves.any(|leaf| gang.is_opportunistic() || cells.is_promised(gang, leaf))
     };
-    let mut gangs: Vec<&Running> = cells.gangs.all().filter(may).filter(helps).collect();
+    let mut gangs: Vec<&PlacedGang> = cells.gangs.all().filter(may).filter(helps).collect();
     gangs.sort_by_key(|running| (running.placement.leaves().count(), running.gang.id));
     gangs.truncate(CANDIDATES);
     gangs
 }
 
-fn leaves(gangs: &[&Running], set: &[usize]) -> usize {
+fn leaves(gangs: &[&PlacedGang], set: &[usize]) -> usize {
     let leaves = set
         .iter()
         .map(|number| gangs[*number].placement.leaves().count());
@@ -104,7 +104,7 @@ fn leaves(gangs: &[&Running], set: &[usize]) -> usize {
 }
 
 /// Every set of at most [`MOVED_MAX`] of them.
-fn sets(gangs: &[&Running]) -> Vec<Vec<usize>> {
+fn sets(gangs: &[&PlacedGang]) -> Vec<Vec<usize>> {
     let mut all: Vec<Vec<usize>> = Vec::new();
     let mut last: Vec<Vec<usize>> = vec![Vec::new()];
     for _ in 0..MOVED_MAX {
@@ -119,45 +119,49 @@ fn sets(gangs: &[&Running]) -> Vec<Vec<usize>> {
 }
 
 /// Really places the gang and those who move on a copy.
-fn attempt(case: &Case<'_>, moved: &[&Running], order: Order) -> Option<Vec<Move>> {
+fn attempt(
+    case: &ExplainCase<'_>,
+    moved: &[&PlacedGang],
+    order: PlacingOrder,
+) -> Option<Vec<GangMove>> {
     let mut cells = case.cells.clone();
     let end = |cells: &mut Cells| {
         let mut all = moved.iter();
-        all.try_for_each(|running| cells.apply(Event::GangEnded(running.gang.id)).ok())
+        all.try_for_each(|running| cells.apply(CellEvent::GangEnded(running.gang.id)).ok())
     };
-    if order != Order::Aside {
+    if order != PlacingOrder::Aside {
         end(&mut cells)?;
     }
-    if order == Order::GangFirst {
+    if order == PlacingOrder::GangFirst {
         start(case, &mut cells, case.gang)?;
     }
     let mut moves = Vec::new();
     // The largest first: it has the fewest places to go to.
     for (number, running) in (0..).zip(moved.iter().rev()) {
         let mut gang = as_it_runs(running);
-        gang.id = GangId(u64::MAX - number);
+        gang.id = GangNumber(u64::MAX - number);
         let to = start(case, &mut cells, &gang)?;
         if to == running.placement {
             return None;
         }
-        moves.push(Move {
+        moves.push(GangMove {
             gang: running.gang.id,
             to,
         });
     }
-    if order == Order::Aside {
+    if order == PlacingOrder::Aside {
         end(&mut cells)?;
     }
-    if order != Order::GangFirst {
+    if order != PlacingOrder::GangFirst {
         start(case, &mut cells, case.gang)?;
     }
     Some(moves)
 }
 
 /// A gang that lost its quota goes on without it.
-fn as_it_runs(running: &Running) -> Gang {
+fn as_it_runs(running: &PlacedGang) -> Gang {
     let mut gang = running.gang.clone();
-    if running.mode == Mode::Opportunistic {
+    if running.mode == AllocationMode::Opportunistic {
         gang.priority = crate::gang::OPPORTUNISTIC;
         gang.pinned.clear();
     }
@@ -165,7 +169,7 @@ fn as_it_runs(running: &Running) -> Gang {
 }
 
 /// Places a gang at nobody's cost.
-fn start(case: &Case<'_>, cells: &mut Cells, gang: &Gang) -> Option<Placement> {
+fn start(case: &ExplainCase<'_>, cells: &mut Cells, gang: &Gang) -> Option<Placement> {
     let decision = decide(cells, gang, case.policy, case.now);
     let Decision::Place(grant) = decision else {
         return None;
@@ -174,6 +178,6 @@ fn start(case: &Case<'_>, cells: &mut Cells, gang: &Gang) -> Option<Placement> {
         return None;
     }
     let (gang, placement) = (gang.clone(), grant.placement.clone());
-    cells.apply(Event::Started { gang, grant }).ok()?;
+    cells.apply(CellEvent::Started { gang, grant }).ok()?;
     Some(placement)
 }

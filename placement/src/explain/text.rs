@@ -2,17 +2,17 @@
 
 use muster_model::time::Time;
 
-use super::{Constraint, Explanation};
-use crate::decide::Waiting;
-use crate::gang::{Gang, GangId};
+use super::{Constraint, WaitExplanation};
+use crate::decide::WaitReason;
+use crate::gang::{Gang, GangNumber};
 
 /// Gangs named in one sentence at most.
 const NAMED_MAX: usize = 3;
 
-impl Explanation {
+impl WaitExplanation {
     /// Why the gang waits, so that `It ...` before it is a sentence. `name` is what users call a
     /// gang; none for one that is not theirs to know.
-    pub fn sentence(&self, now: Time, name: &dyn Fn(GangId) -> Option<String>) -> String {
+    pub fn sentence(&self, now: Time, name: &dyn Fn(GangNumber) -> Option<String>) -> String {
         let wants = wants(&self.gang);
         let held = in_use_by(self, name);
         match &self.constraint {
@@ -21,7 +21,7 @@ impl Explanation {
                 format!("asks for {wants}, which is not there even when everything has ended")
             }
             Constraint::Unbound => match &self.waiting {
-                Some(why @ Waiting::Unbound { .. }) => format!("needs {wants}; {why}"),
+                Some(why @ WaitReason::Unbound { .. }) => format!("needs {wants}; {why}"),
                 _ => format!("needs {wants}; its virtual cluster is not bound to all cells yet"),
             },
             Constraint::GivingWay(gangs) => format!("waits for {} to give way", names(gangs, name)),
@@ -89,7 +89,7 @@ fn wants(gang: &Gang) -> String {
 }
 
 /// `; on n1 2 of 4 are missing`.
-fn missing(told: &Explanation) -> String {
+fn missing(told: &WaitExplanation) -> String {
     let lacks = told.lacking.lacks.iter().take(NAMED_MAX);
     let each = lacks.map(|lack| {
         format!(
@@ -105,8 +105,8 @@ fn missing(told: &Explanation) -> String {
 }
 
 /// ` (in use by ada~train)`.
-fn in_use_by(told: &Explanation, name: &dyn Fn(GangId) -> Option<String>) -> String {
-    let gangs: Vec<GangId> = told
+fn in_use_by(told: &WaitExplanation, name: &dyn Fn(GangNumber) -> Option<String>) -> String {
+    let gangs: Vec<GangNumber> = told
         .lacking
         .holders
         .iter()
@@ -118,7 +118,7 @@ fn in_use_by(told: &Explanation, name: &dyn Fn(GangId) -> Option<String>) -> Str
     }
 }
 
-fn names(gangs: &[GangId], name: &dyn Fn(GangId) -> Option<String>) -> String {
+fn names(gangs: &[GangNumber], name: &dyn Fn(GangNumber) -> Option<String>) -> String {
     let mut known: Vec<String> = Vec::new();
     for gang in gangs {
         let name = name(*gang).unwrap_or_else(|| "another job".to_owned());

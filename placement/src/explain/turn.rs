@@ -1,19 +1,19 @@
 //! Who is before a gang that would fit.
 
-use super::{Case, Constraint};
-use crate::cells::{Cells, Event};
-use crate::decide::{Decision, Waiting};
-use crate::gang::{GangId, Grant, Placement};
+use super::{Constraint, ExplainCase};
+use crate::cells::{CellEvent, Cells};
+use crate::decide::{Decision, WaitReason};
+use crate::gang::{GangNumber, Grant, Placement};
 use crate::plan::{Plan, plan};
-use crate::queue::Queue;
+use crate::queue::GangQueue;
 
 /// Why a gang that would start if it were alone does not start with the whole queue.
-pub(super) fn find(case: &Case<'_>, queue: &Queue) -> Constraint {
+pub(super) fn find(case: &ExplainCase<'_>, queue: &GangQueue) -> Constraint {
     let plan = plan(case.cells, queue, case.policy, case.now);
     let Some(own) = plan.decisions.iter().position(|d| d.0 == case.gang.id) else {
         return Constraint::Turn(None);
     };
-    if let Decision::Wait(Waiting::Behind(gang)) = &plan.decisions[own].1 {
+    if let Decision::Wait(WaitReason::Behind(gang)) = &plan.decisions[own].1 {
         return Constraint::Turn(Some(*gang));
     }
     if !matches!(plan.decisions[own].1, Decision::Wait(_)) {
@@ -31,11 +31,11 @@ pub(super) fn find(case: &Case<'_>, queue: &Queue) -> Constraint {
 
 /// The first gang for which so much is kept that nothing is left.
 fn kept(
-    case: &Case<'_>,
-    queue: &Queue,
+    case: &ExplainCase<'_>,
+    queue: &GangQueue,
     (mut cells, plan, own): (Cells, &Plan, usize),
-) -> Option<GangId> {
-    let earlier = |id: GangId| plan.decisions[..own].iter().any(|d| d.0 == id);
+) -> Option<GangNumber> {
+    let earlier = |id: GangNumber| plan.decisions[..own].iter().any(|d| d.0 == id);
     let mut kept = plan.kept.iter().filter(|kept| earlier(kept.0));
     let blocker = kept.find(|(id, placement)| {
         claim(&mut cells, queue, *id, placement);
@@ -44,7 +44,7 @@ fn kept(
     blocker.map(|kept| kept.0)
 }
 
-fn claim(cells: &mut Cells, queue: &Queue, id: GangId, placement: &Placement) {
+fn claim(cells: &mut Cells, queue: &GangQueue, id: GangNumber, placement: &Placement) {
     let grant = Grant {
         placement: placement.clone(),
         ..Grant::default()
@@ -56,15 +56,15 @@ fn claim(cells: &mut Cells, queue: &Queue, id: GangId, placement: &Placement) {
     carry_out(cells, queue, id, &decision);
 }
 
-fn carry_out(cells: &mut Cells, queue: &Queue, id: GangId, decision: &Decision) {
+fn carry_out(cells: &mut Cells, queue: &GangQueue, id: GangNumber, decision: &Decision) {
     let queued = queue.gangs.iter().find(|queued| queued.gang.id == id);
     let Some(gang) = queued.map(|queued| queued.gang.clone()) else {
         return;
     };
     let known = cells.gang(id).is_some();
     let event = match decision.clone() {
-        Decision::Place(grant) => Event::Started { gang, grant },
-        Decision::Preempt { grant, .. } if !known => Event::Preempting { gang, grant },
+        Decision::Place(grant) => CellEvent::Started { gang, grant },
+        Decision::Preempt { grant, .. } if !known => CellEvent::Preempting { gang, grant },
         Decision::Preempt { .. } | Decision::Wait(_) | Decision::Refuse(_) => return,
     };
     // What is kept around may make a later decision impossible here; it changes nothing then.

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{History, nearness};
-use crate::amount::Amount;
-use crate::cells::{Bins, Cells, Mode, Running, Sum};
+use super::{HistoryRun, nearness};
+use crate::amount::MachineAmount;
+use crate::cells::{AllocationMode, Bins, Cells, PlacedGang, Sum};
 use crate::decide::split;
 use crate::gang::{Gang, Leaf};
 use crate::index::at;
@@ -14,10 +14,10 @@ pub(super) struct Supply<'a> {
     /// Whether a leaf is.
     pub(super) leaf: &'a dyn Fn(Leaf) -> bool,
     /// Whether what a gang takes of machines counts as taken.
-    pub(super) stays: &'a dyn Fn(&Running) -> bool,
+    pub(super) stays: &'a dyn Fn(&PlacedGang) -> bool,
 }
 
-impl History {
+impl HistoryRun {
     /// Whether the answer of [`fits`](Self::fits) is the whole truth: with several leaf types or
     /// unequal shares, or members that must be near, a search may miss a place.
     pub(super) fn is_exact(&self, gang: &Gang) -> bool {
@@ -105,7 +105,7 @@ impl History {
 }
 
 /// What the machine of a node has left; none if that is unlimited.
-fn left(cells: &Cells, node: u32, supply: &Supply<'_>) -> Option<Amount> {
+fn left(cells: &Cells, node: u32, supply: &Supply<'_>) -> Option<MachineAmount> {
     let machine = cells.nodes.machine[at(node)];
     let total = cells.nodes.machines[at(machine)].total?;
     let mut used = Sum::default();
@@ -119,8 +119,8 @@ fn left(cells: &Cells, node: u32, supply: &Supply<'_>) -> Option<Amount> {
 }
 
 /// Everything but opportunistic gangs stays.
-pub(super) fn firm(running: &Running) -> bool {
-    running.mode != Mode::Opportunistic
+pub(super) fn firm(running: &PlacedGang) -> bool {
+    running.mode != AllocationMode::Opportunistic
 }
 
 fn packs(bins: &mut Vec<u32>, sizes: &[u32]) -> bool {

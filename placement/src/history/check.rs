@@ -3,13 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::brute::{Supply, firm};
-use super::{History, nearness};
-use crate::cells::{Bins, Cells, Event, Mode, Running, State, Sum, WhatIf};
+use super::{HistoryRun, nearness};
+use crate::cells::{
+    AllocationMode, Bins, CellEvent, Cells, GangState, PlacedGang, ReconfigureEffect, Sum,
+};
 use crate::decide::{Decision, decide};
-use crate::gang::{Gang, GangId, GangMember, Grant, Leaf};
+use crate::gang::{Gang, GangMember, GangNumber, Grant, Leaf};
 use crate::index::{at, small};
 
-impl History {
+impl HistoryRun {
     pub(super) fn check(&mut self) -> Result<(), String> {
         self.check_state()?;
         self.digest();
@@ -43,7 +45,7 @@ impl History {
             };
             (0..cells.leaf_count()).map(leaf).collect()
         };
-        let states = |cells: &Cells| -> Vec<(GangId, State)> {
+        let states = |cells: &Cells| -> Vec<(GangNumber, GangState)> {
             cells.gangs().map(|gang| (gang.0.id, gang.2)).collect()
         };
         if view(&self.cells) == view(other) && states(&self.cells) == states(other) {
@@ -69,7 +71,12 @@ impl History {
         }
     }
 
-    fn check_grant(&self, gang: &Gang, grant: &Grant, victims: &[GangId]) -> Result<(), String> {
+    fn check_grant(
+        &self,
+        gang: &Gang,
+        grant: &Grant,
+        victims: &[GangNumber],
+    ) -> Result<(), String> {
         let sizes: Vec<u32> = grant
             .placement
             .pods
@@ -96,7 +103,7 @@ impl History {
         self.check_shares(gang, grant, victims)?;
         for id in &grant.demoted {
             let demoted = self.cells.gangs.by_id(*id);
-            let may = |d: &Running| d.gang.lazy && is_below(&d.gang, gang) && !self.is_fixed(d);
+            let may = |d: &PlacedGang| d.gang.lazy && is_below(&d.gang, gang) && !self.is_fixed(d);
             if demoted.is_none_or(|demoted| !may(demoted)) {
                 return Err(format!("{id} may not be lazily preempted"));
             }
@@ -127,15 +134,20 @@ impl History {
     }
 
     /// The machines have enough beside whatever stays.
-    fn check_shares(&self, gang: &Gang, grant: &Grant, victims: &[GangId]) -> Result<(), String> {
+    fn check_shares(
+        &self,
+        gang: &Gang,
+        grant: &Grant,
+        victims: &[GangNumber],
+    ) -> Result<(), String> {
         let cells = &self.cells;
         for (number, asked) in cells.shares_by_machine(gang, &grant.placement) {
             let Some(total) = cells.nodes.machines[at(number)].total else {
                 continue;
             };
             let mut used = Sum::default();
-            let stays = |running: &&Running| {
-                running.mode != Mode::Preempting && !victims.contains(&running.gang.id)
+            let stays = |running: &&PlacedGang| {
+                running.mode != AllocationMode::Preempting && !victims.contains(&running.gang.id)
             };
             for running in cells.gangs.all().filter(stays) {
                 let shares = cells.shares_of(&running.gang, &running.placement);
@@ -153,15 +165,15 @@ impl History {
         Ok(())
     }
 
-    fn is_fixed(&self, running: &Running) -> bool {
+    fn is_fixed(&self, running: &PlacedGang) -> bool {
         let until = running.gang.fixed_until;
-        running.mode == Mode::Guaranteed && until.is_some_and(|until| until > self.now)
+        running.mode == AllocationMode::Guaranteed && until.is_some_and(|until| until > self.now)
     }
 
     /// The quota cells that a gang has leaves of.
-    pub(super) fn quotas_of(&self, id: GangId) -> BTreeSet<u32> {
+    pub(super) fn quotas_of(&self, id: GangNumber) -> BTreeSet<u32> {
         let running = self.cells.gangs.by_id(id);
-        let running = running.filter(|running| running.mode == Mode::Guaranteed);
+        let running = running.filter(|running| running.mode == AllocationMode::Guaranteed);
         let leaves = running
             .into_iter()
             .flat_map(|running| running.placement.leaves());
@@ -185,12 +197,12 @@ impl History {
 
     /// Victims are opportunistic, or less important gangs of the same cluster; and each is
     /// really in the way.
-    fn check_victims(&self, gang: &Gang, victims: &[GangId]) -> Result<(), String> {
+    fn check_victims(&self, gang: &Gang, victims: &[GangNumber]) -> Result<(), String> {
         for victim in victims {
             let Some(running) = self.cells.gangs.by_id(*victim) else {
                 return Err(format!("victim {victim} does not run"));
             };
-            if running.mode == Mode::Guaranteed && !is_below(&running.gang, gang) {
+            if running.mode == AllocationMode::Guaranteed && !is_below(&running.gang, gang) {
                 return Err(format!("victim {victim} is as important as the gang"));
             }
             if self.is_fixed(running) {
@@ -219,20 +231,20 @@ impl History {
     fn check_minimal(
         &self,
         gang: &Gang,
-        victims: &[GangId],
-        demoted: &[GangId],
+        victims: &[GangNumber],
+        demoted: &[GangNumber],
     ) -> Result<(), String> {
         let cells = &self.cells;
-        let mode = |id: &GangId| cells.gangs.by_id(*id).map(|running| running.mode);
+        let mode = |id: &GangNumber| cells.gangs.by_id(*id).map(|running| running.mode);
         let losing = victims.iter().chain(demoted);
-        let losing: BTreeSet<GangId> = losing
+        let losing: BTreeSet<GangNumber> = losing
             .copied()
-            .filter(|id| mode(id) == Some(Mode::Guaranteed))
+            .filter(|id| mode(id) == Some(AllocationMode::Guaranteed))
             .collect();
         let claims = cells
             .gangs
             .all()
-            .any(|running| running.mode == Mode::Preempting);
+            .any(|running| running.mode == AllocationMode::Preempting);
         // A pod may lie in one of several pools there, and the search is for one at a time.
         if claims || cells.bins == Bins::PerQuotaCell || !self.is_exact(gang) {
             return Ok(());
@@ -243,7 +255,7 @@ impl History {
                 let gone = holder.is_some_and(|id| id != *spared && losing.contains(&id));
                 cells.usable(leaf) && (gone || !cells.is_guaranteed(leaf))
             };
-            let stays = |running: &Running| {
+            let stays = |running: &PlacedGang| {
                 let id = running.gang.id;
                 firm(running) && (id == *spared || !losing.contains(&id))
             };
@@ -281,11 +293,11 @@ impl History {
         let claims = cells
             .gangs
             .all()
-            .any(|running| running.mode == Mode::Preempting);
+            .any(|running| running.mode == AllocationMode::Preempting);
         if claims || cells.bins == Bins::PerQuotaCell || !self.is_exact(gang) {
             return Ok(());
         }
-        let stays = |running: &Running| {
+        let stays = |running: &PlacedGang| {
             let goes = is_below(&running.gang, gang) && !self.is_fixed(running);
             firm(running) && !goes || gang.is_opportunistic()
         };
@@ -314,7 +326,7 @@ impl History {
         let mut lost: BTreeMap<(u32, usize), usize> = BTreeMap::new();
         let mut lost_leaves = 0;
         for (number, quota) in quotas.into_iter().enumerate() {
-            let gang = self.taker(quota, GangId(u64::MAX - number as u64));
+            let gang = self.taker(quota, GangNumber(u64::MAX - number as u64));
             let leaves = gang.leaves();
             if let Err(why) = self.take(&mut cells, gang) {
                 let kind = self.kind(quota);
@@ -352,7 +364,7 @@ impl History {
         leaves.sum()
     }
 
-    fn taker(&self, quota: u32, id: GangId) -> Gang {
+    fn taker(&self, quota: u32, id: GangNumber) -> Gang {
         let quota = &self.cells.quotas[at(quota)];
         let pool = &self.cells.pools[at(quota.pool)];
         let shape = &self.cells.chains[pool.chain].shape;
@@ -377,17 +389,17 @@ impl History {
         let grant = match decide(cells, &gang, &self.policy, self.now) {
             Decision::Place(grant) => grant,
             Decision::Preempt { victims, grant } => {
-                let claim = Event::Preempting {
+                let claim = CellEvent::Preempting {
                     gang: gang.clone(),
                     grant,
                 };
                 cells.apply(claim).map_err(|error| error.to_string())?;
                 for victim in victims {
                     let running = cells.gangs.by_id(victim);
-                    if running.is_none_or(|running| running.mode != Mode::Opportunistic) {
+                    if running.is_none_or(|running| running.mode != AllocationMode::Opportunistic) {
                         return Err(format!("promised cells cost {victim} its own"));
                     }
-                    let ended = cells.apply(Event::GangEnded(victim));
+                    let ended = cells.apply(CellEvent::GangEnded(victim));
                     ended.map_err(|error| error.to_string())?;
                 }
                 match decide(cells, &gang, &self.policy, self.now) {
@@ -403,25 +415,29 @@ impl History {
             }
         };
         let shown = format!("{gang:?} {grant:?}");
-        let started = cells.apply(Event::Started { gang, grant });
+        let started = cells.apply(CellEvent::Started { gang, grant });
         started.map_err(|error| format!("{error}: {shown}"))
     }
 
     /// Nothing that ran is lost, and what was said beforehand came true.
-    pub(super) fn check_carried(&self, before: &Cells, what_if: &WhatIf) -> Result<(), String> {
+    pub(super) fn check_carried(
+        &self,
+        before: &Cells,
+        what_if: &ReconfigureEffect,
+    ) -> Result<(), String> {
         for (gang, _, state) in before.gangs() {
             let now = self.cells.gang(gang.id).map(|gang| gang.2);
             let lost_quota = what_if.lose_quota.contains(&gang.id);
             let expected = match state {
-                State::Preempting => None,
-                State::Allocated { lazily_preempted } => Some(State::Allocated {
+                GangState::Preempting => None,
+                GangState::Allocated { lazily_preempted } => Some(GangState::Allocated {
                     lazily_preempted: lazily_preempted || lost_quota,
                 }),
             };
-            let had_lost = State::Allocated {
+            let had_lost = GangState::Allocated {
                 lazily_preempted: true,
             };
-            let has = State::Allocated {
+            let has = GangState::Allocated {
                 lazily_preempted: false,
             };
             let is_back = state == had_lost && now == Some(has) && !gang.is_opportunistic();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use muster_model::cluster_spec::{CellSpec, CellType, ClusterSpec, Level, QuotaSpec, VcSpec};
 
-use crate::random::Random;
+use crate::random::SplitMix64;
 
 /// Types from the top down: name, children, whether it is a machine.
 type Types = &'static [(&'static str, u32, bool)];
@@ -36,7 +36,7 @@ const CHAINS: [(Types, &str); 5] = [
 const VCS: [&str; 3] = ["v1", "v2", "v3"];
 
 /// How many top cells each chain has.
-pub(super) fn tops(random: &mut Random) -> Vec<u32> {
+pub(super) fn tops(random: &mut SplitMix64) -> Vec<u32> {
     let tops = CHAINS
         .iter()
         .map(|_| u32::try_from(random.below(3)).unwrap_or(0));
@@ -46,7 +46,7 @@ pub(super) fn tops(random: &mut Random) -> Vec<u32> {
 }
 
 /// A cluster with these top cells, promised at random.
-pub(super) fn spec(random: &mut Random, tops: &[u32]) -> ClusterSpec {
+pub(super) fn spec(random: &mut SplitMix64, tops: &[u32]) -> ClusterSpec {
     let mut spec = ClusterSpec::default();
     for vc in VCS {
         if let Ok(name) = vc.parse() {
@@ -64,7 +64,7 @@ pub(super) fn spec(random: &mut Random, tops: &[u32]) -> ClusterSpec {
             };
             spec.cell_types.insert((*name).to_owned(), kind);
         }
-        let mut cut = Cut {
+        let mut cut = ChainCutter {
             random: &mut *random,
             types,
             pins: Vec::new(),
@@ -96,15 +96,15 @@ pub(super) fn spec(random: &mut Random, tops: &[u32]) -> ClusterSpec {
 type Quotas = BTreeMap<(usize, usize), u32>;
 
 /// Cuts a chain's cells into promises.
-struct Cut<'a> {
-    random: &'a mut Random,
+struct ChainCutter<'a> {
+    random: &'a mut SplitMix64,
     types: Types,
     /// The names of pinned cells and whose they are.
     pins: Vec<(usize, String)>,
     quotas: Quotas,
 }
 
-impl Cut<'_> {
+impl ChainCutter<'_> {
     fn some_vc(&mut self) -> usize {
         usize::try_from(self.random.below(VCS.len() as u64)).unwrap_or(0)
     }

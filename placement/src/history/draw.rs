@@ -2,14 +2,14 @@
 
 use muster_model::cluster_spec::Level;
 
-use super::History;
-use crate::amount::Amount;
-use crate::cells::Event;
-use crate::gang::{Gang, GangId, GangMember, Near};
+use super::HistoryRun;
+use crate::amount::MachineAmount;
+use crate::cells::CellEvent;
+use crate::gang::{Gang, GangMember, GangNumber, Near};
 use crate::index::at;
-use crate::random::Random;
+use crate::random::SplitMix64;
 
-impl History {
+impl HistoryRun {
     pub(super) fn gang(&mut self) -> Gang {
         let random = &mut self.random;
         let vc = format!("v{}", 1 + random.below(3));
@@ -20,7 +20,7 @@ impl History {
         let is_fixed = self.random.percent(25);
         self.next_gang += 1;
         Gang {
-            id: GangId(self.next_gang),
+            id: GangNumber(self.next_gang),
             members: self.members(&vc, pinned.is_some()),
             vc,
             priority,
@@ -65,7 +65,11 @@ impl History {
                     true => String::new(),
                     false => own.unwrap_or_else(|| leaf_type.clone()),
                 },
-                share: if has_shares { share } else { Amount::NONE },
+                share: if has_shares {
+                    share
+                } else {
+                    MachineAmount::NONE
+                },
                 near: near(&mut self.random),
             }
         };
@@ -87,9 +91,9 @@ impl History {
         (*self.random.one_of(&types).unwrap_or(&"")).to_owned()
     }
 
-    fn share(&mut self) -> Amount {
+    fn share(&mut self) -> MachineAmount {
         let mut below = |most| u32::try_from(self.random.below(most)).unwrap_or(0);
-        Amount {
+        MachineAmount {
             cpu: below(4),
             memory_mb: u64::from(below(3)) * 1000,
             ports: below(2),
@@ -97,9 +101,9 @@ impl History {
     }
 
     /// What a machine may have.
-    pub(super) fn amount(&mut self) -> Amount {
+    pub(super) fn amount(&mut self) -> MachineAmount {
         let mut below = |most| u32::try_from(self.random.below(most)).unwrap_or(0);
-        Amount {
+        MachineAmount {
             cpu: 2 + below(9),
             memory_mb: 1000 + u64::from(below(8)) * 1000,
             ports: 1 + below(6),
@@ -114,13 +118,13 @@ impl History {
         let nodes: Vec<String> = self.cells.node_names().map(str::to_owned).collect();
         nodes.into_iter().try_for_each(|node| {
             let amount = self.amount();
-            self.apply(Event::Capacity { node, amount })
+            self.apply(CellEvent::Capacity { node, amount })
         })
     }
 }
 
 /// Three of ten members ask for nearness.
-fn near(random: &mut Random) -> Option<Near> {
+fn near(random: &mut SplitMix64) -> Option<Near> {
     let asks = random.percent(30);
     let level = *random.one_of(&[Level::Pcie, Level::Pcie, Level::Node, Level::Rack])?;
     let required = random.percent(60);

@@ -13,8 +13,8 @@ use muster_model::cluster_spec::ClusterSpec;
 use muster_model::time::Time;
 
 use crate::cells::{Bins, Cells};
-use crate::decide::Policy;
-use crate::random::Random;
+use crate::decide::DecisionPolicy;
+use crate::random::SplitMix64;
 
 /// Something that must never happen.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -32,7 +32,7 @@ pub struct Violation {
 
 /// What happened in a history, to see that it was worth running.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct HistoryTally {
     /// Gangs placed at once.
     pub placed: u64,
     /// Gangs that waited.
@@ -67,7 +67,7 @@ pub struct Tally {
     pub digest: u64,
 }
 
-impl Tally {
+impl HistoryTally {
     /// Counts another history as well.
     pub fn add(&mut self, other: &Self) {
         self.placed += other.placed;
@@ -90,15 +90,15 @@ impl Tally {
 }
 
 /// A history in progress.
-struct History {
-    random: Random,
+struct HistoryRun {
+    random: SplitMix64,
     cells: Cells,
-    policy: Policy,
+    policy: DecisionPolicy,
     tops: Vec<u32>,
     spec: ClusterSpec,
     now: Time,
     next_gang: u64,
-    tally: Tally,
+    tally: HistoryTally,
     action: String,
 }
 
@@ -106,8 +106,8 @@ struct History {
 ///
 /// # Errors
 /// The first thing that does not hold.
-pub fn run(seed: u64, steps: usize) -> Result<Tally, Violation> {
-    let mut random = Random::new(seed);
+pub fn run(seed: u64, steps: usize) -> Result<HistoryTally, Violation> {
+    let mut random = SplitMix64::new(seed);
     let tops = cluster::tops(&mut random);
     let spec = cluster::spec(&mut random, &tops);
     let bins = match random.percent(50) {
@@ -115,8 +115,8 @@ pub fn run(seed: u64, steps: usize) -> Result<Tally, Violation> {
         false => Bins::PerQuotaCell,
     };
     let policy = match random.percent(50) {
-        true => Policy::default(),
-        false => Policy::hived(),
+        true => DecisionPolicy::default(),
+        false => DecisionPolicy::hived(),
     };
     let violation = |step: usize, action: &str, message: String| Violation {
         seed,
@@ -126,7 +126,7 @@ pub fn run(seed: u64, steps: usize) -> Result<Tally, Violation> {
     };
     let cells = Cells::new(&spec, bins);
     let cells = cells.map_err(|problems| violation(0, "build", format!("{problems:?}")))?;
-    let mut history = History {
+    let mut history = HistoryRun {
         random,
         cells,
         policy,
@@ -134,7 +134,7 @@ pub fn run(seed: u64, steps: usize) -> Result<Tally, Violation> {
         spec,
         now: Time(0),
         next_gang: 0,
-        tally: Tally::default(),
+        tally: HistoryTally::default(),
         action: String::new(),
     };
     let stated = history.state_capacities();
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn nothing_forbidden_happens_in_random_histories() {
-        let mut sum = Tally::default();
+        let mut sum = HistoryTally::default();
         for seed in 0..80 {
             let tally = run(seed, 150).unwrap_or_else(|violation| panic!("{violation}"));
             sum.add(&tally);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use muster_model::cluster_spec::Level;
 
-use super::History;
+use super::HistoryRun;
 use crate::cells::Cells;
 use crate::gang::{Gang, GangMember, Leaf, Placement};
 
@@ -50,7 +50,7 @@ fn place(cells: &Cells, leaf: Leaf, level: Level) -> Option<(usize, u32)> {
     Some((chain, local - local % shape.size[own]))
 }
 
-impl History {
+impl HistoryRun {
     /// Whether a gang of one member fits as near as it requires on leaves of one chain.
     pub(super) fn fits_near(
         &self,

@@ -1,10 +1,12 @@
 //! A new leader: cells are made anew from what the machines say and what runs on them.
 
-use super::History;
-use crate::cells::{BAD_DEVICE, BAD_NODE, Bins, CORDONED, Cells, Event, Mode, Running};
+use super::HistoryRun;
+use crate::cells::{
+    AllocationMode, BAD_DEVICE, BAD_NODE, Bins, CORDONED, CellEvent, Cells, PlacedGang,
+};
 use crate::index::at;
 
-impl History {
+impl HistoryRun {
     pub(super) fn rebuild(&mut self) -> Result<(), String> {
         self.action = "adopted by a new leader".to_owned();
         self.tally.rebuilt += 1;
@@ -18,21 +20,21 @@ impl History {
     }
 
     /// What the machines say of themselves.
-    fn machines(&self) -> impl Iterator<Item = Event> {
+    fn machines(&self) -> impl Iterator<Item = CellEvent> {
         let cells = &self.cells;
         let faults = (0..cells.leaf_count()).flat_map(|leaf| {
             let (node, device) = cells.address(leaf);
             let (node, fault) = (node.to_owned(), cells.leaves.fault[at(leaf)]);
-            let bad_device = Event::DeviceHealth {
+            let bad_device = CellEvent::DeviceHealth {
                 node: node.clone(),
                 device,
                 healthy: false,
             };
-            let bad_node = Event::NodeHealth {
+            let bad_node = CellEvent::NodeHealth {
                 node: node.clone(),
                 healthy: false,
             };
-            let cordoned = Event::Cordon { node, on: true };
+            let cordoned = CellEvent::Cordon { node, on: true };
             let events = [
                 (BAD_DEVICE, bad_device),
                 (BAD_NODE, bad_node),
@@ -44,29 +46,29 @@ impl History {
         let amounts = cells.node_names().filter_map(|node| {
             let amount = cells.capacity(node)?;
             let node = node.to_owned();
-            Some(Event::Capacity { node, amount })
+            Some(CellEvent::Capacity { node, amount })
         });
         faults.chain(amounts)
     }
 
     /// What runs on them, the most important first.
-    fn running(&self) -> impl Iterator<Item = Event> {
-        let mut gangs: Vec<&Running> = self.cells.gangs.all().collect();
-        gangs.retain(|running| running.mode != Mode::Preempting);
+    fn running(&self) -> impl Iterator<Item = CellEvent> {
+        let mut gangs: Vec<&PlacedGang> = self.cells.gangs.all().collect();
+        gangs.retain(|running| running.mode != AllocationMode::Preempting);
         gangs.sort_by_key(|running| {
-            let in_quota = running.mode == Mode::Guaranteed;
+            let in_quota = running.mode == AllocationMode::Guaranteed;
             (!in_quota, -running.gang.priority, running.seq)
         });
         gangs.into_iter().flat_map(|running| {
             let id = running.gang.id;
-            let adopted = Event::Adopted {
+            let adopted = CellEvent::Adopted {
                 gang: running.gang.clone(),
                 placement: running.placement.clone(),
             };
             let pods = running.alive.iter().zip(&running.placement.pods);
             let is_ended = |(alive, leaves): &(&bool, &Vec<u32>)| !**alive && !leaves.is_empty();
             let ended = (0..).zip(pods).filter(move |(_, pod)| is_ended(pod));
-            let ended = ended.map(move |(pod, _)| Event::PodEnded { gang: id, pod });
+            let ended = ended.map(move |(pod, _)| CellEvent::PodEnded { gang: id, pod });
             std::iter::once(adopted).chain(ended)
         })
     }
@@ -75,7 +77,7 @@ impl History {
     /// exchanged for that: which were bound to its leaves nobody knows any more.
     fn check_adopted(&mut self, before: &Cells) -> Result<(), String> {
         for running in before.gangs.all() {
-            if running.mode == Mode::Preempting {
+            if running.mode == AllocationMode::Preempting {
                 continue;
             }
             let id = running.gang.id;
@@ -91,7 +93,8 @@ impl History {
             if now.placement != running.placement || !same_pods_run(now, running) {
                 return Err(format!("{id} is not where it was"));
             }
-            if running.mode != Mode::Guaranteed || now.mode == Mode::Guaranteed {
+            if running.mode != AllocationMode::Guaranteed || now.mode == AllocationMode::Guaranteed
+            {
                 continue;
             }
             self.tally.lost += 1;
@@ -105,7 +108,7 @@ impl History {
     }
 }
 
-fn same_pods_run(a: &Running, b: &Running) -> bool {
+fn same_pods_run(a: &PlacedGang, b: &PlacedGang) -> bool {
     let pods = a.alive.iter().zip(&b.alive).zip(&a.placement.pods);
     let differs = |((a, b), leaves): ((&bool, &bool), &Vec<u32>)| a != b && !leaves.is_empty();
     !pods.into_iter().any(differs)

@@ -1,12 +1,12 @@
 //! What can happen in a step.
 
-use super::{History, cluster};
-use crate::cells::{Event, State};
-use crate::decide::{Decision, Waiting, decide, preemption_holds, repairs, split};
-use crate::gang::{Gang, GangId, Grant};
+use super::{HistoryRun, cluster};
+use crate::cells::{CellEvent, GangState};
+use crate::decide::{Decision, WaitReason, decide, preemption_holds, repairs, split};
+use crate::gang::{Gang, GangNumber, Grant};
 use crate::index::at;
 
-impl History {
+impl HistoryRun {
     pub(super) fn step(&mut self) -> Result<(), String> {
         self.now = self.now.plus_millis(1);
         match self.random.below(104) {
@@ -27,9 +27,9 @@ impl History {
         }
     }
 
-    pub(super) fn apply(&mut self, event: Event) -> Result<(), String> {
+    pub(super) fn apply(&mut self, event: CellEvent) -> Result<(), String> {
         self.action = match &event {
-            Event::Reconfigured(_) => "reconfigured".to_owned(),
+            CellEvent::Reconfigured(_) => "reconfigured".to_owned(),
             event => format!("{event:?}"),
         };
         self.cells.apply(event).map_err(|error| error.to_string())
@@ -54,8 +54,8 @@ impl History {
         let goes = matches!(decision, Decision::Place(_) | Decision::Preempt { .. });
         self.tally.mixed += u64::from(goes && split(gang).is_some());
         match decision {
-            Decision::Wait(Waiting::Machine { .. }) => self.tally.short += 1,
-            Decision::Wait(Waiting::Fixed { .. }) => self.tally.fixed += 1,
+            Decision::Wait(WaitReason::Machine { .. }) => self.tally.short += 1,
+            Decision::Wait(WaitReason::Fixed { .. }) => self.tally.fixed += 1,
             _ => {}
         }
     }
@@ -63,7 +63,7 @@ impl History {
     fn start(&mut self, gang: Gang, grant: Grant) -> Result<(), String> {
         self.count(&grant);
         self.tally.placed += 1;
-        self.apply(Event::Started { gang, grant })
+        self.apply(CellEvent::Started { gang, grant })
     }
 
     fn count(&mut self, grant: &Grant) {
@@ -71,19 +71,19 @@ impl History {
         self.tally.demoted += grant.demoted.len() as u64;
     }
 
-    fn preempt(&mut self, gang: Gang, victims: &[GangId], grant: Grant) -> Result<(), String> {
+    fn preempt(&mut self, gang: Gang, victims: &[GangNumber], grant: Grant) -> Result<(), String> {
         self.count(&grant);
         self.tally.preempting += 1;
         let (id, retry) = (gang.id, gang.clone());
         let before = self.cells.clone();
-        self.apply(Event::Preempting { gang, grant })?;
+        self.apply(CellEvent::Preempting { gang, grant })?;
         match self.random.below(10) {
             // The claim alone is a state to go on from.
             0..4 => Ok(()),
             4..6 => {
                 let overlapped = before.gangs.all().count() > self.cells.gangs.all().count() - 1;
                 self.check_state()?;
-                self.apply(Event::PreemptionCancelled(id))?;
+                self.apply(CellEvent::PreemptionCancelled(id))?;
                 if overlapped {
                     return Ok(());
                 }
@@ -91,7 +91,7 @@ impl History {
             }
             _ => {
                 for victim in victims {
-                    self.apply(Event::GangEnded(*victim))?;
+                    self.apply(CellEvent::GangEnded(*victim))?;
                 }
                 self.check_state()?;
                 match decide(&self.cells, &retry, &self.policy, self.now) {
@@ -102,10 +102,10 @@ impl History {
         }
     }
 
-    fn some_gang(&mut self, preempting: bool) -> Option<GangId> {
+    fn some_gang(&mut self, preempting: bool) -> Option<GangNumber> {
         let gangs = self.cells.gangs();
-        let chosen = gangs.filter(|gang| (gang.2 == State::Preempting) == preempting);
-        let ids: Vec<GangId> = chosen.map(|gang| gang.0.id).collect();
+        let chosen = gangs.filter(|gang| (gang.2 == GangState::Preempting) == preempting);
+        let ids: Vec<GangNumber> = chosen.map(|gang| gang.0.id).collect();
         self.random.one_of(&ids).copied()
     }
 
@@ -118,9 +118,9 @@ impl History {
     }
 
     /// What the gang alone had away from home is home again, if that is possible.
-    fn end_gang(&mut self, id: GangId) -> Result<(), String> {
+    fn end_gang(&mut self, id: GangNumber) -> Result<(), String> {
         let quotas = self.quotas_of(id);
-        self.apply(Event::GangEnded(id))?;
+        self.apply(CellEvent::GangEnded(id))?;
         self.check_home(&quotas)
     }
 
@@ -130,7 +130,7 @@ impl History {
             return Ok(());
         };
         if !preemption_holds(&self.cells, id) {
-            return self.apply(Event::PreemptionCancelled(id));
+            return self.apply(CellEvent::PreemptionCancelled(id));
         }
         let Some((gang, ..)) = self.cells.gang(id) else {
             return Ok(());
@@ -139,7 +139,7 @@ impl History {
         match decide(&self.cells, &gang, &self.policy, self.now) {
             Decision::Place(grant) => self.start(gang, grant),
             Decision::Preempt { victims, .. } => match self.random.one_of(&victims) {
-                Some(victim) => self.apply(Event::GangEnded(*victim)),
+                Some(victim) => self.apply(CellEvent::GangEnded(*victim)),
                 None => Err("preempts without victims".to_owned()),
             },
             other => Err(format!("a preempting gang gets {other:?}")),
@@ -149,7 +149,7 @@ impl History {
     fn cancel_one(&mut self) -> Result<(), String> {
         self.tally.cancelled += 1;
         match self.some_gang(true) {
-            Some(id) => self.apply(Event::PreemptionCancelled(id)),
+            Some(id) => self.apply(CellEvent::PreemptionCancelled(id)),
             None => Ok(()),
         }
     }
@@ -163,7 +163,7 @@ impl History {
         self.tally.health += 1;
         let healthy = self.random.percent(60);
         match self.some_node() {
-            Some(node) => self.apply(Event::NodeHealth { node, healthy }),
+            Some(node) => self.apply(CellEvent::NodeHealth { node, healthy }),
             None => Ok(()),
         }
     }
@@ -175,7 +175,7 @@ impl History {
         let leaf = u32::try_from(leaf).unwrap_or(0);
         let (node, device) = self.cells.address(leaf);
         let node = node.to_owned();
-        self.apply(Event::DeviceHealth {
+        self.apply(CellEvent::DeviceHealth {
             node,
             device,
             healthy,
@@ -185,7 +185,7 @@ impl History {
     fn cordon(&mut self) -> Result<(), String> {
         let on = self.random.percent(40);
         match self.some_node() {
-            Some(node) => self.apply(Event::Cordon { node, on }),
+            Some(node) => self.apply(CellEvent::Cordon { node, on }),
             None => Ok(()),
         }
     }
@@ -193,7 +193,7 @@ impl History {
     fn repair(&mut self) -> Result<(), String> {
         for swap in repairs(&self.cells) {
             self.tally.swaps += 1;
-            self.apply(Event::Swapped(swap))?;
+            self.apply(CellEvent::Swapped(swap))?;
         }
         Ok(())
     }
@@ -214,7 +214,7 @@ impl History {
         let before = self.cells.clone();
         for healthy in [false, true] {
             let node = node.clone();
-            self.apply(Event::NodeHealth { node, healthy })?;
+            self.apply(CellEvent::NodeHealth { node, healthy })?;
             self.check_state()?;
         }
         self.same_as(&before, "after a flap")
@@ -225,10 +225,10 @@ impl History {
             return Ok(());
         };
         let pod = self.some_pod(gang);
-        self.apply(Event::PodEnded { gang, pod })
+        self.apply(CellEvent::PodEnded { gang, pod })
     }
 
-    fn some_pod(&mut self, gang: GangId) -> u32 {
+    fn some_pod(&mut self, gang: GangNumber) -> u32 {
         let running = self.cells.gangs.by_id(gang);
         let pods = running.map_or(0, |running| running.placement.pods.len());
         u32::try_from(self.random.below(pods.max(1) as u64)).unwrap_or(0)
@@ -245,7 +245,7 @@ impl History {
         };
         let leaves = placement.pods[at(pod)].clone();
         let quotas = self.quotas_of(gang);
-        let done = self.apply(Event::PodReleased { gang, pod });
+        let done = self.apply(CellEvent::PodReleased { gang, pod });
         if leaves.is_empty() {
             return match done {
                 Ok(()) => Err("a pod is released twice".to_owned()),
@@ -265,7 +265,7 @@ impl History {
             return Ok(());
         };
         let amount = self.amount();
-        self.apply(Event::Capacity { node, amount })
+        self.apply(CellEvent::Capacity { node, amount })
     }
 
     fn reconfigure(&mut self) -> Result<(), String> {
@@ -283,7 +283,7 @@ impl History {
             .what_if(&spec)
             .map_err(|error| error.to_string())?;
         self.spec = spec.clone();
-        self.apply(Event::Reconfigured(Box::new(spec)))?;
+        self.apply(CellEvent::Reconfigured(Box::new(spec)))?;
         self.tops = tops;
         self.check_carried(&before, &what_if)
     }
@@ -292,23 +292,23 @@ impl History {
     pub(super) fn end_everything(&mut self) -> Result<(), String> {
         for preempting in [true, false] {
             while let Some(id) = self.some_gang(preempting) {
-                self.apply(Event::GangEnded(id))?;
+                self.apply(CellEvent::GangEnded(id))?;
             }
         }
         let nodes: Vec<String> = self.cells.node_names().map(str::to_owned).collect();
         for node in nodes {
             let on = false;
             let healthy = true;
-            self.apply(Event::Cordon {
+            self.apply(CellEvent::Cordon {
                 node: node.clone(),
                 on,
             })?;
-            self.apply(Event::NodeHealth { node, healthy })?;
+            self.apply(CellEvent::NodeHealth { node, healthy })?;
         }
         for leaf in 0..self.cells.leaf_count() {
             let (node, device) = self.cells.address(leaf);
             let node = node.to_owned();
-            self.apply(Event::DeviceHealth {
+            self.apply(CellEvent::DeviceHealth {
                 node,
                 device,
                 healthy: true,

@@ -48,7 +48,7 @@ impl Shape {
 }
 
 /// What all views with the same bins share.
-pub(crate) struct Frame {
+pub(crate) struct ViewFrame {
     pub(crate) shape: Shape,
     /// The level of a bin.
     pub(crate) bin: usize,
@@ -62,7 +62,7 @@ pub(crate) struct Frame {
 }
 
 /// All else follows from these, and is large.
-impl fmt::Debug for Frame {
+impl fmt::Debug for ViewFrame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Frame")
             .field("shape", &self.shape)
@@ -71,7 +71,7 @@ impl fmt::Debug for Frame {
     }
 }
 
-impl Frame {
+impl ViewFrame {
     pub(crate) fn new(shape: &Shape, bin: usize) -> Self {
         Self {
             bin,

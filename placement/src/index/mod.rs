@@ -1,6 +1,6 @@
 //! Sets of free leaves that are searched by descending a tree instead of by walking the nodes.
 //!
-//! A [`View`] is one such set over one chain: which leaves some kind of gang may use. Its leaves
+//! A [`LeafView`] is one such set over one chain: which leaves some kind of gang may use. Its leaves
 //! come in **bins** (a pod lies within one bin: a machine, or a quota cell smaller than one);
 //! above the bins lies a tree of **domains** (rack, row, ..., root), each with a histogram of
 //! its bins by **class**. A change touches one bin and its ancestors.
@@ -12,9 +12,9 @@ mod pick;
 mod view;
 
 pub(crate) use domains::Domains;
-pub(crate) use frame::{Frame, Shape, ones};
+pub(crate) use frame::{Shape, ViewFrame, ones};
 pub(crate) use pick::pick;
-pub(crate) use view::View;
+pub(crate) use view::LeafView;
 
 /// No domain, holder, claim or quota.
 pub(crate) const NONE: u32 = u32::MAX;

@@ -15,7 +15,7 @@ pub(crate) fn pick(size: &[u32], free: u128, k: u32) -> Option<u128> {
 }
 
 /// Of the cells of `level` inside a cell (level, start), the one with the fewest free leaves
-/// that has `k`, of equal ones that in the fullest surroundings: its first leaf, its free leaves.
+/// that has `k`, of equal ones that in the fullest dependencies: its first leaf, its free leaves.
 fn best_cell(
     size: &[u32],
     (outer, start): (usize, u32),

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::domains::Kids;
-use super::{Frame, NONE, at, small};
+use super::{NONE, ViewFrame, at, small};
 
 /// The leaves that some kind of gang may use, over one chain.
 #[derive(Clone, Debug)]
-pub(crate) struct View {
-    pub(crate) frame: Arc<Frame>,
+pub(crate) struct LeafView {
+    pub(crate) frame: Arc<ViewFrame>,
     /// Free leaves, by bin.
     masks: Vec<u128>,
     class: Vec<u16>,
@@ -26,9 +26,9 @@ pub(crate) struct View {
     is_behind: Vec<bool>,
 }
 
-impl View {
+impl LeafView {
     /// The empty set.
-    pub(crate) fn new(frame: &Arc<Frame>) -> Self {
+    pub(crate) fn new(frame: &Arc<ViewFrame>) -> Self {
         let (domains, classes) = (frame.domains.len(), &frame.classes);
         let sizes = classes.sizes.len();
         let mut view = Self {
@@ -69,7 +69,7 @@ impl View {
         self.masks[bin] & bit != 0
     }
 
-    /// Sets which leaves of a bin are free. Searches need [`View::settle`] first.
+    /// Sets which leaves of a bin are free. Searches need [`LeafView::settle`] first.
     pub(crate) fn set(&mut self, bin: usize, mask: u128) {
         if self.masks[bin] == mask {
             return;

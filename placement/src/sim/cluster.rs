@@ -2,17 +2,17 @@
 
 use muster_model::cluster_spec::{CellSpec, CellType, ClusterSpec, Level, QuotaSpec, VcSpec};
 
-use super::{Error, GPUS_PER_NODE, NODES_MAX};
+use super::{GPUS_PER_NODE, NODES_MAX, ReplayError};
 use crate::cells::{Bins, Cells};
 
 /// The name of the virtual cluster.
 pub(super) const VC: &str = "trace";
 
-pub(super) fn cells(nodes: u32) -> Result<Cells, Error> {
+pub(super) fn cells(nodes: u32) -> Result<Cells, ReplayError> {
     if !(1..=NODES_MAX).contains(&nodes) {
-        return Err(Error::Nodes(nodes));
+        return Err(ReplayError::Nodes(nodes));
     }
-    let refused = |problem: String| Error::Refused(problem);
+    let refused = |problem: String| ReplayError::Refused(problem);
     let mut spec = ClusterSpec::default();
     let kind = CellType {
         child: "GPU".to_owned(),

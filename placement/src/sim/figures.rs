@@ -1,20 +1,20 @@
 //! How long jobs waited, in few numbers.
 
-use super::{GPUS_PER_NODE, Job, Kind};
+use super::{GPUS_PER_NODE, ReplayPolicy, TraceJob};
 
 /// Devices from which on a gang counts as large.
 const LARGE_GPUS: u32 = 16;
 
 /// What a replay notes down.
 #[derive(Clone, Debug)]
-pub(super) struct Waits {
+pub(super) struct ReplayWaits {
     /// Seconds, by job; none for one that was refused.
     pub(super) by_job: Vec<Option<u64>>,
     pub(super) peak_queue: usize,
     pub(super) refused: u64,
 }
 
-impl Waits {
+impl ReplayWaits {
     pub(super) fn new(jobs: usize) -> Self {
         Self {
             by_job: vec![None; jobs],
@@ -26,7 +26,7 @@ impl Waits {
 
 /// The result of a replay.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
-pub struct Figures {
+pub struct ReplayFigures {
     /// The policy's name.
     pub policy: &'static str,
     /// Machines.
@@ -59,9 +59,15 @@ pub struct Figures {
     pub cpu_s: f64,
 }
 
-impl Figures {
-    pub(super) fn new(kind: Kind, nodes: u32, jobs: &[Job], waits: Waits, cpu_ns: u64) -> Self {
-        let all: Vec<(&Job, u64)> = ran(jobs, &waits.by_job).collect();
+impl ReplayFigures {
+    pub(super) fn new(
+        kind: ReplayPolicy,
+        nodes: u32,
+        jobs: &[TraceJob],
+        waits: ReplayWaits,
+        cpu_ns: u64,
+    ) -> Self {
+        let all: Vec<(&TraceJob, u64)> = ran(jobs, &waits.by_job).collect();
         let waited = |counts: &dyn Fn(u32) -> bool| {
             let chosen = all.iter().filter(|(job, _)| counts(job.gpus));
             let mut waited: Vec<u64> = chosen.map(|(_, wait_s)| *wait_s).collect();
@@ -91,12 +97,15 @@ impl Figures {
     }
 }
 
-fn ran<'a>(jobs: &'a [Job], waits: &'a [Option<u64>]) -> impl Iterator<Item = (&'a Job, u64)> {
+fn ran<'a>(
+    jobs: &'a [TraceJob],
+    waits: &'a [Option<u64>],
+) -> impl Iterator<Item = (&'a TraceJob, u64)> {
     let all = jobs.iter().zip(waits);
     all.filter_map(|(job, wait_s)| wait_s.map(|wait_s| (job, wait_s)))
 }
 
-fn utilisation(nodes: u32, jobs: &[Job], all: &[(&Job, u64)]) -> f64 {
+fn utilisation(nodes: u32, jobs: &[TraceJob], all: &[(&TraceJob, u64)]) -> f64 {
     let first_s = jobs.first().map_or(0, |job| job.submit_s);
     let last_s = jobs.last().map_or(0, |job| job.submit_s);
     let used = all.iter().map(|(job, wait_s)| {

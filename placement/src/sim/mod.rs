@@ -12,11 +12,11 @@ mod replay;
 mod tests;
 mod trace;
 
-use crate::decide::{Policy, Turns};
+use crate::decide::{DecisionPolicy, Turns};
 
-pub use figures::Figures;
+pub use figures::ReplayFigures;
 pub use replay::replay;
-pub use trace::{Job, read};
+pub use trace::{TraceJob, read};
 
 /// Devices of a machine.
 pub const GPUS_PER_NODE: u32 = 8;
@@ -25,7 +25,7 @@ pub const NODES_MAX: u32 = 1 << 16;
 
 /// Why there is nothing to replay.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
+pub enum ReplayError {
     /// No machines, or too many.
     #[error("nodes is {0}; use 1 to {NODES_MAX}")]
     Nodes(u32),
@@ -59,7 +59,7 @@ pub enum Error {
 
 /// The policies that can be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ReplayPolicy {
     /// Strictly first come, first served.
     Fifo,
     /// First come, first served, but who does not fit is passed.
@@ -68,7 +68,7 @@ pub enum Kind {
     Default,
 }
 
-impl Kind {
+impl ReplayPolicy {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Fifo, Self::Backfill, Self::Default];
 
@@ -82,15 +82,15 @@ impl Kind {
     }
 
     /// What it decides by.
-    pub fn policy(self) -> Policy {
+    pub fn policy(self) -> DecisionPolicy {
         let turns = match self {
             Self::Fifo => Turns::strict(),
             Self::Backfill => Turns::backfill(),
             Self::Default => Turns::default(),
         };
-        Policy {
+        DecisionPolicy {
             turns,
-            ..Policy::default()
+            ..DecisionPolicy::default()
         }
     }
 }

@@ -5,24 +5,24 @@ use std::collections::{BTreeSet, BinaryHeap};
 
 use muster_model::time::Time;
 
-use super::figures::{Figures, Waits};
-use super::{Error, GPUS_PER_NODE, Job, Kind, cluster};
-use crate::cells::{Cells, Event};
-use crate::decide::{Decision, Policy};
-use crate::gang::{Gang, GangId, GangMember};
+use super::figures::{ReplayFigures, ReplayWaits};
+use super::{GPUS_PER_NODE, ReplayError, ReplayPolicy, TraceJob, cluster};
+use crate::cells::{CellEvent, Cells};
+use crate::decide::{Decision, DecisionPolicy};
+use crate::gang::{Gang, GangMember, GangNumber};
 use crate::index::at;
 use crate::plan::advance;
-use crate::queue::{Queue, Queued};
+use crate::queue::{GangQueue, Queued};
 
 /// A replay in progress.
 struct Replay<'a> {
-    jobs: &'a [Job],
-    policy: Policy,
+    jobs: &'a [TraceJob],
+    policy: DecisionPolicy,
     cells: Cells,
-    queue: Queue,
+    queue: GangQueue,
     /// When running jobs end, by their number.
     ends: BinaryHeap<Reverse<(u64, u32)>>,
-    waits: Waits,
+    waits: ReplayWaits,
 }
 
 /// Replays jobs, in the order in which they came, on so many machines of
@@ -31,30 +31,30 @@ struct Replay<'a> {
 /// # Errors
 /// If there are no jobs or no machines.
 pub fn replay(
-    jobs: &[Job],
+    jobs: &[TraceJob],
     nodes: u32,
-    kind: Kind,
+    kind: ReplayPolicy,
     clock: &dyn Fn() -> u64,
-) -> Result<Figures, Error> {
+) -> Result<ReplayFigures, ReplayError> {
     if jobs.is_empty() {
-        return Err(Error::Empty);
+        return Err(ReplayError::Empty);
     }
     let start = clock();
     let mut replay = Replay {
         jobs,
         policy: kind.policy(),
         cells: cluster::cells(nodes)?,
-        queue: Queue::default(),
+        queue: GangQueue::default(),
         ends: BinaryHeap::new(),
-        waits: Waits::new(jobs.len()),
+        waits: ReplayWaits::new(jobs.len()),
     };
     replay.run()?;
     let cpu_ns = clock() - start;
-    Ok(Figures::new(kind, nodes, jobs, replay.waits, cpu_ns))
+    Ok(ReplayFigures::new(kind, nodes, jobs, replay.waits, cpu_ns))
 }
 
 impl Replay<'_> {
-    fn run(&mut self) -> Result<(), Error> {
+    fn run(&mut self) -> Result<(), ReplayError> {
         let mut next = 0;
         while let Some(now_s) = self.next_event(next) {
             while let Some(Reverse((end_s, number))) = self.ends.peek().copied()
@@ -81,13 +81,13 @@ impl Replay<'_> {
         comes.into_iter().chain(ends).min()
     }
 
-    fn end(&mut self, number: u32) -> Result<(), Error> {
-        let ended = Event::GangEnded(GangId(u64::from(number)));
+    fn end(&mut self, number: u32) -> Result<(), ReplayError> {
+        let ended = CellEvent::GangEnded(GangNumber(u64::from(number)));
         let done = self.cells.apply(ended);
-        done.map_err(|error| Error::Refused(error.to_string()))
+        done.map_err(|error| ReplayError::Refused(error.to_string()))
     }
 
-    fn plan(&mut self, now_s: u64) -> Result<(), Error> {
+    fn plan(&mut self, now_s: u64) -> Result<(), ReplayError> {
         let now = Time::from_millis(now_s * 1000);
         let plan = advance(&mut self.cells, &self.queue, &self.policy, now);
         let mut gone = BTreeSet::new();
@@ -97,7 +97,7 @@ impl Replay<'_> {
                 Decision::Refuse(_) => self.waits.refused += 1,
                 Decision::Wait(_) => continue,
                 Decision::Preempt { .. } => {
-                    return Err(Error::Refused(format!("{gang} preempts its equals")));
+                    return Err(ReplayError::Refused(format!("{gang} preempts its equals")));
                 }
             }
             gone.insert(*gang);
@@ -110,7 +110,7 @@ impl Replay<'_> {
         Ok(())
     }
 
-    fn start(&mut self, gang: GangId, now_s: u64) {
+    fn start(&mut self, gang: GangNumber, now_s: u64) {
         let number = u32::try_from(gang.0).unwrap_or(u32::MAX);
         let job = &self.jobs[at(number)];
         self.waits.by_job[at(number)] = Some(now_s - job.submit_s);
@@ -119,9 +119,9 @@ impl Replay<'_> {
 }
 
 /// The job as a gang: on one machine, or on as many whole ones as it needs.
-fn queued(job: &Job, number: usize) -> Queued {
+fn queued(job: &TraceJob, number: usize) -> Queued {
     let gang = Gang {
-        id: GangId(number as u64),
+        id: GangNumber(number as u64),
         vc: cluster::VC.to_owned(),
         user: job.user.clone(),
         members: vec![GangMember {

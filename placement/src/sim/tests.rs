@@ -8,19 +8,19 @@ job_id,submit_s,duration_s,gpus,nodes,vc,user,type,status
 3,20,1000,1,,a,,train,
 ";
 
-fn waits(text: &str, nodes: u32, kind: Kind) -> Figures {
+fn waits(text: &str, nodes: u32, kind: ReplayPolicy) -> ReplayFigures {
     replay(&read(text).unwrap(), nodes, kind, &|| 0).unwrap()
 }
 
 #[test]
 fn strict_turns_stop_everybody_and_backfill_nobody() {
-    let fifo = waits(TRACE, 2, Kind::Fifo);
+    let fifo = waits(TRACE, 2, ReplayPolicy::Fifo);
     // The large one starts at 100 and ends at 200, the small ones start then.
     assert_eq!((fifo.max_wait_16plus_s, fifo.max_wait_s), (90, 180));
     let total = f64::from(90 + 180 + 180);
     assert!((fifo.mean_wait_s - total / 4.0).abs() < 1e-9, "{fifo:?}");
     assert_eq!(fifo.peak_queue, 3);
-    let backfill = waits(TRACE, 2, Kind::Backfill);
+    let backfill = waits(TRACE, 2, ReplayPolicy::Backfill);
     // The small ones start at once, and the large one when the last of them has ended.
     assert_eq!((backfill.max_wait_16plus_s, backfill.p50_wait_s), (1010, 0));
     assert!((backfill.mean_jct_s - f64::from(100 + 1110 + 50 + 1000) / 4.0).abs() < 1e-9);
@@ -40,9 +40,9 @@ fn crowded() -> String {
 
 #[test]
 fn a_large_gang_waits_no_longer_than_it_takes_to_empty_what_is_kept_for_it() {
-    let backfill = waits(&crowded(), 2, Kind::Backfill);
+    let backfill = waits(&crowded(), 2, ReplayPolicy::Backfill);
     assert!(backfill.max_wait_16plus_s > DAY_S + 60, "{backfill:?}");
-    let kept = waits(&crowded(), 2, Kind::Default);
+    let kept = waits(&crowded(), 2, ReplayPolicy::Default);
     assert!(kept.max_wait_16plus_s <= DAY_S + 60 + 5, "{kept:?}");
 }
 
@@ -56,12 +56,12 @@ fn users_share_what_there_is() {
     let jobs = read(&text).unwrap();
     let of = |kind| replay(&jobs, 1, kind, &|| 0).unwrap();
     // Behind 64 others of one user, the one who came last waits for one of them, not for 57.
-    assert!(of(Kind::Default).mean_wait_s < of(Kind::Backfill).mean_wait_s);
+    assert!(of(ReplayPolicy::Default).mean_wait_s < of(ReplayPolicy::Backfill).mean_wait_s);
 }
 
 #[test]
 fn what_cannot_run_is_counted_and_what_is_no_trace_is_named() {
-    let figures = waits(TRACE, 1, Kind::Default);
+    let figures = waits(TRACE, 1, ReplayPolicy::Default);
     assert_eq!((figures.jobs, figures.refused), (3, 1));
     let table = [
         (
@@ -87,8 +87,8 @@ fn what_cannot_run_is_counted_and_what_is_no_trace_is_named() {
     let quoted = read("submit_s,name,duration_s,gpus\n1,\"a,b\",2,3\n").unwrap();
     assert_eq!((quoted[0].duration_s, quoted[0].gpus), (2, 3));
     let jobs = read(TRACE).unwrap();
-    let none = replay(&jobs, 0, Kind::Fifo, &|| 0);
-    assert_eq!(none.unwrap_err(), Error::Nodes(0));
+    let none = replay(&jobs, 0, ReplayPolicy::Fifo, &|| 0);
+    assert_eq!(none.unwrap_err(), ReplayError::Nodes(0));
 }
 
 #[test]

@@ -2,11 +2,11 @@
 
 use csv::{ReaderBuilder, StringRecord, Trim};
 
-use super::Error;
+use super::ReplayError;
 
 /// A job of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Job {
+pub struct TraceJob {
     /// When it came, seconds.
     pub submit_s: u64,
     /// How long it ran, seconds.
@@ -30,8 +30,8 @@ struct Columns {
 ///
 /// # Errors
 /// If a column that is needed is missing, a number is none, or no job asks for devices.
-pub fn read(text: &str) -> Result<Vec<Job>, Error> {
-    let unreadable = |error: csv::Error| Error::Text(error.to_string());
+pub fn read(text: &str) -> Result<Vec<TraceJob>, ReplayError> {
+    let unreadable = |error: csv::Error| ReplayError::Text(error.to_string());
     let mut reader = ReaderBuilder::new()
         .trim(Trim::All)
         .flexible(true)
@@ -43,16 +43,16 @@ pub fn read(text: &str) -> Result<Vec<Job>, Error> {
         jobs.extend(Some(job).filter(|job| job.gpus > 0));
     }
     if jobs.is_empty() {
-        return Err(Error::Empty);
+        return Err(ReplayError::Empty);
     }
     jobs.sort_by_key(|job| job.submit_s);
     Ok(jobs)
 }
 
 impl Columns {
-    fn read(heading: &StringRecord) -> Result<Self, Error> {
+    fn read(heading: &StringRecord) -> Result<Self, ReplayError> {
         let find = |name: &str| heading.iter().position(|other| other == name);
-        let need = |name: &'static str| find(name).ok_or(Error::Column(name));
+        let need = |name: &'static str| find(name).ok_or(ReplayError::Column(name));
         Ok(Self {
             submit: need("submit_s")?,
             duration: need("duration_s")?,
@@ -62,10 +62,10 @@ impl Columns {
         })
     }
 
-    fn job(&self, fields: &StringRecord) -> Result<Job, Error> {
+    fn job(&self, fields: &StringRecord) -> Result<TraceJob, ReplayError> {
         let field = |at: usize| fields.get(at).unwrap_or("");
         let line = fields.position().map_or(0, csv::Position::line);
-        let invalid = |column, at, use_instead| Error::Value {
+        let invalid = |column, at, use_instead| ReplayError::Value {
             line,
             column,
             value: field(at).to_owned(),
@@ -77,7 +77,7 @@ impl Columns {
         };
         let gpus = field(self.gpus).parse();
         let names = [self.user, self.vc].into_iter().flatten().map(field);
-        Ok(Job {
+        Ok(TraceJob {
             submit_s: seconds("submit_s", self.submit)?,
             duration_s: seconds("duration_s", self.duration)?,
             gpus: gpus.map_err(|_| invalid("gpus", self.gpus, "a whole number of devices"))?,

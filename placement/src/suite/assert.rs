@@ -3,13 +3,13 @@
 use serde_json::Value;
 
 use super::read::text;
-use super::run::Run;
+use super::run::SuiteRun;
 use super::steps::{field, required};
-use crate::cells::State;
+use crate::cells::GangState;
 use crate::gang::Leaf;
 
 pub(super) fn assert(
-    run: &Run<'_>,
+    run: &SuiteRun<'_>,
     value: &Value,
     problems: &mut Vec<String>,
 ) -> Result<(), String> {
@@ -37,7 +37,7 @@ pub(super) fn assert(
 }
 
 fn group(
-    run: &Run<'_>,
+    run: &SuiteRun<'_>,
     name: &str,
     value: &Value,
     problems: &mut Vec<String>,
@@ -45,8 +45,8 @@ fn group(
     let state = run.gang(name).map(|gang| gang.2);
     let got = match state {
         None => "absent",
-        Some(State::Allocated { .. }) => "allocated",
-        Some(State::Preempting) => "preempting",
+        Some(GangState::Allocated { .. }) => "allocated",
+        Some(GangState::Preempting) => "preempting",
     };
     if let Some(wanted) = field(value, "state").map(text) {
         if !["absent", "allocated", "preempting"].contains(&&*wanted) {
@@ -58,7 +58,7 @@ fn group(
     }
     if let Some(wanted) = field(value, "lazy_preempted").and_then(Value::as_bool) {
         let lazy = state
-            == Some(State::Allocated {
+            == Some(GangState::Allocated {
                 lazily_preempted: true,
             });
         if wanted != lazy {
@@ -70,7 +70,7 @@ fn group(
     Ok(())
 }
 
-fn job(run: &Run<'_>, value: &Value, problems: &mut Vec<String>) -> Result<(), String> {
+fn job(run: &SuiteRun<'_>, value: &Value, problems: &mut Vec<String>) -> Result<(), String> {
     let job = required(value, "job")?;
     let pods = run
         .suite
@@ -87,7 +87,7 @@ fn job(run: &Run<'_>, value: &Value, problems: &mut Vec<String>) -> Result<(), S
         .try_for_each(|name| group(run, name, value, problems))
 }
 
-fn promise(run: &Run<'_>, value: &Value, problems: &mut Vec<String>) -> Result<(), String> {
+fn promise(run: &SuiteRun<'_>, value: &Value, problems: &mut Vec<String>) -> Result<(), String> {
     let (vc, chain) = (required(value, "vc")?, required(value, "chain")?);
     let cells = run
         .cells
@@ -114,7 +114,7 @@ fn promise(run: &Run<'_>, value: &Value, problems: &mut Vec<String>) -> Result<(
     Ok(())
 }
 
-fn remembered(run: &Run<'_>, value: &Value, problems: &mut Vec<String>) -> Result<(), String> {
+fn remembered(run: &SuiteRun<'_>, value: &Value, problems: &mut Vec<String>) -> Result<(), String> {
     let name = required(value, "remembered")?;
     let placement = run
         .remembered
@@ -150,7 +150,7 @@ fn remembered(run: &Run<'_>, value: &Value, problems: &mut Vec<String>) -> Resul
     Ok(())
 }
 
-fn cluster(run: &Run<'_>, value: &Value, problems: &mut Vec<String>) -> Result<(), String> {
+fn cluster(run: &SuiteRun<'_>, value: &Value, problems: &mut Vec<String>) -> Result<(), String> {
     match &*required(value, "cluster")? {
         "pristine" => {
             if !run.cells.is_pristine() {

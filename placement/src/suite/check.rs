@@ -5,17 +5,17 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::read::{text, texts};
-use super::run::Run;
+use super::run::SuiteRun;
 use super::steps::field;
 use crate::gang::Leaf;
 
 /// The pods that are judged, with their leaves.
-pub(super) struct Subject {
+pub(super) struct JudgedPods {
     pub(super) pods: Vec<(String, Vec<Leaf>)>,
     pub(super) is_job: bool,
 }
 
-impl Subject {
+impl JudgedPods {
     fn leaves(&self) -> Vec<Leaf> {
         self.pods
             .iter()
@@ -25,8 +25,8 @@ impl Subject {
 }
 
 pub(super) fn all(
-    run: &Run<'_>,
-    subject: &Subject,
+    run: &SuiteRun<'_>,
+    subject: &JudgedPods,
     checks: Option<&Value>,
     problems: &mut Vec<String>,
 ) -> Result<(), String> {
@@ -46,8 +46,8 @@ pub(super) fn all(
 
 /// A mapping may hold several checks; `level` and `pod` belong to the one beside them.
 fn one(
-    run: &Run<'_>,
-    subject: &Subject,
+    run: &SuiteRun<'_>,
+    subject: &JudgedPods,
     check: &Map<String, Value>,
     problems: &mut Vec<String>,
 ) -> Result<(), String> {
@@ -97,14 +97,14 @@ fn one(
     Ok(())
 }
 
-fn nodes(run: &Run<'_>, leaves: &[Leaf]) -> BTreeSet<String> {
+fn nodes(run: &SuiteRun<'_>, leaves: &[Leaf]) -> BTreeSet<String> {
     let nodes = leaves
         .iter()
         .map(|leaf| run.cells.address(*leaf).0.to_owned());
     nodes.collect()
 }
 
-fn types(run: &Run<'_>, subject: &Subject) -> BTreeSet<String> {
+fn types(run: &SuiteRun<'_>, subject: &JudgedPods) -> BTreeSet<String> {
     let leaves = subject.leaves();
     leaves
         .iter()
@@ -112,31 +112,31 @@ fn types(run: &Run<'_>, subject: &Subject) -> BTreeSet<String> {
         .collect()
 }
 
-fn count(subject: &Subject, value: &Value) -> bool {
+fn count(subject: &JudgedPods, value: &Value) -> bool {
     let is = |count: usize| value.as_u64() == Some(count as u64);
     let each = subject.pods.iter().all(|pod| is(pod.1.len()));
     each || subject.is_job && is(subject.leaves().len())
 }
 
 /// The cells of a type that have the leaves; none if a leaf is in no such cell.
-fn cells(run: &Run<'_>, leaves: &[Leaf], kind: &str) -> Option<BTreeSet<(usize, usize, u32)>> {
+fn cells(run: &SuiteRun<'_>, leaves: &[Leaf], kind: &str) -> Option<BTreeSet<(usize, usize, u32)>> {
     leaves
         .iter()
         .map(|leaf| run.cells.cell_of(*leaf, kind))
         .collect()
 }
 
-fn within(run: &Run<'_>, leaves: &[Leaf], kind: &str) -> bool {
+fn within(run: &SuiteRun<'_>, leaves: &[Leaf], kind: &str) -> bool {
     leaves.is_empty() || cells(run, leaves, kind).is_some_and(|cells| cells.len() == 1)
 }
 
-fn given(run: &Run<'_>, pod: &str) -> Result<Vec<Leaf>, String> {
+fn given(run: &SuiteRun<'_>, pod: &str) -> Result<Vec<Leaf>, String> {
     let given = run.given.get(pod).cloned();
     given.ok_or_else(|| format!("pod {pod} has no cells to compare with"))
 }
 
 fn beside(
-    run: &Run<'_>,
+    run: &SuiteRun<'_>,
     pods: &Value,
     holds: impl Fn(&BTreeSet<String>) -> bool,
 ) -> Result<bool, String> {
@@ -149,7 +149,7 @@ fn beside(
 }
 
 fn beside_job(
-    run: &Run<'_>,
+    run: &SuiteRun<'_>,
     jobs: &Value,
     holds: impl Fn(&BTreeSet<String>) -> bool,
 ) -> Result<bool, String> {
@@ -170,7 +170,7 @@ fn beside_job(
 
 /// `buddy_of: POD, level: TYPE`, or `buddy_of: {pod: POD, level: TYPE}`.
 fn other_and_level(
-    run: &Run<'_>,
+    run: &SuiteRun<'_>,
     check: &Map<String, Value>,
     value: &Value,
 ) -> Result<(Vec<Leaf>, String), String> {

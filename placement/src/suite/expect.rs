@@ -4,36 +4,36 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::check::{self, Subject};
+use super::check::{self, JudgedPods};
 use super::read::{text, texts};
-use super::run::{Outcome, Run};
-use super::steps::{Submitted, field};
+use super::run::{ScheduleOutcome, SuiteRun};
+use super::steps::{SubmittedPods, field};
 use crate::gang::Leaf;
 
 /// An outcome in a line.
-pub(super) fn describe(run: &Run<'_>, outcome: &Outcome) -> String {
+pub(super) fn describe(run: &SuiteRun<'_>, outcome: &ScheduleOutcome) -> String {
     match outcome {
-        Outcome::Bind(leaves) => {
+        ScheduleOutcome::Bind(leaves) => {
             let (nodes, cells) = addresses(run, leaves);
             let nodes: Vec<String> = nodes.into_iter().collect();
             format!("bind {} {cells:?}", nodes.join(" "))
         }
-        Outcome::Wait(reason) => format!("wait: {reason}"),
-        Outcome::Preempt(victims) => format!("preempt {}", victims.join(" ")),
-        Outcome::Error(message) => format!("error: {message}"),
+        ScheduleOutcome::Wait(reason) => format!("wait: {reason}"),
+        ScheduleOutcome::Preempt(victims) => format!("preempt {}", victims.join(" ")),
+        ScheduleOutcome::Error(message) => format!("error: {message}"),
     }
 }
 
-fn name(outcome: &Outcome) -> &'static str {
+fn name(outcome: &ScheduleOutcome) -> &'static str {
     match outcome {
-        Outcome::Bind(_) => "bind",
-        Outcome::Wait(_) => "wait",
-        Outcome::Preempt(_) => "preempt",
-        Outcome::Error(_) => "error",
+        ScheduleOutcome::Bind(_) => "bind",
+        ScheduleOutcome::Wait(_) => "wait",
+        ScheduleOutcome::Preempt(_) => "preempt",
+        ScheduleOutcome::Error(_) => "error",
     }
 }
 
-fn addresses(run: &Run<'_>, leaves: &[Leaf]) -> (BTreeSet<String>, BTreeSet<u32>) {
+fn addresses(run: &SuiteRun<'_>, leaves: &[Leaf]) -> (BTreeSet<String>, BTreeSet<u32>) {
     let addresses = leaves.iter().map(|leaf| run.cells.address(*leaf));
     addresses
         .map(|(node, device)| (node.to_owned(), device))
@@ -41,9 +41,9 @@ fn addresses(run: &Run<'_>, leaves: &[Leaf]) -> (BTreeSet<String>, BTreeSet<u32>
 }
 
 pub(super) fn of_schedule(
-    run: &Run<'_>,
+    run: &SuiteRun<'_>,
     pod: &str,
-    outcome: &Outcome,
+    outcome: &ScheduleOutcome,
     expected: &Value,
     problems: &mut Vec<String>,
 ) -> Result<(), String> {
@@ -57,27 +57,27 @@ pub(super) fn of_schedule(
     if field(expected, "result_not").is_some_and(|not| texts(not).iter().any(|not| not == got)) {
         problems.push(format!("must not {got}"));
     }
-    if let (Some(allowed), Outcome::Preempt(victims)) =
+    if let (Some(allowed), ScheduleOutcome::Preempt(victims)) =
         (field(expected, "victims_subset_of"), outcome)
     {
         let allowed = texts(allowed);
         let others = victims.iter().filter(|victim| !allowed.contains(victim));
         problems.extend(others.map(|victim| format!("{victim} must not be a victim")));
     }
-    let Outcome::Bind(leaves) = outcome else {
+    let ScheduleOutcome::Bind(leaves) = outcome else {
         return Ok(());
     };
     if field(expected, "strict").is_none_or(|strict| strict.as_bool() != Some(false)) {
         exact(run, leaves, expected, problems);
     }
-    let subject = Subject {
+    let subject = JudgedPods {
         pods: vec![(pod.to_owned(), leaves.clone())],
         is_job: false,
     };
     check::all(run, &subject, field(expected, "check"), problems)
 }
 
-fn exact(run: &Run<'_>, leaves: &[Leaf], expected: &Value, problems: &mut Vec<String>) {
+fn exact(run: &SuiteRun<'_>, leaves: &[Leaf], expected: &Value, problems: &mut Vec<String>) {
     let (nodes, cells) = addresses(run, leaves);
     if let Some(node) = field(expected, "node").map(text)
         && nodes != BTreeSet::from([node.clone()])
@@ -94,9 +94,9 @@ fn exact(run: &Run<'_>, leaves: &[Leaf], expected: &Value, problems: &mut Vec<St
 }
 
 pub(super) fn of_submit(
-    run: &Run<'_>,
+    run: &SuiteRun<'_>,
     job: &str,
-    done: &Submitted,
+    done: &SubmittedPods,
     expected: &Value,
     problems: &mut Vec<String>,
 ) -> Result<(), String> {
@@ -129,7 +129,7 @@ pub(super) fn of_submit(
     let pods = run.suite.jobs.get(job).into_iter().flatten();
     let bound = pods.filter(|pod| run.runs(pod));
     let given = bound.filter_map(|pod| Some((pod.clone(), run.given.get(pod)?.clone())));
-    let subject = Subject {
+    let subject = JudgedPods {
         pods: given.collect(),
         is_job: true,
     };

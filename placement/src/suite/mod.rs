@@ -12,11 +12,11 @@ mod steps;
 #[cfg(test)]
 mod tests;
 
-pub use read::Error;
+pub use read::SuiteError;
 
 /// What came of a suite.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Report {
+pub struct SuiteReport {
     /// The suite's name.
     pub name: String,
     /// Every step in order.
@@ -34,7 +34,7 @@ pub struct StepReport {
     pub problems: Vec<String>,
 }
 
-impl Report {
+impl SuiteReport {
     /// Whether every expectation of every step held.
     pub fn passed(&self) -> bool {
         self.steps.iter().all(|step| step.problems.is_empty())
@@ -48,16 +48,16 @@ impl Report {
 pub fn replay(
     text: &str,
     cluster: &dyn Fn(&str) -> Result<String, String>,
-) -> Result<Report, Error> {
+) -> Result<SuiteReport, SuiteError> {
     let suite = read::read(text)?;
-    let mut run = run::Run::new(&suite, cluster)?;
-    let mut report = Report {
+    let mut run = run::SuiteRun::new(&suite, cluster)?;
+    let mut report = SuiteReport {
         name: suite.name.clone(),
         steps: Vec::new(),
     };
     for (number, step) in suite.steps.iter().enumerate() {
         let done =
-            steps::step(&mut run, step).map_err(|message| Error::Step { number, message })?;
+            steps::step(&mut run, step).map_err(|message| SuiteError::Step { number, message })?;
         report.steps.push(done);
     }
     Ok(report)

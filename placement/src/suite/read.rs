@@ -8,7 +8,7 @@ use crate::gang::GangMember;
 
 /// Why a suite cannot be replayed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
+pub enum SuiteError {
     /// Not YAML, or not a suite.
     #[error("{0}")]
     Text(String),
@@ -35,7 +35,7 @@ pub enum Error {
 pub(super) struct Suite {
     pub(super) name: String,
     pub(super) cluster: String,
-    pub(super) pods: BTreeMap<String, Pod>,
+    pub(super) pods: BTreeMap<String, SuitePod>,
     /// Pods of each job, in order.
     pub(super) jobs: BTreeMap<String, Vec<String>>,
     pub(super) steps: Vec<Map<String, Value>>,
@@ -43,7 +43,7 @@ pub(super) struct Suite {
 
 /// A pod and the group it belongs to.
 #[derive(Clone, Debug)]
-pub(super) struct Pod {
+pub(super) struct SuitePod {
     pub(super) vc: String,
     pub(super) priority: i32,
     pub(super) leaf_type: String,
@@ -72,11 +72,11 @@ pub(super) fn texts(value: &Value) -> Vec<String> {
     }
 }
 
-fn invalid(message: impl Into<String>) -> Error {
-    Error::Text(message.into())
+fn invalid(message: impl Into<String>) -> SuiteError {
+    SuiteError::Text(message.into())
 }
 
-pub(super) fn read(source: &str) -> Result<Suite, Error> {
+pub(super) fn read(source: &str) -> Result<Suite, SuiteError> {
     let value: Value =
         serde_saphyr::from_str(source).map_err(|error| invalid(error.to_string()))?;
     let field = |name: &str| value.get(name).map(text).unwrap_or_default();
@@ -111,7 +111,7 @@ fn entries<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = (&'a String
         .flatten()
 }
 
-fn members(value: &Value, path: &str) -> Result<Vec<GangMember>, Error> {
+fn members(value: &Value, path: &str) -> Result<Vec<GangMember>, SuiteError> {
     let list = value
         .as_array()
         .ok_or_else(|| invalid(format!("{path} is no list")))?;
@@ -131,11 +131,11 @@ fn members(value: &Value, path: &str) -> Result<Vec<GangMember>, Error> {
 }
 
 /// What pods and jobs have in common.
-fn common(value: &Value, path: &str) -> Result<Pod, Error> {
+fn common(value: &Value, path: &str) -> Result<SuitePod, SuiteError> {
     let field = |name: &str| value.get(name).map(text).unwrap_or_default();
     let priority = value.get("priority").and_then(Value::as_i64);
     let priority = priority.and_then(|priority| i32::try_from(priority).ok());
-    Ok(Pod {
+    Ok(SuitePod {
         vc: field("vc"),
         priority: priority.ok_or_else(|| invalid(format!("{path}.priority is no number")))?,
         leaf_type: field("type"),
@@ -152,7 +152,7 @@ fn common(value: &Value, path: &str) -> Result<Pod, Error> {
     })
 }
 
-fn read_pods(value: &Value, suite: &mut Suite) -> Result<(), Error> {
+fn read_pods(value: &Value, suite: &mut Suite) -> Result<(), SuiteError> {
     let mut groups = BTreeMap::new();
     for (name, group) in entries(value, "groups") {
         groups.insert(name.clone(), members(group, &format!("groups.{name}"))?);
@@ -176,7 +176,7 @@ fn read_pods(value: &Value, suite: &mut Suite) -> Result<(), Error> {
     Ok(())
 }
 
-fn read_jobs(value: &Value, suite: &mut Suite) -> Result<(), Error> {
+fn read_jobs(value: &Value, suite: &mut Suite) -> Result<(), SuiteError> {
     for (name, job) in entries(value, "jobs") {
         let path = format!("jobs.{name}");
         let mut pod = common(job, &path)?;

@@ -6,14 +6,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use muster_model::cluster_spec::ClusterSpec;
 use muster_model::time::Time;
 
-use super::read::{Error, Pod, Suite};
-use crate::cells::{Bins, Cells, Event, State};
-use crate::decide::{Decision, Policy, decide, preemption_holds};
-use crate::gang::{Gang, GangId, GangMember, Grant, Leaf, Placement};
+use super::read::{Suite, SuiteError, SuitePod};
+use crate::cells::{Bins, CellEvent, Cells, GangState};
+use crate::decide::{Decision, DecisionPolicy, decide, preemption_holds};
+use crate::gang::{Gang, GangMember, GangNumber, Grant, Leaf, Placement};
 
 /// What comes of scheduling a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum ScheduleOutcome {
     Bind(Vec<Leaf>),
     Wait(String),
     Preempt(Vec<String>),
@@ -21,11 +21,11 @@ pub(super) enum Outcome {
 }
 
 /// A replay.
-pub(super) struct Run<'a> {
+pub(super) struct SuiteRun<'a> {
     pub(super) suite: &'a Suite,
     cluster: &'a dyn Fn(&str) -> Result<String, String>,
     pub(super) cells: Cells,
-    ids: BTreeMap<String, GangId>,
+    ids: BTreeMap<String, GangNumber>,
     groups: BTreeMap<String, Group>,
     /// The leaves that a pod was last given.
     pub(super) given: BTreeMap<String, Vec<Leaf>>,
@@ -42,8 +42,8 @@ struct Group {
     preempting: BTreeSet<String>,
 }
 
-fn cells_of(name: &str, text: Result<String, String>) -> Result<(Cells, ClusterSpec), Error> {
-    let invalid = |message: String| Error::Cluster {
+fn cells_of(name: &str, text: Result<String, String>) -> Result<(Cells, ClusterSpec), SuiteError> {
+    let invalid = |message: String| SuiteError::Cluster {
         name: name.to_owned(),
         message,
     };
@@ -56,11 +56,11 @@ fn cells_of(name: &str, text: Result<String, String>) -> Result<(Cells, ClusterS
     Ok((cells, spec))
 }
 
-impl<'a> Run<'a> {
+impl<'a> SuiteRun<'a> {
     pub(super) fn new(
         suite: &'a Suite,
         cluster: &'a dyn Fn(&str) -> Result<String, String>,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, SuiteError> {
         let (cells, _) = cells_of(&suite.cluster, cluster(&suite.cluster))?;
         Ok(Self {
             suite,
@@ -74,14 +74,14 @@ impl<'a> Run<'a> {
         })
     }
 
-    pub(super) fn pod(&self, name: &str) -> Result<&'a Pod, String> {
+    pub(super) fn pod(&self, name: &str) -> Result<&'a SuitePod, String> {
         self.suite
             .pods
             .get(name)
             .ok_or_else(|| format!("no pod {name}"))
     }
 
-    pub(super) fn apply(&mut self, event: Event) -> Result<(), String> {
+    pub(super) fn apply(&mut self, event: CellEvent) -> Result<(), String> {
         self.cells.apply(event).map_err(|error| error.to_string())
     }
 
@@ -99,7 +99,7 @@ impl<'a> Run<'a> {
     pub(super) fn reload(&mut self, name: &str) -> Result<(), String> {
         let loaded = cells_of(name, (self.cluster)(name));
         let (_, spec) = loaded.map_err(|error| error.to_string())?;
-        self.apply(Event::Reconfigured(Box::new(spec)))?;
+        self.apply(CellEvent::Reconfigured(Box::new(spec)))?;
         let groups: Vec<String> = self.groups.keys().cloned().collect();
         for name in groups {
             match self.id(&name).and_then(|id| self.cells.gang(id)) {
@@ -128,23 +128,23 @@ impl<'a> Run<'a> {
         self.ids.remove(group);
     }
 
-    fn id(&self, group: &str) -> Option<GangId> {
+    fn id(&self, group: &str) -> Option<GangNumber> {
         self.ids.get(group).copied()
     }
 
     /// A group's gang as it is in the cells.
-    pub(super) fn gang(&self, group: &str) -> Option<(&Gang, &Placement, State)> {
+    pub(super) fn gang(&self, group: &str) -> Option<(&Gang, &Placement, GangState)> {
         self.cells.gang(self.id(group)?)
     }
 
-    fn new_gang(&mut self, pod: &Pod) -> Gang {
+    fn new_gang(&mut self, pod: &SuitePod) -> Gang {
         self.next_id += 1;
         let typed = |member: &GangMember| GangMember {
             leaf_type: pod.leaf_type.clone(),
             ..member.clone()
         };
         Gang {
-            id: GangId(self.next_id),
+            id: GangNumber(self.next_id),
             vc: pod.vc.clone(),
             priority: pod.priority,
             lazy: pod.lazy,
@@ -161,23 +161,23 @@ impl<'a> Run<'a> {
         name: &str,
         preempting: bool,
         commit: bool,
-    ) -> Result<Outcome, String> {
+    ) -> Result<ScheduleOutcome, String> {
         let pod = self.pod(name)?;
         if !pod.members.iter().any(|member| member.leaves == pod.cells) {
             let message = format!("no member of group {} has {} cells", pod.group, pod.cells);
-            return Ok(Outcome::Error(message));
+            return Ok(ScheduleOutcome::Error(message));
         }
         match self.gang(&pod.group).map(|gang| gang.2) {
-            Some(State::Allocated { .. }) => Ok(self.take_slot(name, pod, commit)),
-            Some(State::Preempting) => self.preempting(name, pod, preempting, commit),
+            Some(GangState::Allocated { .. }) => Ok(self.take_slot(name, pod, commit)),
+            Some(GangState::Preempting) => self.preempting(name, pod, preempting, commit),
             None => self.newcomer(name, pod, preempting, commit),
         }
     }
 
     /// A pod of a group that runs takes a slot that is free.
-    fn take_slot(&mut self, name: &str, pod: &Pod, commit: bool) -> Outcome {
+    fn take_slot(&mut self, name: &str, pod: &SuitePod, commit: bool) -> ScheduleOutcome {
         let full = || {
-            Outcome::Error(format!(
+            ScheduleOutcome::Error(format!(
                 "group {} has all its pods of {} cells",
                 pod.group, pod.cells
             ))
@@ -199,51 +199,51 @@ impl<'a> Run<'a> {
             group.slots[slot] = Some(name.to_owned());
         }
         self.given.insert(name.to_owned(), leaves.clone());
-        Outcome::Bind(leaves)
+        ScheduleOutcome::Bind(leaves)
     }
 
     fn preempting(
         &mut self,
         name: &str,
-        pod: &Pod,
+        pod: &SuitePod,
         preempting: bool,
         commit: bool,
-    ) -> Result<Outcome, String> {
+    ) -> Result<ScheduleOutcome, String> {
         let Some((gang, _, _)) = self.gang(&pod.group) else {
             return self.newcomer(name, pod, preempting, commit);
         };
         let gang = gang.clone();
         if !preemption_holds(&self.cells, gang.id) {
-            self.apply(Event::PreemptionCancelled(gang.id))?;
+            self.apply(CellEvent::PreemptionCancelled(gang.id))?;
             self.forget(&pod.group);
             return self.newcomer(name, pod, preempting, commit);
         }
-        let decision = decide(&self.cells, &gang, &Policy::hived(), Time(0));
+        let decision = decide(&self.cells, &gang, &DecisionPolicy::hived(), Time(0));
         self.carry_out((name, pod), gang, decision, (preempting, commit))
     }
 
     fn newcomer(
         &mut self,
         name: &str,
-        pod: &Pod,
+        pod: &SuitePod,
         preempting: bool,
         commit: bool,
-    ) -> Result<Outcome, String> {
+    ) -> Result<ScheduleOutcome, String> {
         let gang = self.new_gang(pod);
-        let decision = decide(&self.cells, &gang, &Policy::hived(), Time(0));
+        let decision = decide(&self.cells, &gang, &DecisionPolicy::hived(), Time(0));
         self.carry_out((name, pod), gang, decision, (preempting, commit))
     }
 
     fn carry_out(
         &mut self,
-        (name, pod): (&str, &Pod),
+        (name, pod): (&str, &SuitePod),
         gang: Gang,
         decision: Decision,
         (preempting, commit): (bool, bool),
-    ) -> Result<Outcome, String> {
+    ) -> Result<ScheduleOutcome, String> {
         match decision {
-            Decision::Refuse(refusal) => Ok(Outcome::Error(refusal.to_string())),
-            Decision::Wait(waiting) => Ok(Outcome::Wait(waiting.to_string())),
+            Decision::Refuse(refusal) => Ok(ScheduleOutcome::Error(refusal.to_string())),
+            Decision::Wait(waiting) => Ok(ScheduleOutcome::Wait(waiting.to_string())),
             Decision::Place(grant) if commit => {
                 let sizes = gang.sizes();
                 self.start(pod, gang, grant)?;
@@ -257,28 +257,28 @@ impl<'a> Run<'a> {
                 let leaves = slot.and_then(|slot| grant.placement.pods.get(slot));
                 let leaves = leaves.cloned().unwrap_or_default();
                 // Like HiveD, which preempts lazily as soon as it has found a way.
-                self.apply(Event::Demoted(grant.demoted))?;
+                self.apply(CellEvent::Demoted(grant.demoted))?;
                 self.given.insert(name.to_owned(), leaves.clone());
-                Ok(Outcome::Bind(leaves))
+                Ok(ScheduleOutcome::Bind(leaves))
             }
             Decision::Preempt { victims, grant } => {
                 if preempting && self.gang(&pod.group).is_none() {
                     self.ids.insert(pod.group.clone(), gang.id);
                     self.groups.insert(pod.group.clone(), Group::default());
-                    self.apply(Event::Preempting { gang, grant })?;
+                    self.apply(CellEvent::Preempting { gang, grant })?;
                     self.forget_cancelled();
                 }
                 if let Some(group) = self.groups.get_mut(&pod.group) {
                     group.preempting.insert(name.to_owned());
                 }
-                Ok(Outcome::Preempt(self.pods_of(&victims)))
+                Ok(ScheduleOutcome::Preempt(self.pods_of(&victims)))
             }
         }
     }
 
-    fn start(&mut self, pod: &Pod, gang: Gang, grant: Grant) -> Result<(), String> {
+    fn start(&mut self, pod: &SuitePod, gang: Gang, grant: Grant) -> Result<(), String> {
         self.ids.insert(pod.group.clone(), gang.id);
-        self.apply(Event::Started { gang, grant })?;
+        self.apply(CellEvent::Started { gang, grant })?;
         self.forget_cancelled();
         Ok(())
     }
@@ -293,7 +293,7 @@ impl<'a> Run<'a> {
     }
 
     /// The running pods of gangs.
-    fn pods_of(&self, gangs: &[GangId]) -> Vec<String> {
+    fn pods_of(&self, gangs: &[GangNumber]) -> Vec<String> {
         let of_gang = |group: &&String| self.id(group).is_some_and(|id| gangs.contains(&id));
         let groups = self.groups.iter().filter(|(name, _)| of_gang(name));
         groups
@@ -321,7 +321,7 @@ impl<'a> Run<'a> {
             return Ok(());
         };
         self.forget(&pod.group);
-        self.apply(Event::GangEnded(id))
+        self.apply(CellEvent::GangEnded(id))
     }
 
     /// Whether the pod runs.

@@ -8,26 +8,26 @@ use super::StepReport;
 use super::assert::assert;
 use super::expect;
 use super::read::{text, texts};
-use super::run::{Outcome, Run};
-use crate::cells::Event;
+use super::run::{ScheduleOutcome, SuiteRun};
+use crate::cells::CellEvent;
 
 /// Times that one pod's victims are evicted at most.
 const EVICTIONS_MAX: usize = 64;
 
 /// What a submitted job came to.
 #[derive(Debug, Default)]
-pub(super) struct Submitted {
+pub(super) struct SubmittedPods {
     /// Pods bound by this step.
     pub(super) bound: Vec<String>,
     pub(super) waiting: Vec<String>,
     pub(super) evicted_jobs: BTreeSet<String>,
-    pub(super) outcomes: Vec<Outcome>,
+    pub(super) outcomes: Vec<ScheduleOutcome>,
 }
 
-type Step = Map<String, Value>;
+type SuiteStep = Map<String, Value>;
 
 /// Does a step and judges it. An error is a step that makes no sense.
-pub(super) fn step(run: &mut Run<'_>, step: &Step) -> Result<StepReport, String> {
+pub(super) fn step(run: &mut SuiteRun<'_>, step: &SuiteStep) -> Result<StepReport, String> {
     let actions = [
         "schedule", "submit", "delete", "cancel", "node", "load", "reload", "remember", "assert",
     ];
@@ -62,7 +62,7 @@ pub(super) fn step(run: &mut Run<'_>, step: &Step) -> Result<StepReport, String>
             taken(run.load(&cluster), expected, &mut report)?;
         }
         "reload" => {
-            let way = Way::of(value)?;
+            let way = RestartMode::of(value)?;
             taken(way.go(run), expected, &mut report)?;
         }
         "remember" => remember(run, value)?,
@@ -82,7 +82,7 @@ pub(super) fn required(value: &Value, name: &str) -> Result<String, String> {
 }
 
 fn schedule(
-    run: &mut Run<'_>,
+    run: &mut SuiteRun<'_>,
     value: &Value,
     expected: Option<&Value>,
     report: &mut StepReport,
@@ -110,13 +110,13 @@ fn schedule(
     Ok(())
 }
 
-fn cordon(run: &mut Run<'_>, node: &str, on: bool) -> Result<(), String> {
+fn cordon(run: &mut SuiteRun<'_>, node: &str, on: bool) -> Result<(), String> {
     let node = node.to_owned();
-    run.apply(Event::Cordon { node, on })
+    run.apply(CellEvent::Cordon { node, on })
 }
 
 /// The machines that are not among the suggested ones.
-fn not_suggested(run: &Run<'_>, suggested: Option<&Value>) -> Result<Vec<String>, String> {
+fn not_suggested(run: &SuiteRun<'_>, suggested: Option<&Value>) -> Result<Vec<String>, String> {
     let all = || run.cells.node_names().map(str::to_owned);
     match suggested {
         None => Ok(Vec::new()),
@@ -134,7 +134,7 @@ fn not_suggested(run: &Run<'_>, suggested: Option<&Value>) -> Result<Vec<String>
 }
 
 fn submit(
-    run: &mut Run<'_>,
+    run: &mut SuiteRun<'_>,
     value: &Value,
     expected: Option<&Value>,
     report: &mut StepReport,
@@ -146,14 +146,14 @@ fn submit(
         .jobs
         .get(&job)
         .ok_or_else(|| format!("no job {job}"))?;
-    let mut done = Submitted::default();
+    let mut done = SubmittedPods::default();
     for pod in pods {
         if run.runs(pod) {
             continue;
         }
         let mut outcome = run.schedule(pod, true, true)?;
         let mut tries = 0;
-        while let Outcome::Preempt(victims) = &outcome {
+        while let ScheduleOutcome::Preempt(victims) = &outcome {
             if !evict || tries == EVICTIONS_MAX {
                 break;
             }
@@ -165,7 +165,7 @@ fn submit(
             outcome = run.schedule(pod, true, true)?;
         }
         match outcome {
-            Outcome::Bind(_) => done.bound.push(pod.clone()),
+            ScheduleOutcome::Bind(_) => done.bound.push(pod.clone()),
             _ => done.waiting.push(pod.clone()),
         }
         done.outcomes.push(outcome);
@@ -185,24 +185,24 @@ fn submit(
     Ok(())
 }
 
-fn node(run: &mut Run<'_>, value: &Value) -> Result<(), String> {
+fn node(run: &mut SuiteRun<'_>, value: &Value) -> Result<(), String> {
     let node = required(value, "name")?;
     let healthy = match &*required(value, "state")? {
         "healthy" => true,
         "bad" => false,
         other => return Err(format!("state is {other:?}, not bad or healthy")),
     };
-    run.apply(Event::NodeHealth { node, healthy })
+    run.apply(CellEvent::NodeHealth { node, healthy })
 }
 
 /// How a cluster is restarted.
-struct Way {
+struct RestartMode {
     cluster: String,
     /// Whether what runs is carried over.
     carries: bool,
 }
 
-impl Way {
+impl RestartMode {
     fn of(value: &Value) -> Result<Self, String> {
         let recover = field(value, "recover").map(text);
         let carries = match recover.as_deref() {
@@ -216,7 +216,7 @@ impl Way {
         })
     }
 
-    fn go(&self, run: &mut Run<'_>) -> Result<(), String> {
+    fn go(&self, run: &mut SuiteRun<'_>) -> Result<(), String> {
         match self.carries {
             true => run.reload(&self.cluster),
             false => run.load(&self.cluster),
@@ -257,7 +257,7 @@ fn taken(
     Ok(())
 }
 
-fn remember(run: &mut Run<'_>, value: &Value) -> Result<(), String> {
+fn remember(run: &mut SuiteRun<'_>, value: &Value) -> Result<(), String> {
     let group = required(value, "group")?;
     let gang = run
         .gang(&group)

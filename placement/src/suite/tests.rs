@@ -1,4 +1,4 @@
-use super::{Error, Report, replay};
+use super::{SuiteError, SuiteReport, replay};
 
 const CLUSTER: &str = "
 physicalCluster:
@@ -9,7 +9,7 @@ virtualClusters:
   v: {virtualCells: [{cellType: NODE, cellNumber: 2}]}
 ";
 
-fn run(steps: &str) -> Result<Report, Error> {
+fn run(steps: &str) -> Result<SuiteReport, SuiteError> {
     let text = format!(
         "
 schema: hived-steps/1

@@ -1,21 +1,21 @@
 use std::collections::BTreeSet;
 
 use super::NOBODY;
-use crate::port::{Caller, Documents, Edit, Error};
+use crate::port::{Caller, Documents, EditedText, PortError};
 
 /// Documents, one of which has this name and takes a comment at its end. This node is alone.
 pub async fn documents(documents: &dyn Documents, caller: &Caller, name: &str) {
-    let edit = |base, text: &str| Edit {
+    let edit = |base, text: &str| EditedText {
         base,
         text: text.to_owned(),
         now: false,
     };
-    refused!(documents.history(NOBODY), Error::NoDocument(_));
-    refused!(documents.text(NOBODY, None), Error::NoDocument(_));
+    refused!(documents.history(NOBODY), PortError::NoDocument(_));
+    refused!(documents.text(NOBODY, None), PortError::NoDocument(_));
     let nobodys = documents.edit(caller, NOBODY, edit(0, "x"));
-    refused!(nobodys, Error::NoDocument(_));
+    refused!(nobodys, PortError::NoDocument(_));
     let nobodys = documents.rollback(caller, NOBODY, 0);
-    refused!(nobodys, Error::NoDocument(_));
+    refused!(nobodys, PortError::NoDocument(_));
 
     let list = documents.list().await.unwrap();
     let names: BTreeSet<_> = list.iter().map(|one| &one.name).collect();
@@ -25,9 +25,9 @@ pub async fn documents(documents: &dyn Documents, caller: &Caller, name: &str) {
     let before = documents.text(name, None).await.unwrap();
     let text = format!("{}# a comment\n", before.text);
     let stale = documents.edit(caller, name, edit(base + 7, &text));
-    refused!(stale, Error::DocumentConflict { .. });
+    refused!(stale, PortError::DocumentConflict { .. });
     let empty = documents.edit(caller, name, edit(base, ""));
-    refused!(empty, Error::InvalidDocument(_));
+    refused!(empty, PortError::InvalidDocument(_));
 
     let edited = documents.edit(caller, name, edit(base, &text));
     let version = edited.await.unwrap();
@@ -46,7 +46,7 @@ pub async fn documents(documents: &dyn Documents, caller: &Caller, name: &str) {
     assert_eq!(history[1].version.version, version);
 
     let none = documents.text(name, Some(99));
-    refused!(none, Error::NoVersion { version: 99, .. });
+    refused!(none, PortError::NoVersion { version: 99, .. });
     let none = documents.rollback(caller, name, 99);
-    refused!(none, Error::NoVersion { version: 99, .. });
+    refused!(none, PortError::NoVersion { version: 99, .. });
 }

@@ -2,11 +2,11 @@ use bytes::Bytes;
 use futures::{StreamExt as _, stream};
 use muster_model::image::ImageProgress;
 
-use crate::port::{Error, Images};
+use crate::port::{Images, PortError};
 
 /// Images, none of them called so; this archive is of one image.
 pub async fn images(images: &dyn Images, name: &str, archive: Bytes) {
-    refused!(images.remove(name), Error::NoImage(_));
+    refused!(images.remove(name), PortError::NoImage(_));
     let broken = stream::iter([Err(std::io::ErrorKind::UnexpectedEof.into())]);
     assert!(!is_imported(images, name, Box::pin(broken)).await);
     let archive = stream::iter([Ok(archive)]);

@@ -4,7 +4,7 @@ use muster_model::id::{JobKey, TaskId};
 use muster_model::job_query::{JobFilter, JobQuery};
 use muster_model::state::ExecutionType;
 
-use crate::port::{Awaited, Caller, Error, Jobs};
+use crate::port::{Awaited, Caller, Jobs, PortError};
 
 /// Jobs, none of them called `conform`; `caller` may submit.
 pub async fn jobs(jobs: &dyn Jobs, caller: &Caller) {
@@ -24,27 +24,27 @@ fn task() -> TaskId {
 /// A job that there is not.
 async fn missing(jobs: &dyn Jobs, key: &JobKey) {
     let (task, stop) = (task(), ExecutionType::Stop);
-    refused!(jobs.job(key, None), Error::NoJob(_));
-    refused!(jobs.explanation(key), Error::NoJob(_));
-    refused!(jobs.config(key), Error::NoJob(_));
-    refused!(jobs.events(key), Error::NoJob(_));
-    refused!(jobs.task(key, 0, &task), Error::NoJob(_));
+    refused!(jobs.job(key, None), PortError::NoJob(_));
+    refused!(jobs.explanation(key), PortError::NoJob(_));
+    refused!(jobs.config(key), PortError::NoJob(_));
+    refused!(jobs.events(key), PortError::NoJob(_));
+    refused!(jobs.task(key, 0, &task), PortError::NoJob(_));
     let end = Awaited::End;
-    refused!(jobs.wait(key, &end, Duration::ZERO), Error::NoJob(_));
-    refused!(jobs.add_tag(key, "a"), Error::NoJob(_));
-    refused!(jobs.remove_tag(key, "a"), Error::NoJob(_));
+    refused!(jobs.wait(key, &end, Duration::ZERO), PortError::NoJob(_));
+    refused!(jobs.add_tag(key, "a"), PortError::NoJob(_));
+    refused!(jobs.remove_tag(key, "a"), PortError::NoJob(_));
     let stopped = jobs.set_execution_type(key, stop);
-    refused!(stopped, Error::NoJob(_));
+    refused!(stopped, PortError::NoJob(_));
 }
 
 async fn submitted(jobs: &dyn Jobs, caller: &Caller, key: &JobKey) {
     let text = "protocolVersion: 2\nname: conform\ntype: job\nprerequisites: [{type: dockerimage, name: i, \
                 uri: no.such.registry/i}]\ntaskRoles: {w: {dockerImage: i, resourcePerInstance: {cpu: 1, \
                 memoryMB: 64, gpu: 0}, commands: ['true']}}\n";
-    refused!(jobs.submit(caller, "[]"), Error::InvalidJob(_));
+    refused!(jobs.submit(caller, "[]"), PortError::InvalidJob(_));
     let submitted = jobs.submit(caller, text).await.unwrap();
     assert_eq!((&submitted.key, submitted.warnings.len()), (key, 0));
-    refused!(jobs.submit(caller, text), Error::JobExists(_));
+    refused!(jobs.submit(caller, text), PortError::JobExists(_));
 
     let of = |user: &str| JobQuery {
         filter: JobFilter {
@@ -67,9 +67,9 @@ async fn submitted(jobs: &dyn Jobs, caller: &Caller, key: &JobKey) {
     assert!(jobs.events(key).await.is_ok());
     refused!(
         jobs.job(key, Some(99)),
-        Error::NoAttempt { attempt: 99, .. }
+        PortError::NoAttempt { attempt: 99, .. }
     );
-    refused!(jobs.task(key, 99, &task()), Error::NoAttempt { .. });
+    refused!(jobs.task(key, 99, &task()), PortError::NoAttempt { .. });
 
     let other = Awaited::Change("another mark".to_owned());
     let long = Duration::from_secs(600);
@@ -87,7 +87,7 @@ async fn changed(jobs: &dyn Jobs, key: &JobKey) {
     }
     jobs.remove_tag(key, "a").await.unwrap();
     assert!(tags().await.is_empty());
-    refused!(jobs.remove_tag(key, "a"), Error::NoTag(_));
+    refused!(jobs.remove_tag(key, "a"), PortError::NoTag(_));
     let stop = ExecutionType::Stop;
     jobs.set_execution_type(key, stop).await.unwrap();
     let job = jobs.job(key, None).await.unwrap().value;

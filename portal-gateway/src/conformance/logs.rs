@@ -1,7 +1,7 @@
 use futures::StreamExt as _;
 use muster_model::id::AttemptUid;
 
-use crate::port::{ByteStream, Error, LogRange, LogWish, Logs};
+use crate::port::{ByteStream, LogRange, LogWish, Logs, PortError};
 
 /// Logs, where this attempt has written `0123456789` to its standard output, and goes on.
 pub async fn logs(logs: &dyn Logs, uid: &AttemptUid) {
@@ -12,9 +12,9 @@ pub async fn logs(logs: &dyn Logs, uid: &AttemptUid) {
         whole: false,
     };
     let all = wish(LogRange::All, false);
-    refused!(logs.files(&other), Error::NoLog);
-    refused!(logs.read(&other, "stdout", all), Error::NoLog);
-    refused!(logs.read(uid, "no-such-file", all), Error::NoLog);
+    refused!(logs.files(&other), PortError::NoLog);
+    refused!(logs.read(&other, "stdout", all), PortError::NoLog);
+    refused!(logs.read(uid, "no-such-file", all), PortError::NoLog);
     let files = logs.files(uid).await.unwrap();
     let stdout = files.iter().find(|file| file.name == "stdout");
     assert_eq!(stdout.map(|file| file.size), Some(10));

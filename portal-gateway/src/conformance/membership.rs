@@ -4,7 +4,7 @@ use muster_model::alarm::AlarmsAfter;
 use muster_model::mesh::NewToken;
 
 use super::NOBODY;
-use crate::port::{Caller, DEFAULT_VC, Error, JoinRequest, Membership};
+use crate::port::{Caller, DEFAULT_VC, JoinRequest, Membership, PortError};
 
 /// The membership of a node that is alone, and has no jobs. It is afterwards too.
 pub async fn alone(membership: &dyn Membership, caller: &Caller) {
@@ -18,19 +18,22 @@ pub async fn alone(membership: &dyn Membership, caller: &Caller) {
     };
     refused!(
         membership.join(&nowhere),
-        Error::Invalid(_) | Error::JoinRefused(_)
+        PortError::Invalid(_) | PortError::JoinRefused(_)
     );
-    refused!(membership.leave(), Error::NotNow(_));
-    refused!(membership.expel(caller, NOBODY), Error::NoMember(_));
-    refused!(membership.expel(caller, &view.me), Error::Invalid(_));
+    refused!(membership.leave(), PortError::NotNow(_));
+    refused!(membership.expel(caller, NOBODY), PortError::NoMember(_));
+    refused!(membership.expel(caller, &view.me), PortError::Invalid(_));
 
     let recover = async |vc| membership.recover(caller, vc, &BTreeSet::new()).await;
-    refused!(recover(None), Error::NotNow(_));
-    refused!(recover(Some(DEFAULT_VC)), Error::NotNow(_));
-    refused!(recover(Some(NOBODY)), Error::NoVc(_));
+    refused!(recover(None), PortError::NotNow(_));
+    refused!(recover(Some(DEFAULT_VC)), PortError::NotNow(_));
+    refused!(recover(Some(NOBODY)), PortError::NoVc(_));
 
-    refused!(membership.create_token(caller, token()), Error::Invalid(_));
-    refused!(membership.revoke_token(NOBODY), Error::NoJoinToken(_));
+    refused!(
+        membership.create_token(caller, token()),
+        PortError::Invalid(_)
+    );
+    refused!(membership.revoke_token(NOBODY), PortError::NoJoinToken(_));
     assert_eq!(membership.tokens().await.unwrap(), []);
     assert!(membership.view().await.unwrap().solo);
     alarms(membership).await;
@@ -59,7 +62,7 @@ async fn alarms(membership: &dyn Membership) {
 /// from the network.
 pub async fn membership(membership: &dyn Membership, caller: &Caller) {
     let cluster = membership.init("prod").await.unwrap();
-    refused!(membership.init("test"), Error::NotNow(_));
+    refused!(membership.init("test"), PortError::NotNow(_));
     let view = membership.view().await.unwrap();
     assert!(!view.solo);
     assert_eq!(view.cluster.map(|it| it.name), Some(cluster.name));

@@ -1,7 +1,7 @@
 use muster_model::mesh::{Scheduling, SchedulingView};
 
 use super::NOBODY;
-use crate::port::{Caller, DEFAULT_VC, Error, Membership, NewScheduling, Nodes};
+use crate::port::{Caller, DEFAULT_VC, Membership, NewScheduling, Nodes, PortError};
 
 /// Nodes, of which only this one is a member; what admins want of it is seen by `membership`.
 pub async fn nodes(nodes: &dyn Nodes, membership: &dyn Membership, caller: &Caller) {
@@ -11,7 +11,7 @@ pub async fn nodes(nodes: &dyn Nodes, membership: &dyn Membership, caller: &Call
     assert!(list.iter().any(|node| node.id == this.id));
     let vcs = nodes.virtual_clusters().await.unwrap();
     assert!(vcs.iter().any(|vc| vc.name.as_str() == DEFAULT_VC));
-    refused!(nodes.what_if("]"), Error::InvalidDocument(_));
+    refused!(nodes.what_if("]"), PortError::InvalidDocument(_));
     assert!(!nodes.health().await.unwrap().checks.is_empty());
     assert!(!nodes.doctor().await.unwrap().is_empty());
 
@@ -21,10 +21,10 @@ pub async fn nodes(nodes: &dyn Nodes, membership: &dyn Membership, caller: &Call
     };
     let cordoned = wanted(Scheduling::Cordoned);
     let nobodys = nodes.schedule(caller, NOBODY, &cordoned);
-    refused!(nobodys, Error::NoMember(_));
-    refused!(nodes.tasks_on(NOBODY), Error::NoMember(_));
-    refused!(nodes.say_off(caller, NOBODY), Error::NoMember(_));
-    refused!(nodes.say_off(caller, me), Error::NotNow(_));
+    refused!(nobodys, PortError::NoMember(_));
+    refused!(nodes.tasks_on(NOBODY), PortError::NoMember(_));
+    refused!(nodes.say_off(caller, NOBODY), PortError::NoMember(_));
+    refused!(nodes.say_off(caller, me), PortError::NotNow(_));
     assert_eq!(nodes.tasks_on(me).await.unwrap(), []);
 
     nodes.schedule(caller, me, &cordoned).await.unwrap();

@@ -1,15 +1,15 @@
-use muster_model::login::Trust;
+use muster_model::login::LoginTrust;
 
 use super::NOBODY;
-use crate::port::{Error, Users};
+use crate::port::{PortError, Users};
 
 /// Users, one of whom has this name and password.
 pub async fn users(users: &dyn Users, (name, password): (&str, &str)) {
-    let login = |name, password| users.login(name, password, Trust::Usual);
-    refused!(users.user(NOBODY), Error::NoUser(_));
-    refused!(login(NOBODY, password), Error::NoUser(_));
-    refused!(login(name, "wrong"), Error::WrongPassword);
-    refused!(users.check_token("x"), Error::InvalidToken);
+    let login = |name, password| users.login(name, password, LoginTrust::Usual);
+    refused!(users.user(NOBODY), PortError::NoUser(_));
+    refused!(login(NOBODY, password), PortError::NoUser(_));
+    refused!(login(name, "wrong"), PortError::WrongPassword);
+    refused!(users.check_token("x"), PortError::InvalidToken);
 
     let user = users.user(name).await.unwrap();
     assert!(users.list().await.unwrap().contains(&user));
@@ -28,10 +28,10 @@ pub async fn users(users: &dyn Users, (name, password): (&str, &str)) {
     assert!(held.contains(&program) && held.contains(&login.token));
 
     let nobody = NOBODY.parse().unwrap();
-    refused!(users.issue_application_token(&nobody), Error::NoUser(_));
-    refused!(users.revoke_token(&nobody, &program), Error::NoToken);
+    refused!(users.issue_application_token(&nobody), PortError::NoUser(_));
+    refused!(users.revoke_token(&nobody, &program), PortError::NoToken);
     users.revoke_token(&user.name, &program).await.unwrap();
-    refused!(users.check_token(&program), Error::InvalidToken);
-    refused!(users.revoke_token(&user.name, &program), Error::NoToken);
+    refused!(users.check_token(&program), PortError::InvalidToken);
+    refused!(users.revoke_token(&user.name, &program), PortError::NoToken);
     assert!(users.check_token(&login.token).await.is_ok());
 }

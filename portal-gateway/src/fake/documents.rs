@@ -2,12 +2,12 @@
 
 use async_trait::async_trait;
 use muster_model::mesh::{
-    Coverage, DocumentText, DocumentVersion, DocumentView, LocalDocument, MeshView, Reach, Stage,
-    VersionView,
+    ActivationStage, CoverageView, DocumentText, DocumentVersion, DocumentView, LocalDocument,
+    MemberReach, MeshView, VersionView,
 };
 
-use super::{Fake, NOW_S};
-use crate::port::{Caller, Documents, Edit, Error};
+use super::{FakeCluster, NOW_S};
+use crate::port::{Caller, Documents, EditedText, PortError};
 
 /// The one document that the fake has.
 const DOCUMENT: &str = "failure-rules";
@@ -16,13 +16,13 @@ const SHIPPED: &str = "[]\n";
 
 /// Versions with their texts, the oldest first.
 #[derive(Debug)]
-pub(super) struct State(Vec<(VersionView, String)>);
+pub(super) struct FakeDocuments(Vec<(VersionView, String)>);
 
-impl Default for State {
+impl Default for FakeDocuments {
     fn default() -> Self {
         let shipped = DocumentVersion {
             version: 0,
-            stage: Stage::Active,
+            stage: ActivationStage::Active,
             hash: String::new(),
             bytes: SHIPPED.len() as u64,
             author: String::new(),
@@ -35,7 +35,7 @@ impl Default for State {
     }
 }
 
-impl State {
+impl FakeDocuments {
     fn versions(&self) -> impl DoubleEndedIterator<Item = &DocumentVersion> {
         self.0.iter().map(|(view, _)| &view.version)
     }
@@ -47,14 +47,14 @@ impl State {
     /// The version in force; 0 for the one that came with the agent.
     fn active(&self) -> u64 {
         let mut versions = self.versions().rev();
-        let active = versions.find(|version| version.stage == Stage::Active);
+        let active = versions.find(|version| version.stage == ActivationStage::Active);
         active.map_or(0, |version| version.version)
     }
 
-    fn text(&self, version: u64) -> Result<String, Error> {
+    fn text(&self, version: u64) -> Result<String, PortError> {
         let mut versions = self.0.iter();
         let found = versions.find(|(view, _)| view.version.version == version);
-        let missing = || Error::NoVersion {
+        let missing = || PortError::NoVersion {
             document: DOCUMENT.to_owned(),
             version,
         };
@@ -64,23 +64,23 @@ impl State {
     /// The document as it is in this cluster.
     pub(super) fn view(&self, mesh: &MeshView) -> Option<DocumentView> {
         let newest = self.versions().last()?.clone();
-        let named = |reach: fn(Reach) -> bool| {
+        let named = |reach: fn(MemberReach) -> bool| {
             let those = mesh.admitted().filter(move |one| reach(one.reach));
             those.map(|one| one.name.clone()).collect::<Vec<_>>()
         };
-        let here = named(|reach| reach != Reach::Unreachable);
+        let here = named(|reach| reach != MemberReach::Unreachable);
         let count = |names: &[String]| u32::try_from(names.len()).unwrap_or(u32::MAX);
-        let is_active = newest.stage == Stage::Active;
-        let unreachable = named(|reach| reach == Reach::Unreachable);
+        let is_active = newest.stage == ActivationStage::Active;
+        let unreachable = named(|reach| reach == MemberReach::Unreachable);
         Some(DocumentView {
             name: DOCUMENT.to_owned(),
             active: self.active(),
-            coverage: Coverage {
+            coverage: CoverageView {
                 members: count(&here) + count(&unreachable),
                 valid: count(&here),
                 active: if is_active { count(&here) } else { 0 },
                 unreachable,
-                ..Coverage::default()
+                ..CoverageView::default()
             },
             here: LocalDocument {
                 has_newest: true,
@@ -91,13 +91,13 @@ impl State {
         })
     }
 
-    fn add(&mut self, author: &Caller, edit: Edit, (is_alone, note): (bool, String)) -> u64 {
+    fn add(&mut self, author: &Caller, edit: EditedText, (is_alone, note): (bool, String)) -> u64 {
         let version = self.newest() + 1;
         let made = DocumentVersion {
             version,
             stage: match edit.now || is_alone {
-                true => Stage::Active,
-                false => Stage::Distribute,
+                true => ActivationStage::Active,
+                false => ActivationStage::Distribute,
             },
             hash: format!("{version:064x}"),
             bytes: edit.text.len() as u64,
@@ -114,20 +114,20 @@ impl State {
     }
 }
 
-fn known(name: &str) -> Result<(), Error> {
-    let missing = || Error::NoDocument(name.to_owned());
+fn known(name: &str) -> Result<(), PortError> {
+    let missing = || PortError::NoDocument(name.to_owned());
     (name == DOCUMENT).then_some(()).ok_or_else(missing)
 }
 
 #[async_trait]
-impl Documents for Fake {
-    async fn list(&self) -> Result<Vec<DocumentView>, Error> {
+impl Documents for FakeCluster {
+    async fn list(&self) -> Result<Vec<DocumentView>, PortError> {
         let state = self.state();
         let view = state.documents.view(&state.membership.view);
         Ok(view.into_iter().collect())
     }
 
-    async fn history(&self, name: &str) -> Result<Vec<VersionView>, Error> {
+    async fn history(&self, name: &str) -> Result<Vec<VersionView>, PortError> {
         known(name)?;
         let state = self.state();
         // What came with the agent is no version of the cluster's.
@@ -135,7 +135,7 @@ impl Documents for Fake {
         Ok(versions.map(|(view, _)| view.clone()).collect())
     }
 
-    async fn text(&self, name: &str, version: Option<u64>) -> Result<DocumentText, Error> {
+    async fn text(&self, name: &str, version: Option<u64>) -> Result<DocumentText, PortError> {
         known(name)?;
         let documents = &self.state().documents;
         let version = version.unwrap_or_else(|| documents.active());
@@ -143,15 +143,15 @@ impl Documents for Fake {
         Ok(DocumentText { version, text })
     }
 
-    async fn edit(&self, caller: &Caller, name: &str, edit: Edit) -> Result<u64, Error> {
+    async fn edit(&self, caller: &Caller, name: &str, edit: EditedText) -> Result<u64, PortError> {
         known(name)?;
         if edit.text.trim().is_empty() {
-            return Err(Error::InvalidDocument(vec!["it is empty".to_owned()]));
+            return Err(PortError::InvalidDocument(vec!["it is empty".to_owned()]));
         }
         let mut state = self.state();
         let current = state.documents.newest();
         if current != edit.base {
-            return Err(Error::DocumentConflict {
+            return Err(PortError::DocumentConflict {
                 document: name.to_owned(),
                 base: edit.base,
                 current,
@@ -162,10 +162,10 @@ impl Documents for Fake {
         Ok(state.documents.add(caller, edit, (is_alone, note)))
     }
 
-    async fn rollback(&self, caller: &Caller, name: &str, version: u64) -> Result<u64, Error> {
+    async fn rollback(&self, caller: &Caller, name: &str, version: u64) -> Result<u64, PortError> {
         known(name)?;
         let mut state = self.state();
-        let edit = Edit {
+        let edit = EditedText {
             base: state.documents.newest(),
             text: state.documents.text(version)?,
             now: false,

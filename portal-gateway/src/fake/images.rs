@@ -6,14 +6,14 @@ use async_trait::async_trait;
 use futures::{TryStreamExt as _, stream};
 use muster_model::image::{ImageProgress, ImageView};
 
-use super::Fake;
-use crate::port::{ByteStream, Error, Images, ProgressStream};
+use super::FakeCluster;
+use crate::port::{ByteStream, Images, PortError, ProgressStream};
 
-pub(super) type State = BTreeMap<String, ImageView>;
+pub(super) type FakeImages = BTreeMap<String, ImageView>;
 
 #[async_trait]
-impl Images for Fake {
-    async fn list(&self) -> Result<Vec<ImageView>, Error> {
+impl Images for FakeCluster {
+    async fn list(&self) -> Result<Vec<ImageView>, PortError> {
         Ok(self.state().images.values().cloned().collect())
     }
 
@@ -21,9 +21,9 @@ impl Images for Fake {
         &self,
         name: Option<&str>,
         archive: ByteStream,
-    ) -> Result<ProgressStream, Error> {
+    ) -> Result<ProgressStream, PortError> {
         let parts: Result<Vec<_>, _> = archive.try_collect().await;
-        let parts = parts.map_err(|e| Error::Invalid(format!("the archive broke off: {e}")))?;
+        let parts = parts.map_err(|e| PortError::Invalid(format!("the archive broke off: {e}")))?;
         let done = parts.iter().map(|part| part.len() as u64).sum();
         let image = ImageView {
             name: name.unwrap_or("archive:latest").to_owned(),
@@ -37,14 +37,14 @@ impl Images for Fake {
         Ok(Box::pin(stream::iter(steps)))
     }
 
-    async fn pull(&self, name: &str) -> Result<ProgressStream, Error> {
+    async fn pull(&self, name: &str) -> Result<ProgressStream, PortError> {
         let message = format!("the fake has no registry for {name}");
         Ok(Box::pin(stream::iter([ImageProgress::Failed { message }])))
     }
 
-    async fn remove(&self, name: &str) -> Result<(), Error> {
+    async fn remove(&self, name: &str) -> Result<(), PortError> {
         let removed = self.state().images.remove(name);
-        let missing = || Error::NoImage(name.to_owned());
+        let missing = || PortError::NoImage(name.to_owned());
         removed.map(drop).ok_or_else(missing)
     }
 }

@@ -7,13 +7,13 @@ use async_trait::async_trait;
 use muster_model::explanation::Explanation;
 use muster_model::id::{JobKey, TaskId, VcName};
 use muster_model::job_query::JobQuery;
-use muster_model::protocol::{Advice, Problem};
+use muster_model::protocol::{JobProblem, ProblemAdvice};
 use muster_model::remark::Remark;
 use muster_model::state::{ExecutionType, SubState};
-use muster_model::view::{Age, Dated, Event, JobDetail, JobSummary, Retries, TaskView};
+use muster_model::view::{Age, Dated, JobDetail, JobEvent, JobSummary, Retries, TaskView};
 
-use super::{Fake, NOW_S};
-use crate::port::{Awaited, Caller, DEFAULT_VC, Error, Jobs, Listed, Submitted};
+use super::{FakeCluster, NOW_S};
+use crate::port::{AcceptedSubmission, Awaited, Caller, DEFAULT_VC, FoundJobs, Jobs, PortError};
 
 /// A line of a job that begins so is a warning about it.
 const WARNING: &str = "# warning: ";
@@ -21,15 +21,15 @@ const WARNING: &str = "# warning: ";
 const WAIT_POLL: Duration = Duration::from_millis(250);
 
 #[derive(Debug, Default)]
-pub(super) struct State {
+pub(super) struct FakeJobs {
     pub(super) jobs: BTreeMap<JobKey, JobDetail>,
-    events: BTreeMap<JobKey, Vec<Event>>,
+    events: BTreeMap<JobKey, Vec<JobEvent>>,
     /// Virtual clusters whose leaders do not answer.
     pub(super) away: Vec<VcName>,
     pub(super) aged: Vec<Age>,
 }
 
-impl State {
+impl FakeJobs {
     /// Those that have not ended.
     pub(super) fn open(&self) -> Vec<String> {
         let jobs = self.jobs.values().map(|job| &job.summary);
@@ -38,7 +38,7 @@ impl State {
     }
 }
 
-impl Fake {
+impl FakeCluster {
     /// Puts a job there, or changes it.
     pub fn put(&self, job: JobDetail) {
         let jobs = &mut self.state().jobs.jobs;
@@ -46,7 +46,7 @@ impl Fake {
     }
 
     /// Adds an event.
-    pub fn add_event(&self, key: &JobKey, event: Event) {
+    pub fn add_event(&self, key: &JobKey, event: JobEvent) {
         let events = &mut self.state().jobs.events;
         events.entry(key.clone()).or_default().push(event);
     }
@@ -66,11 +66,11 @@ impl Fake {
     fn edit_job<T>(
         &self,
         key: &JobKey,
-        edit: impl FnOnce(&mut JobDetail) -> Result<T, Error>,
-    ) -> Result<T, Error> {
+        edit: impl FnOnce(&mut JobDetail) -> Result<T, PortError>,
+    ) -> Result<T, PortError> {
         match self.state().jobs.jobs.get_mut(key) {
             Some(job) => edit(job),
-            None => Err(Error::NoJob(key.to_string())),
+            None => Err(PortError::NoJob(key.to_string())),
         }
     }
 }
@@ -106,28 +106,28 @@ fn new_job(key: JobKey, vc: VcName) -> JobDetail {
     }
 }
 
-fn not_an_object() -> Error {
-    Error::InvalidJob(vec![Problem {
+fn not_an_object() -> PortError {
+    PortError::InvalidJob(vec![JobProblem {
         path: String::new(),
         message: "should be object".to_owned(),
         keyword: Some("type".to_owned()),
         schema_path: Some("#/type".into()),
-        advice: Advice::AsIs,
+        advice: ProblemAdvice::AsIs,
         params: Some(r#"{"type":"object"}"#.into()),
     }])
 }
 
 #[async_trait]
-impl Jobs for Fake {
-    async fn submit(&self, caller: &Caller, yaml: &str) -> Result<Submitted, Error> {
-        let invalid = |e: muster_model::id::Error| Error::Invalid(e.to_string());
+impl Jobs for FakeCluster {
+    async fn submit(&self, caller: &Caller, yaml: &str) -> Result<AcceptedSubmission, PortError> {
+        let invalid = |e: muster_model::id::InvalidName| PortError::Invalid(e.to_string());
         let name = yaml.lines().find_map(|line| line.strip_prefix("name: "));
         let key = JobKey {
             user: caller.user.clone(),
             name: name.ok_or_else(not_an_object)?.parse().map_err(invalid)?,
         };
         if self.state().jobs.jobs.contains_key(&key) {
-            return Err(Error::JobExists(key.to_string()));
+            return Err(PortError::JobExists(key.to_string()));
         }
         let warnings = yaml.lines().filter_map(|line| line.strip_prefix(WARNING));
         let warnings: Vec<Remark> = warnings.map(|text| Remark::at("", text)).collect();
@@ -135,13 +135,13 @@ impl Jobs for Fake {
             warnings: warnings.clone(),
             ..new_job(key.clone(), DEFAULT_VC.parse().map_err(invalid)?)
         });
-        Ok(Submitted { key, warnings })
+        Ok(AcceptedSubmission { key, warnings })
     }
 
-    async fn list(&self, query: &JobQuery) -> Result<Listed, Error> {
+    async fn list(&self, query: &JobQuery) -> Result<FoundJobs, PortError> {
         let state = &self.state().jobs;
         let (jobs, total) = query.take(state.jobs.values().map(|job| job.summary.clone()));
-        Ok(Listed {
+        Ok(FoundJobs {
             jobs,
             total,
             away: state.away.clone(),
@@ -149,22 +149,22 @@ impl Jobs for Fake {
         })
     }
 
-    async fn job(&self, key: &JobKey, attempt: Option<u32>) -> Result<Dated<JobDetail>, Error> {
+    async fn job(&self, key: &JobKey, attempt: Option<u32>) -> Result<Dated<JobDetail>, PortError> {
         let state = &self.state().jobs;
         let job = state.jobs.get(key).cloned();
-        let job = job.ok_or_else(|| Error::NoJob(key.to_string()))?;
+        let job = job.ok_or_else(|| PortError::NoJob(key.to_string()))?;
         if let Some(attempt) = attempt
             && job.attempt.as_ref().is_none_or(|one| one.id != attempt)
         {
             let job = key.to_string();
-            return Err(Error::NoAttempt { job, attempt });
+            return Err(PortError::NoAttempt { job, attempt });
         }
         let mut ages = state.aged.iter();
         let age = ages.find(|age| age.vc == job.summary.vc).cloned();
         Ok(Dated { value: job, age })
     }
 
-    async fn explanation(&self, key: &JobKey) -> Result<Explanation, Error> {
+    async fn explanation(&self, key: &JobKey) -> Result<Explanation, PortError> {
         let summary = self.job(key, None).await?.value.summary;
         Ok(Explanation {
             key: key.clone(),
@@ -178,7 +178,7 @@ impl Jobs for Fake {
         })
     }
 
-    async fn config(&self, key: &JobKey) -> Result<Dated<serde_json::Value>, Error> {
+    async fn config(&self, key: &JobKey) -> Result<Dated<serde_json::Value>, PortError> {
         let age = self.job(key, None).await?.age;
         let value = serde_json::json!({
             "protocolVersion": 2, "name": key.name, "type": "job", "secrets": "******",
@@ -186,7 +186,7 @@ impl Jobs for Fake {
         Ok(Dated { value, age })
     }
 
-    async fn events(&self, key: &JobKey) -> Result<Dated<Vec<Event>>, Error> {
+    async fn events(&self, key: &JobKey) -> Result<Dated<Vec<JobEvent>>, PortError> {
         let age = self.job(key, None).await?.age;
         let value = self.state().jobs.events.get(key).cloned();
         let value = value.unwrap_or_default();
@@ -198,11 +198,11 @@ impl Jobs for Fake {
         key: &JobKey,
         attempt: u32,
         task: &TaskId,
-    ) -> Result<Dated<TaskView>, Error> {
+    ) -> Result<Dated<TaskView>, PortError> {
         let Dated { value: job, age } = self.job(key, Some(attempt)).await?;
         let mut tasks = job.roles.into_iter().flat_map(|role| role.tasks);
         let value = tasks.find(|one| one.id == *task);
-        let value = value.ok_or_else(|| Error::NoTask {
+        let value = value.ok_or_else(|| PortError::NoTask {
             job: key.to_string(),
             task: task.to_string(),
         })?;
@@ -214,7 +214,7 @@ impl Jobs for Fake {
         key: &JobKey,
         awaited: &Awaited,
         timeout: Duration,
-    ) -> Result<JobSummary, Error> {
+    ) -> Result<JobSummary, PortError> {
         let end = tokio::time::Instant::now() + timeout;
         loop {
             let job = self.job(key, None).await?.value.summary;
@@ -226,14 +226,18 @@ impl Jobs for Fake {
         }
     }
 
-    async fn set_execution_type(&self, key: &JobKey, value: ExecutionType) -> Result<(), Error> {
+    async fn set_execution_type(
+        &self,
+        key: &JobKey,
+        value: ExecutionType,
+    ) -> Result<(), PortError> {
         self.edit_job(key, |job| {
             job.summary.execution_type = value;
             Ok(())
         })
     }
 
-    async fn add_tag(&self, key: &JobKey, tag: &str) -> Result<(), Error> {
+    async fn add_tag(&self, key: &JobKey, tag: &str) -> Result<(), PortError> {
         self.edit_job(key, |job| {
             let tags = &mut job.summary.tags;
             if !tags.iter().any(|one| one == tag) {
@@ -243,11 +247,11 @@ impl Jobs for Fake {
         })
     }
 
-    async fn remove_tag(&self, key: &JobKey, tag: &str) -> Result<(), Error> {
+    async fn remove_tag(&self, key: &JobKey, tag: &str) -> Result<(), PortError> {
         self.edit_job(key, |job| {
             let tags = &mut job.summary.tags;
             let found = tags.iter().position(|one| one == tag);
-            tags.remove(found.ok_or_else(|| Error::NoTag(tag.to_owned()))?);
+            tags.remove(found.ok_or_else(|| PortError::NoTag(tag.to_owned()))?);
             Ok(())
         })
     }

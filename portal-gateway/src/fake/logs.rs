@@ -7,17 +7,17 @@ use bytes::Bytes;
 use futures::{StreamExt as _, stream};
 use muster_model::id::AttemptUid;
 
-use super::Fake;
-use crate::port::{Error, LogFile, LogPart, LogRange, LogWish, Logs};
+use super::FakeCluster;
+use crate::port::{LogFileInfo, LogRange, LogSlice, LogWish, Logs, PortError};
 
 #[derive(Debug, Default)]
-pub(super) struct State {
+pub(super) struct FakeLogs {
     /// By attempt and name.
     files: BTreeMap<AttemptUid, BTreeMap<String, Bytes>>,
     is_lost: bool,
 }
 
-impl Fake {
+impl FakeCluster {
     /// From now on no log lies on this node.
     pub fn lose_logs(&self) {
         self.state().logs.is_lost = true;
@@ -31,7 +31,7 @@ impl Fake {
     }
 }
 
-fn part_of(log: &Bytes, range: LogRange) -> LogPart {
+fn part_of(log: &Bytes, range: LogRange) -> LogSlice {
     let size = log.len() as u64;
     let (start, end) = match range {
         LogRange::All => (0, size),
@@ -43,7 +43,7 @@ fn part_of(log: &Bytes, range: LogRange) -> LogPart {
     };
     let index = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
     let bytes = log.slice(index(start)..index(end));
-    LogPart {
+    LogSlice {
         start,
         size,
         length: Some(end - start),
@@ -52,23 +52,31 @@ fn part_of(log: &Bytes, range: LogRange) -> LogPart {
 }
 
 #[async_trait]
-impl Logs for Fake {
-    async fn files(&self, uid: &AttemptUid) -> Result<Vec<LogFile>, Error> {
+impl Logs for FakeCluster {
+    async fn files(&self, uid: &AttemptUid) -> Result<Vec<LogFileInfo>, PortError> {
         let logs = &self.state().logs;
         let files = logs.files.get(uid).filter(|_| !logs.is_lost);
-        let files = files.ok_or(Error::NoLog)?.iter();
-        let file = |(name, text): (&String, &Bytes)| LogFile {
+        let files = files.ok_or(PortError::NoLog)?.iter();
+        let file = |(name, text): (&String, &Bytes)| LogFileInfo {
             name: name.clone(),
             size: text.len() as u64,
         };
         Ok(files.map(file).collect())
     }
 
-    async fn read(&self, uid: &AttemptUid, name: &str, wish: LogWish) -> Result<LogPart, Error> {
+    async fn read(
+        &self,
+        uid: &AttemptUid,
+        name: &str,
+        wish: LogWish,
+    ) -> Result<LogSlice, PortError> {
         let LogWish { range, follow, .. } = wish;
         let files = self.state().logs.files.get(uid).cloned();
         let part = part_of(
-            files.unwrap_or_default().get(name).ok_or(Error::NoLog)?,
+            files
+                .unwrap_or_default()
+                .get(name)
+                .ok_or(PortError::NoLog)?,
             range,
         );
         if !follow {
@@ -76,7 +84,7 @@ impl Logs for Fake {
         }
         // Followed, a fake log ends with a second part.
         let more = stream::iter([Ok(Bytes::from_static(b"more\n"))]);
-        Ok(LogPart {
+        Ok(LogSlice {
             length: None,
             body: Box::pin(part.body.chain(more)),
             ..part

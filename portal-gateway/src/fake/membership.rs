@@ -5,19 +5,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use async_trait::async_trait;
 use muster_model::alarm::{Alarm, AlarmState, Alarms, AlarmsAfter};
 use muster_model::mesh::{
-    ClusterView, CreatedToken, JoinPlan, Joined, Leadership, MemberState, MemberView, MeshView,
-    NewToken, Reach, RecoveryView, TokenView,
+    ClusterView, CreatedToken, JoinPlan, Joined, Leadership, MemberReach, MemberState, MemberView,
+    MeshView, NewToken, RecoveryView, TokenView,
 };
 
-use super::{Fake, NOW_S};
-use crate::port::{Caller, DEFAULT_VC, Error, JoinRequest, Membership};
+use super::{FakeCluster, NOW_S};
+use crate::port::{Caller, DEFAULT_VC, JoinRequest, Membership, PortError};
 
 /// Names the start of the agent that the fake stands for.
 const BOOT: &str = "b1";
 
 /// What the fake knows of other nodes.
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct FakeMembership {
     pub(super) view: MeshView,
     tokens: Vec<TokenView>,
     /// Clusters that can be joined, by the text of a token.
@@ -25,7 +25,7 @@ pub(super) struct State {
     alarms: Vec<Alarm>,
 }
 
-impl Default for State {
+impl Default for FakeMembership {
     fn default() -> Self {
         let vcs = DEFAULT_VC.parse().map(|vc| [(vc, alone("n1"))].into());
         let view = MeshView {
@@ -34,7 +34,7 @@ impl Default for State {
             me: "n1".to_owned(),
             leadership: alone("n1"),
             vcs: vcs.unwrap_or_default(),
-            members: vec![member(0, "n1", Reach::Alive)],
+            members: vec![member(0, "n1", MemberReach::Alive)],
             islands: vec![vec!["n1".to_owned()]],
             one_way: Vec::new(),
             digest: "0000000000000000".to_owned(),
@@ -63,7 +63,7 @@ fn alone(name: &str) -> Leadership {
 }
 
 /// A member that said nothing of itself but where it is.
-pub fn member(id: u32, name: &str, reach: Reach) -> MemberView {
+pub fn member(id: u32, name: &str, reach: MemberReach) -> MemberView {
     MemberView {
         id,
         name: name.to_owned(),
@@ -94,34 +94,34 @@ fn cluster(name: &str) -> ClusterView {
     }
 }
 
-impl State {
+impl FakeMembership {
     /// Who leads a virtual cluster; if none is named, the cluster itself.
-    fn leadership(&mut self, vc: Option<&str>) -> Result<&mut Leadership, Error> {
+    fn leadership(&mut self, vc: Option<&str>) -> Result<&mut Leadership, PortError> {
         let Some(vc) = vc else {
             return Ok(&mut self.view.leadership);
         };
         let mut vcs = self.view.vcs.iter_mut();
         let found = vcs.find(|(name, _)| name.as_str() == vc);
-        let (_, led) = found.ok_or_else(|| Error::NoVc(vc.to_owned()))?;
+        let (_, led) = found.ok_or_else(|| PortError::NoVc(vc.to_owned()))?;
         Ok(led)
     }
 
-    pub(super) fn admitted(&mut self, name: &str) -> Result<&mut MemberView, Error> {
+    pub(super) fn admitted(&mut self, name: &str) -> Result<&mut MemberView, PortError> {
         let mut members = self.view.members.iter_mut();
         let found = members.find(|one| one.name == name && one.state == MemberState::Admitted);
-        found.ok_or_else(|| Error::NoMember(name.to_owned()))
+        found.ok_or_else(|| PortError::NoMember(name.to_owned()))
     }
 
     /// The member of this name, or none where it was one.
-    pub(super) fn had(&self, name: &str) -> Result<Option<&MemberView>, Error> {
+    pub(super) fn had(&self, name: &str) -> Result<Option<&MemberView>, PortError> {
         if !self.view.has_had(name) {
-            return Err(Error::NoMember(name.to_owned()));
+            return Err(PortError::NoMember(name.to_owned()));
         }
         Ok(self.view.admitted().find(|one| one.name == name))
     }
 }
 
-impl Fake {
+impl FakeCluster {
     /// Changes what the node sees of the mesh.
     pub fn change_mesh(&self, change: impl FnOnce(&mut MeshView)) {
         change(&mut self.state().membership.view);
@@ -145,8 +145,8 @@ impl Fake {
 }
 
 #[async_trait]
-impl Membership for Fake {
-    async fn view(&self) -> Result<MeshView, Error> {
+impl Membership for FakeCluster {
+    async fn view(&self) -> Result<MeshView, PortError> {
         let state = self.state();
         let view = state.membership.view.clone();
         Ok(MeshView {
@@ -155,7 +155,7 @@ impl Membership for Fake {
         })
     }
 
-    async fn alarms(&self, after: &AlarmsAfter) -> Result<Alarms, Error> {
+    async fn alarms(&self, after: &AlarmsAfter) -> Result<Alarms, PortError> {
         let all = &self.state().membership.alarms;
         let last = all.len() as u64;
         let number = after.number_at(BOOT, last);
@@ -177,7 +177,7 @@ impl Membership for Fake {
         })
     }
 
-    async fn init(&self, name: &str) -> Result<ClusterView, Error> {
+    async fn init(&self, name: &str) -> Result<ClusterView, PortError> {
         let view = &mut self.state().membership.view;
         if !view.solo {
             return Err(not_now("this node is in a cluster already"));
@@ -188,24 +188,26 @@ impl Membership for Fake {
         Ok(made)
     }
 
-    async fn join_plan(&self) -> Result<JoinPlan, Error> {
+    async fn join_plan(&self) -> Result<JoinPlan, PortError> {
         Ok(JoinPlan {
             jobs: self.state().jobs.open(),
         })
     }
 
-    async fn join(&self, request: &JoinRequest) -> Result<Joined, Error> {
+    async fn join(&self, request: &JoinRequest) -> Result<Joined, PortError> {
         let mut state = self.state();
         let jobs = state.jobs.open().join(", ");
         if !jobs.is_empty() {
             return Err(not_now(&format!("jobs are queued or running: {jobs}")));
         }
-        let State { view, offers, .. } = &mut state.membership;
+        let FakeMembership { view, offers, .. } = &mut state.membership;
         if !view.solo {
             return Err(not_now("leave the cluster first"));
         }
         let Some(cluster) = offers.get(&request.token).cloned() else {
-            return Err(Error::JoinRefused("the token is unknown there".to_owned()));
+            return Err(PortError::JoinRefused(
+                "the token is unknown there".to_owned(),
+            ));
         };
         view.solo = false;
         view.cluster = Some(cluster.clone());
@@ -218,7 +220,7 @@ impl Membership for Fake {
         })
     }
 
-    async fn leave(&self) -> Result<(), Error> {
+    async fn leave(&self) -> Result<(), PortError> {
         let view = &mut self.state().membership.view;
         if view.solo {
             return Err(not_now("this machine is alone"));
@@ -228,7 +230,7 @@ impl Membership for Fake {
         Ok(())
     }
 
-    async fn expel(&self, _: &Caller, member: &str) -> Result<(), Error> {
+    async fn expel(&self, _: &Caller, member: &str) -> Result<(), PortError> {
         let membership = &mut self.state().membership;
         if member == membership.view.me {
             return Err(invalid("this node leaves, others expel it"));
@@ -242,13 +244,13 @@ impl Membership for Fake {
         _: &Caller,
         vc: Option<&str>,
         lost: &BTreeSet<String>,
-    ) -> Result<RecoveryView, Error> {
+    ) -> Result<RecoveryView, PortError> {
         let mut state = self.state();
         let led = state.membership.leadership(vc)?;
         if led.leader.is_some() {
             let what = vc.unwrap_or("the cluster");
             let text = format!("{what} has a leader: there is nothing to recover");
-            return Err(Error::NotNow(text));
+            return Err(PortError::NotNow(text));
         }
         let (missing, there) = led.voters.split_at(led.voters.len() / 2 + 1);
         let plan = RecoveryView {
@@ -270,8 +272,12 @@ impl Membership for Fake {
         Ok(plan)
     }
 
-    async fn create_token(&self, caller: &Caller, token: NewToken) -> Result<CreatedToken, Error> {
-        let State { view, tokens, .. } = &mut self.state().membership;
+    async fn create_token(
+        &self,
+        caller: &Caller,
+        token: NewToken,
+    ) -> Result<CreatedToken, PortError> {
+        let FakeMembership { view, tokens, .. } = &mut self.state().membership;
         if view.solo {
             return Err(invalid("make a cluster first"));
         }
@@ -291,23 +297,23 @@ impl Membership for Fake {
         })
     }
 
-    async fn tokens(&self) -> Result<Vec<TokenView>, Error> {
+    async fn tokens(&self) -> Result<Vec<TokenView>, PortError> {
         Ok(self.state().membership.tokens.clone())
     }
 
-    async fn revoke_token(&self, id: &str) -> Result<(), Error> {
+    async fn revoke_token(&self, id: &str) -> Result<(), PortError> {
         let tokens = &mut self.state().membership.tokens;
         let found = tokens.iter_mut().find(|token| token.id == id);
-        let missing = || Error::NoJoinToken(id.to_owned());
+        let missing = || PortError::NoJoinToken(id.to_owned());
         found.ok_or_else(missing)?.revoked = true;
         Ok(())
     }
 }
 
-fn invalid(text: &str) -> Error {
-    Error::Invalid(text.to_owned())
+fn invalid(text: &str) -> PortError {
+    PortError::Invalid(text.to_owned())
 }
 
-fn not_now(text: &str) -> Error {
-    Error::NotNow(text.to_owned())
+fn not_now(text: &str) -> PortError {
+    PortError::NotNow(text.to_owned())
 }

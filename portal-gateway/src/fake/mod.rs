@@ -1,6 +1,6 @@
 //! A cluster in memory: what the gateway's tests run against. One file for each port.
 //!
-//! It knows no protocol and runs nothing. Jobs are put there with [`Fake::put`], or submitted
+//! It knows no protocol and runs nothing. Jobs are put there with [`FakeCluster::put`], or submitted
 //! as a text with a `name:` line. What it sees of other nodes it is told.
 
 mod documents;
@@ -20,23 +20,23 @@ use crate::port::Ports;
 const NOW_S: u64 = 1_795_167_174;
 
 #[derive(Debug, Default)]
-struct State {
-    documents: documents::State,
-    images: images::State,
-    jobs: jobs::State,
-    logs: logs::State,
-    membership: membership::State,
-    nodes: nodes::State,
-    users: users::State,
+struct FakeState {
+    documents: documents::FakeDocuments,
+    images: images::FakeImages,
+    jobs: jobs::FakeJobs,
+    logs: logs::FakeLogs,
+    membership: membership::FakeMembership,
+    nodes: nodes::FakeNodes,
+    users: users::FakeUsers,
 }
 
 /// See the module.
 #[derive(Debug, Default)]
-pub struct Fake {
-    state: Mutex<State>,
+pub struct FakeCluster {
+    state: Mutex<FakeState>,
 }
 
-impl Fake {
+impl FakeCluster {
     /// All ports of this one.
     pub fn ports(self: &Arc<Self>) -> Ports {
         Ports {
@@ -50,7 +50,7 @@ impl Fake {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, FakeState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

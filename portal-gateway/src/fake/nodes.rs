@@ -6,15 +6,15 @@ use async_trait::async_trait;
 use muster_model::cluster_spec::ClusterSpec;
 use muster_model::finding::Finding;
 use muster_model::known_node::{Has, KnownNode, Share};
-use muster_model::mesh::{Health, MemberTask, Reach, Scheduling, SchedulingView};
+use muster_model::mesh::{Health, MemberReach, MemberTask, Scheduling, SchedulingView};
 use muster_model::node::NodeView;
 use muster_model::vc::{VcView, WhatIf};
 
-use super::{Fake, NOW_S};
-use crate::port::{Caller, DEFAULT_VC, Error, NewScheduling, Nodes};
+use super::{FakeCluster, NOW_S};
+use crate::port::{Caller, DEFAULT_VC, NewScheduling, Nodes, PortError};
 
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct FakeNodes {
     this: Option<NodeView>,
     others: Vec<KnownNode>,
     health: Health,
@@ -23,7 +23,7 @@ pub(super) struct State {
     tasks: BTreeMap<String, Vec<MemberTask>>,
 }
 
-impl Default for State {
+impl Default for FakeNodes {
     fn default() -> Self {
         Self {
             this: None,
@@ -38,7 +38,7 @@ impl Default for State {
     }
 }
 
-impl Fake {
+impl FakeCluster {
     /// Says what this node is.
     pub fn set_node(&self, node: NodeView) {
         self.state().nodes.this = Some(node);
@@ -76,11 +76,11 @@ impl Fake {
 }
 
 #[async_trait]
-impl Nodes for Fake {
-    async fn list(&self) -> Result<Vec<KnownNode>, Error> {
+impl Nodes for FakeCluster {
+    async fn list(&self) -> Result<Vec<KnownNode>, PortError> {
         let mut away = self.state().jobs.away.clone().into_iter();
         if away.any(|vc| vc.as_str() == DEFAULT_VC) {
-            return Err(Error::Unavailable("no leader answers".to_owned()));
+            return Err(PortError::Unavailable("no leader answers".to_owned()));
         }
         let NodeView {
             id, capacity, free, ..
@@ -94,11 +94,11 @@ impl Nodes for Fake {
         Ok(nodes)
     }
 
-    async fn virtual_clusters(&self) -> Result<Vec<VcView>, Error> {
+    async fn virtual_clusters(&self) -> Result<Vec<VcView>, PortError> {
         let node = self.this().await?;
         let share = Share::of(&node.capacity, &node.free);
         let name = DEFAULT_VC.parse();
-        let mut vc = VcView::new(name.map_err(|e| Error::Unavailable(format!("{e}")))?);
+        let mut vc = VcView::new(name.map_err(|e| PortError::Unavailable(format!("{e}")))?);
         let mut ages = self.state().jobs.aged.clone().into_iter();
         vc.age = ages.find(|age| age.vc == vc.name);
         vc.total = share.total;
@@ -107,9 +107,9 @@ impl Nodes for Fake {
         Ok(vec![vc])
     }
 
-    async fn what_if(&self, text: &str) -> Result<WhatIf, Error> {
+    async fn what_if(&self, text: &str) -> Result<WhatIf, PortError> {
         let spec = ClusterSpec::from_hived_yaml(text).map_err(|problems| {
-            Error::InvalidDocument(problems.iter().map(ToString::to_string).collect())
+            PortError::InvalidDocument(problems.iter().map(ToString::to_string).collect())
         })?;
         Ok(WhatIf {
             absent: spec.cells.into_iter().map(|cell| cell.address).collect(),
@@ -117,16 +117,16 @@ impl Nodes for Fake {
         })
     }
 
-    async fn this(&self) -> Result<NodeView, Error> {
+    async fn this(&self) -> Result<NodeView, PortError> {
         let node = self.state().nodes.this.clone();
-        node.ok_or_else(|| Error::Unavailable("the fake has no node".to_owned()))
+        node.ok_or_else(|| PortError::Unavailable("the fake has no node".to_owned()))
     }
 
-    async fn health(&self) -> Result<Health, Error> {
+    async fn health(&self) -> Result<Health, PortError> {
         Ok(self.state().nodes.health.clone())
     }
 
-    async fn doctor(&self) -> Result<Vec<Finding>, Error> {
+    async fn doctor(&self) -> Result<Vec<Finding>, PortError> {
         Ok(self.state().nodes.findings.clone())
     }
 
@@ -135,7 +135,7 @@ impl Nodes for Fake {
         caller: &Caller,
         member: &str,
         wanted: &NewScheduling,
-    ) -> Result<(), Error> {
+    ) -> Result<(), PortError> {
         let NewScheduling { scheduling, reason } = wanted.clone();
         let word = SchedulingView {
             scheduling,
@@ -148,7 +148,7 @@ impl Nodes for Fake {
         Ok(())
     }
 
-    async fn tasks_on(&self, member: &str) -> Result<Vec<MemberTask>, Error> {
+    async fn tasks_on(&self, member: &str) -> Result<Vec<MemberTask>, PortError> {
         let mut state = self.state();
         let word = state.membership.had(member)?;
         let word = word.and_then(|member| member.scheduling.clone());
@@ -162,12 +162,12 @@ impl Nodes for Fake {
         Ok(before)
     }
 
-    async fn say_off(&self, _: &Caller, member: &str) -> Result<Vec<MemberTask>, Error> {
+    async fn say_off(&self, _: &Caller, member: &str) -> Result<Vec<MemberTask>, PortError> {
         let mut state = self.state();
         let found = state.membership.had(member)?;
-        if found.is_some_and(|member| member.reach != Reach::Unreachable) {
+        if found.is_some_and(|member| member.reach != MemberReach::Unreachable) {
             let text = format!("{member} can be reached, so it is not off");
-            return Err(Error::NotNow(text));
+            return Err(PortError::NotNow(text));
         }
         Ok(state.nodes.tasks.remove(member).unwrap_or_default())
     }

@@ -4,23 +4,23 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use muster_model::id::UserName;
-use muster_model::login::Trust;
+use muster_model::login::LoginTrust;
 
-use super::{Fake, NOW_S};
-use crate::port::{Caller, Error, Login, TokenInfo, UserView, Users};
+use super::{FakeCluster, NOW_S};
+use crate::port::{Caller, Login, PortError, TokenInfo, UserView, Users};
 
 /// How long tokens work, in seconds.
 const LIFE_S: u64 = 604_800;
 
 #[derive(Debug, Default)]
-pub(super) struct State {
+pub(super) struct FakeUsers {
     /// With their passwords.
     users: BTreeMap<String, (String, UserView)>,
     tokens: BTreeMap<String, Caller>,
     is_crowded: bool,
 }
 
-impl Fake {
+impl FakeCluster {
     /// Adds a user.
     pub fn add_user(&self, password: &str, user: UserView) {
         let entry = (password.to_owned(), user);
@@ -38,31 +38,31 @@ impl Fake {
         self.state().users.tokens.insert(token.to_owned(), caller);
     }
 
-    fn found(&self, name: &str) -> Result<(String, UserView), Error> {
+    fn found(&self, name: &str) -> Result<(String, UserView), PortError> {
         let found = self.state().users.users.get(name).cloned();
-        found.ok_or_else(|| Error::NoUser(name.to_owned()))
+        found.ok_or_else(|| PortError::NoUser(name.to_owned()))
     }
 }
 
 #[async_trait]
-impl Users for Fake {
-    async fn list(&self) -> Result<Vec<UserView>, Error> {
+impl Users for FakeCluster {
+    async fn list(&self) -> Result<Vec<UserView>, PortError> {
         let state = self.state();
         let users = state.users.users.values();
         Ok(users.map(|(_, user)| user.clone()).collect())
     }
 
-    async fn user(&self, name: &str) -> Result<UserView, Error> {
+    async fn user(&self, name: &str) -> Result<UserView, PortError> {
         Ok(self.found(name)?.1)
     }
 
-    async fn login(&self, user: &str, password: &str, _: Trust) -> Result<Login, Error> {
+    async fn login(&self, user: &str, password: &str, _: LoginTrust) -> Result<Login, PortError> {
         if self.state().users.is_crowded {
-            return Err(Error::LoginsBusy);
+            return Err(PortError::LoginsBusy);
         }
         let (right, view) = self.found(user)?;
         if right != password {
-            return Err(Error::WrongPassword);
+            return Err(PortError::WrongPassword);
         }
         let (user, admin) = (view.name, view.admin);
         let token = format!("token-of-{user}");
@@ -75,9 +75,9 @@ impl Users for Fake {
         Ok(Login { user, token, admin })
     }
 
-    async fn check_token(&self, token: &str) -> Result<TokenInfo, Error> {
+    async fn check_token(&self, token: &str) -> Result<TokenInfo, PortError> {
         let caller = self.state().users.tokens.get(token).cloned();
-        let caller = caller.ok_or(Error::InvalidToken)?;
+        let caller = caller.ok_or(PortError::InvalidToken)?;
         Ok(TokenInfo {
             issued: NOW_S,
             expires: (!caller.application).then_some(NOW_S + LIFE_S),
@@ -85,14 +85,14 @@ impl Users for Fake {
         })
     }
 
-    async fn tokens(&self, user: &UserName) -> Result<Vec<String>, Error> {
+    async fn tokens(&self, user: &UserName) -> Result<Vec<String>, PortError> {
         let state = self.state();
         let tokens = state.users.tokens.iter();
         let own = tokens.filter(|(_, of)| of.user == *user);
         Ok(own.map(|(token, _)| token.clone()).collect())
     }
 
-    async fn issue_application_token(&self, user: &UserName) -> Result<String, Error> {
+    async fn issue_application_token(&self, user: &UserName) -> Result<String, PortError> {
         let (_, view) = self.found(user.as_str())?;
         let token = format!("application-of-{user}");
         let caller = Caller {
@@ -104,10 +104,10 @@ impl Users for Fake {
         Ok(token)
     }
 
-    async fn revoke_token(&self, user: &UserName, token: &str) -> Result<(), Error> {
+    async fn revoke_token(&self, user: &UserName, token: &str) -> Result<(), PortError> {
         let tokens = &mut self.state().users.tokens;
         if tokens.get(token).is_none_or(|of| of.user != *user) {
-            return Err(Error::NoToken);
+            return Err(PortError::NoToken);
         }
         tokens.remove(token);
         Ok(())

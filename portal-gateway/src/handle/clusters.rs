@@ -6,46 +6,46 @@ use muster_model::vc::VcView;
 use serde_json::json;
 
 use crate::call::Call;
-use crate::error::Error;
+use crate::error::ApiError;
 use crate::port::Nodes;
-use crate::reply::{Answer, Reply};
-use crate::wire::cluster::{NodeGpus, Sku, Vc};
+use crate::reply::{HandlerResult, HttpReply};
+use crate::wire::cluster::{NodeGpus, WireSku, WireVc};
 
 /// `GET /virtual-clusters`, with `?nodes` the GPUs of every node instead
-pub(crate) async fn list(call: Call, nodes: &dyn Nodes) -> Answer {
+pub(crate) async fn list(call: Call, nodes: &dyn Nodes) -> HandlerResult {
     if call.query.has("nodes") {
         return gpus(nodes).await;
     }
     let vcs = nodes.virtual_clusters().await?;
-    let all: BTreeMap<&str, Vc> = vcs
+    let all: BTreeMap<&str, WireVc> = vcs
         .iter()
-        .map(|vc| (vc.name.as_str(), Vc::of(vc, &vcs)))
+        .map(|vc| (vc.name.as_str(), WireVc::of(vc, &vcs)))
         .collect();
     let ages = vcs.iter().filter_map(|vc| vc.age.as_ref());
-    Ok(Reply::json(&all)?.aged(ages))
+    Ok(HttpReply::json(&all)?.aged(ages))
 }
 
-async fn gpus(nodes: &dyn Nodes) -> Answer {
+async fn gpus(nodes: &dyn Nodes) -> HandlerResult {
     let nodes = nodes.list().await?;
     let gpus: BTreeMap<&str, NodeGpus> = nodes
         .iter()
         .map(|node| (node.id.as_str(), NodeGpus::of(node)))
         .collect();
-    Reply::json(&gpus)
+    HttpReply::json(&gpus)
 }
 
 /// `GET /virtual-clusters/:vc`
-pub(crate) async fn one(call: Call, nodes: &dyn Nodes) -> Answer {
+pub(crate) async fn one(call: Call, nodes: &dyn Nodes) -> HandlerResult {
     let name = call.params.text("vc");
     let allowed = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
     if !allowed {
         let rule = "VC name should only contain alpha-numeric and underscore characters";
-        return Err(Error::Parameters(rule.to_owned()));
+        return Err(ApiError::Parameters(rule.to_owned()));
     }
     let vcs = nodes.virtual_clusters().await?;
     match find(&vcs, name) {
-        Some(vc) => Ok(Reply::json(&Vc::of(vc, &vcs))?.aged(&vc.age)),
-        None => Err(Error::NoVc(name.to_owned())),
+        Some(vc) => Ok(HttpReply::json(&WireVc::of(vc, &vcs))?.aged(&vc.age)),
+        None => Err(ApiError::NoVc(name.to_owned())),
     }
 }
 
@@ -55,28 +55,30 @@ fn find<'v>(vcs: &'v [VcView], name: &str) -> Option<&'v VcView> {
 
 /// `GET /cluster/sku-types?vc=`: what one cell of a type brings along. None where the cluster is
 /// as it was found: jobs name what they need in plain numbers then.
-pub(crate) async fn skus(call: Call, nodes: &dyn Nodes) -> Answer {
+pub(crate) async fn skus(call: Call, nodes: &dyn Nodes) -> HandlerResult {
     let mut vcs = nodes.virtual_clusters().await?;
     if let Some(name) = call.query.text("vc") {
-        find(&vcs, name).ok_or_else(|| Error::NoSkus(name.to_owned()))?;
+        find(&vcs, name).ok_or_else(|| ApiError::NoSkus(name.to_owned()))?;
         vcs.retain(|vc| vc.name.as_str() == name);
     }
     let all = vcs.iter().flat_map(|vc| &vc.skus);
-    let all: BTreeMap<&str, Sku> = all.map(|(name, sku)| (&**name, Sku::of(*sku))).collect();
-    Reply::json(&all)
+    let all: BTreeMap<&str, WireSku> = all
+        .map(|(name, sku)| (&**name, WireSku::of(*sku)))
+        .collect();
+    HttpReply::json(&all)
 }
 
 /// `GET /storages`: none yet
-pub(crate) async fn storages(_: Call) -> Answer {
-    Reply::json(&json!({"storages": []}))
+pub(crate) async fn storages(_: Call) -> HandlerResult {
+    HttpReply::json(&json!({"storages": []}))
 }
 
 /// `GET /storages/:storage`
-pub(crate) async fn storage(call: Call) -> Answer {
-    Err(Error::NoStorage(call.params.text("storage").to_owned()))
+pub(crate) async fn storage(call: Call) -> HandlerResult {
+    Err(ApiError::NoStorage(call.params.text("storage").to_owned()))
 }
 
 /// `GET /alerts`: none yet
-pub(crate) async fn alerts(_: Call) -> Answer {
-    Reply::json(&json!([]))
+pub(crate) async fn alerts(_: Call) -> HandlerResult {
+    HttpReply::json(&json!([]))
 }

@@ -5,17 +5,17 @@ use futures::StreamExt as _;
 use muster_model::image::ImageProgress;
 
 use crate::call::Call;
-use crate::error::Error;
+use crate::error::ApiError;
 use crate::port::{Images, ProgressStream};
-use crate::reply::{Answer, Reply};
+use crate::reply::{HandlerResult, HttpReply};
 
 /// `GET images`
-pub(crate) async fn list(_: Call, images: &dyn Images) -> Answer {
-    Reply::json(&images.list().await?)
+pub(crate) async fn list(_: Call, images: &dyn Images) -> HandlerResult {
+    HttpReply::json(&images.list().await?)
 }
 
 /// `POST images/import?name=`, the body being the archive
-pub(crate) async fn import(mut call: Call, images: &dyn Images) -> Answer {
+pub(crate) async fn import(mut call: Call, images: &dyn Images) -> HandlerResult {
     let archive = call.body_stream()?;
     let name = call.query.text("name");
     let progress = images.import(name, archive).await?;
@@ -23,7 +23,7 @@ pub(crate) async fn import(mut call: Call, images: &dyn Images) -> Answer {
 }
 
 /// `POST images/pull`
-pub(crate) async fn pull(mut call: Call, images: &dyn Images) -> Answer {
+pub(crate) async fn pull(mut call: Call, images: &dyn Images) -> HandlerResult {
     let mut fields = call.fields().await?;
     let name = fields.text("name");
     fields.finish()?;
@@ -31,18 +31,18 @@ pub(crate) async fn pull(mut call: Call, images: &dyn Images) -> Answer {
 }
 
 /// `DELETE images?name=`
-pub(crate) async fn remove(call: Call, images: &dyn Images) -> Answer {
+pub(crate) async fn remove(call: Call, images: &dyn Images) -> HandlerResult {
     let name = call.query.text("name").unwrap_or_default();
     if name.is_empty() {
-        return Err(Error::Parameters("name an image with ?name=".to_owned()));
+        return Err(ApiError::Parameters("name an image with ?name=".to_owned()));
     }
     images.remove(name).await?;
-    Reply::json(&serde_json::json!({"message": format!("image {name} is removed")}))
+    HttpReply::json(&serde_json::json!({"message": format!("image {name} is removed")}))
 }
 
 /// One line a step, each sent when it happens.
-fn lines(progress: ProgressStream) -> Reply {
-    Reply::ndjson_stream(Box::pin(progress.map(line)))
+fn lines(progress: ProgressStream) -> HttpReply {
+    HttpReply::ndjson_stream(Box::pin(progress.map(line)))
 }
 
 fn line(step: ImageProgress) -> std::io::Result<Bytes> {

@@ -3,24 +3,24 @@
 use serde_json::json;
 
 use crate::call::Call;
-use crate::reply::{Answer, Reply};
+use crate::reply::{HandlerResult, HttpReply};
 
 /// The version of OpenPAI that the answers are shaped like.
 const PAI_VERSION: &str = "v1.8.0";
 
 /// `GET /healthz`
-pub(crate) async fn health(_: Call) -> Answer {
-    Ok(Reply::text("ok"))
+pub(crate) async fn health(_: Call) -> HandlerResult {
+    Ok(HttpReply::text("ok"))
 }
 
 /// `/api/v2`
-pub(crate) async fn root(_: Call) -> Answer {
-    Ok(Reply::text("PAI RESTful API v2 (beta version)"))
+pub(crate) async fn root(_: Call) -> HandlerResult {
+    Ok(HttpReply::text("PAI RESTful API v2 (beta version)"))
 }
 
 /// `/api/v1`, `/api/v2/info`
-pub(crate) async fn info(_: Call) -> Answer {
-    Reply::json(&json!({
+pub(crate) async fn info(_: Call) -> HandlerResult {
+    HttpReply::json(&json!({
         "name": "PAI RESTful API",
         "version": PAI_VERSION,
         // Clients know "yarn" and this.
@@ -30,8 +30,8 @@ pub(crate) async fn info(_: Call) -> Answer {
 }
 
 /// `GET /authn/info`
-pub(crate) async fn authn(_: Call) -> Answer {
-    Reply::json(&json!({
+pub(crate) async fn authn(_: Call) -> HandlerResult {
+    HttpReply::json(&json!({
         "authn_type": "basic",
         "loginURI": "/api/v1/authn/basic/login",
         "loginURIMethod": "post",

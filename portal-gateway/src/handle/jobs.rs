@@ -7,21 +7,21 @@ use muster_model::view::{Age, Dated, JobSummary};
 use serde_json::{Value, json};
 
 use crate::call::Call;
-use crate::error::Error;
+use crate::error::ApiError;
 use crate::fields::Fields;
-use crate::port::{Caller, Jobs, Submitted};
-use crate::reply::{Answer, Reply};
+use crate::port::{AcceptedSubmission, Caller, Jobs};
+use crate::reply::{HandlerResult, HttpReply};
 use crate::wire::event;
 use crate::wire::job::Detail;
 
 const ACCEPTED: StatusCode = StatusCode::ACCEPTED;
 
 /// `POST /jobs`: YAML, whatever the content type calls it
-pub(crate) async fn submit(mut call: Call, jobs: &dyn Jobs) -> Answer {
+pub(crate) async fn submit(mut call: Call, jobs: &dyn Jobs) -> HandlerResult {
     let body = call.read(call.config.limits.job_bytes).await?;
-    let yaml = std::str::from_utf8(&body).map_err(|_| Error::NotText)?;
+    let yaml = std::str::from_utf8(&body).map_err(|_| ApiError::NotText)?;
     let caller = own_path(&call)?;
-    let Submitted { key, warnings } = jobs.submit(caller, yaml).await?;
+    let AcceptedSubmission { key, warnings } = jobs.submit(caller, yaml).await?;
     let JobKey { user, name } = key;
     let mut body = json!({
         "status": ACCEPTED.as_u16(),
@@ -30,49 +30,49 @@ pub(crate) async fn submit(mut call: Call, jobs: &dyn Jobs) -> Answer {
     if !warnings.is_empty() {
         body["warnings"] = json!(warnings);
     }
-    Ok(Reply::json(&body)?.with_status(ACCEPTED))
+    Ok(HttpReply::json(&body)?.with_status(ACCEPTED))
 }
 
 /// The caller. Where the path names a user, as version 1 did, it must be them: a job belongs to
 /// whom the token names, and never silently to another than the path says.
-fn own_path(call: &Call) -> Result<&Caller, Error> {
+fn own_path(call: &Call) -> Result<&Caller, ApiError> {
     let caller = call.caller()?;
     let user = call.params.text("user");
     if user.is_empty() || user == caller.user.as_str() {
         return Ok(caller);
     }
-    Err(Error::NotOwner {
+    Err(ApiError::NotOwner {
         user: caller.user.to_string(),
         what: format!("jobs of {user}"),
     })
 }
 
-fn accepted(message: String) -> Answer {
+fn accepted(message: String) -> HandlerResult {
     let body = json!({"status": ACCEPTED.as_u16(), "message": message});
-    Ok(Reply::json(&body)?.with_status(ACCEPTED))
+    Ok(HttpReply::json(&body)?.with_status(ACCEPTED))
 }
 
-fn done(message: String) -> Answer {
-    Reply::json(&json!({"status": 200, "message": message}))
+fn done(message: String) -> HandlerResult {
+    HttpReply::json(&json!({"status": 200, "message": message}))
 }
 
 /// `GET /jobs/:job`, `GET /jobs/:job/attempts/:attempt`
-pub(crate) async fn detail(call: Call, jobs: &dyn Jobs) -> Answer {
+pub(crate) async fn detail(call: Call, jobs: &dyn Jobs) -> HandlerResult {
     let key = call.job_key()?;
     // Like upstream, what is no number means the latest attempt.
     let attempt = call.params.text("attempt").parse().ok();
     let Dated { value, age } = jobs.job(&key, attempt).await?;
-    Ok(Reply::json(&Detail::of(&value))?.aged(&age))
+    Ok(HttpReply::json(&Detail::of(&value))?.aged(&age))
 }
 
 /// `GET /jobs/:job/config`
-pub(crate) async fn config(call: Call, jobs: &dyn Jobs) -> Answer {
+pub(crate) async fn config(call: Call, jobs: &dyn Jobs) -> HandlerResult {
     let Dated { value, age } = jobs.config(&call.job_key()?).await?;
-    Ok(Reply::json_as_yaml(&value).aged(&age))
+    Ok(HttpReply::json_as_yaml(&value).aged(&age))
 }
 
 /// `PUT /jobs/:job/executionType`
-pub(crate) async fn execution_type(mut call: Call, jobs: &dyn Jobs) -> Answer {
+pub(crate) async fn execution_type(mut call: Call, jobs: &dyn Jobs) -> HandlerResult {
     let key = call.job_key()?;
     let mut fields = call.fields().await?;
     let text = fields.text("value");
@@ -91,7 +91,7 @@ pub(crate) async fn execution_type(mut call: Call, jobs: &dyn Jobs) -> Answer {
 }
 
 /// `PUT /jobs/:job/tag`
-pub(crate) async fn add_tag(mut call: Call, jobs: &dyn Jobs) -> Answer {
+pub(crate) async fn add_tag(mut call: Call, jobs: &dyn Jobs) -> HandlerResult {
     let key = call.job_key()?;
     let tag = new_tag(call.fields().await?)?;
     call.check_owner(&key, jobs).await?;
@@ -100,7 +100,7 @@ pub(crate) async fn add_tag(mut call: Call, jobs: &dyn Jobs) -> Answer {
 }
 
 /// `DELETE /jobs/:job/tag`, with a body
-pub(crate) async fn remove_tag(mut call: Call, jobs: &dyn Jobs) -> Answer {
+pub(crate) async fn remove_tag(mut call: Call, jobs: &dyn Jobs) -> HandlerResult {
     let key = call.job_key()?;
     let tag = tag(call.fields().await?)?;
     call.check_owner(&key, jobs).await?;
@@ -112,18 +112,18 @@ pub(crate) async fn remove_tag(mut call: Call, jobs: &dyn Jobs) -> Answer {
 const TAG_BYTES_MAX: usize = 255;
 
 /// Tags are shown in lines.
-fn new_tag(fields: Fields) -> Result<String, Error> {
+fn new_tag(fields: Fields) -> Result<String, ApiError> {
     let tag = tag(fields)?;
     if tag.chars().any(char::is_control) {
         let rule = "child \"value\" fails because [\"value\" must not contain control characters, \
                     such as line breaks]";
-        return Err(Error::Parameters(rule.to_owned()));
+        return Err(ApiError::Parameters(rule.to_owned()));
     }
     Ok(tag)
 }
 
 /// A tag goes into comma lists.
-fn tag(mut fields: Fields) -> Result<String, Error> {
+fn tag(mut fields: Fields) -> Result<String, ApiError> {
     let tag = fields.text("value");
     if tag.contains(',') {
         fields.wrong("value", "must not contain a comma");
@@ -136,7 +136,7 @@ fn tag(mut fields: Fields) -> Result<String, Error> {
 }
 
 /// `GET /jobs/:job/events`
-pub(crate) async fn events(call: Call, jobs: &dyn Jobs) -> Answer {
+pub(crate) async fn events(call: Call, jobs: &dyn Jobs) -> HandlerResult {
     let key = call.job_key()?;
     let warning = match call.query.text("type") {
         None => None,
@@ -144,7 +144,7 @@ pub(crate) async fn events(call: Call, jobs: &dyn Jobs) -> Answer {
         Some("Normal") => Some(false),
         Some(_) => {
             let rule = "type must be Normal or Warning";
-            return Err(Error::Parameters(rule.to_owned()));
+            return Err(ApiError::Parameters(rule.to_owned()));
         }
     };
     let Dated {
@@ -153,23 +153,23 @@ pub(crate) async fn events(call: Call, jobs: &dyn Jobs) -> Answer {
     } = jobs.events(&key).await?;
     events.retain(|event| warning.is_none_or(|warning| event.warning == warning));
     events.sort_by(|a, b| b.last.cmp(&a.last).then_with(|| a.uid.cmp(&b.uid)));
-    let data: Vec<event::Event> = events
+    let data: Vec<event::WireEvent> = events
         .iter()
-        .map(|event| event::Event::of(&key, event))
+        .map(|event| event::WireEvent::of(&key, event))
         .collect();
-    let reply = Reply::json(&json!({"totalCount": data.len(), "data": data}))?;
+    let reply = HttpReply::json(&json!({"totalCount": data.len(), "data": data}))?;
     Ok(reply.aged(&age))
 }
 
 /// `GET /jobs/:job/ssh`: upstream took it away and still names the route
-pub(crate) async fn ssh(call: Call) -> Answer {
-    Err(Error::NoSsh(call.params.text("job").to_owned()))
+pub(crate) async fn ssh(call: Call) -> HandlerResult {
+    Err(ApiError::NoSsh(call.params.text("job").to_owned()))
 }
 
 /// The summary as Muster's own routes show it: the model's fields, the state they add up to, and how old
 /// all that is where that has to be said.
-pub(super) fn with_state(job: &JobSummary, aged: &[Age]) -> Result<Value, Error> {
-    let mut value = serde_json::to_value(job).map_err(|e| Error::Answer(e.to_string()))?;
+pub(super) fn with_state(job: &JobSummary, aged: &[Age]) -> Result<Value, ApiError> {
+    let mut value = serde_json::to_value(job).map_err(|e| ApiError::Answer(e.to_string()))?;
     if let Value::Object(fields) = &mut value {
         fields.insert("state".to_owned(), json!(job.state()));
         if let Some(age) = aged.iter().find(|age| age.vc == job.vc) {

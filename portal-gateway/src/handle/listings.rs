@@ -4,19 +4,19 @@ use serde_json::json;
 
 use crate::call::Call;
 use crate::listing::Listing;
-use crate::port::{Jobs, Listed};
-use crate::reply::{Answer, Reply};
-use crate::wire::job::Summary;
+use crate::port::{FoundJobs, Jobs};
+use crate::reply::{HandlerResult, HttpReply};
+use crate::wire::job::ListingRow;
 use muster_model::job_query::JobFilter;
 
 /// `GET /jobs`
-pub(crate) async fn list(call: Call, jobs: &dyn Jobs) -> Answer {
+pub(crate) async fn list(call: Call, jobs: &dyn Jobs) -> HandlerResult {
     let listing = Listing::parse(&call.query)?;
     answer(listing, jobs).await
 }
 
 /// `GET /api/v1/user/:user/jobs`
-pub(crate) async fn of_user(call: Call, jobs: &dyn Jobs) -> Answer {
+pub(crate) async fn of_user(call: Call, jobs: &dyn Jobs) -> HandlerResult {
     let mut listing = Listing::parse(&call.query)?;
     let user = call.params.text("user").to_owned();
     listing.filter = listing.filter.map(|filter| JobFilter {
@@ -26,18 +26,22 @@ pub(crate) async fn of_user(call: Call, jobs: &dyn Jobs) -> Answer {
     answer(listing, jobs).await
 }
 
-async fn answer(listing: Listing, port: &dyn Jobs) -> Answer {
-    let Listed {
+async fn answer(listing: Listing, port: &dyn Jobs) -> HandlerResult {
+    let FoundJobs {
         jobs,
         total,
         away,
         aged,
     } = listing.ask(port).await?;
-    let page: Vec<Summary> = listing.page(&jobs).into_iter().map(Summary::of).collect();
+    let page: Vec<ListingRow> = listing
+        .page(&jobs)
+        .into_iter()
+        .map(ListingRow::of)
+        .collect();
     let reply = if listing.with_count {
-        Reply::json(&json!({"totalCount": total, "data": page}))
+        HttpReply::json(&json!({"totalCount": total, "data": page}))
     } else {
-        Reply::json(&page)
+        HttpReply::json(&page)
     };
     Ok(reply?.without(&away).aged(&aged))
 }

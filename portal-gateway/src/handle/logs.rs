@@ -11,13 +11,13 @@ use serde_json::{Value, json};
 use crate::call::Call;
 use crate::clock;
 use crate::config::LogLinkKey;
-use crate::elsewhere::{self, Elsewhere};
-use crate::error::Error;
-use crate::log_link::{self, Place};
-use crate::port::{self, Jobs, LogFile, LogPart, LogRange, LogWish, Logs};
-use crate::proof::Proof;
+use crate::elsewhere::{self, OtherGateway};
+use crate::error::ApiError;
+use crate::log_link::{self, LogLocation};
+use crate::port::{self, Jobs, LogFileInfo, LogRange, LogSlice, LogWish, Logs};
+use crate::proof::CertificateProof;
 use crate::query::Query;
-use crate::reply::{Answer, Reply, ascii};
+use crate::reply::{HandlerResult, HttpReply, ascii};
 use crate::wire::framework_name;
 
 /// How long another node honours what this one asks for its user.
@@ -32,14 +32,14 @@ const WHOLE: &str = "whole";
 const LINK_ROOT: &str = "/log-manager";
 
 /// The task attempt that a path names.
-struct Target {
+struct LogTarget {
     task: TaskId,
     view: TaskAttemptView,
-    place: Place,
+    place: LogLocation,
 }
 
-impl Target {
-    async fn of(call: &Call, jobs: &dyn Jobs) -> Result<Self, Error> {
+impl LogTarget {
+    async fn of(call: &Call, jobs: &dyn Jobs) -> Result<Self, ApiError> {
         let key = call.job_key()?;
         let attempt = call.attempt(&key)?;
         let task = call.task_id(&key)?;
@@ -50,9 +50,9 @@ impl Target {
             .attempts
             .into_iter()
             .find(|view| Ok(view.id) == number)
-            .ok_or(port::Error::NoLog)?;
-        let place = Place {
-            uid: view.uid.clone().ok_or(port::Error::NoLog)?,
+            .ok_or(port::PortError::NoLog)?;
+        let place = LogLocation {
+            uid: view.uid.clone().ok_or(port::PortError::NoLog)?,
             node: view.address.clone(),
         };
         Ok(Self { task, view, place })
@@ -60,11 +60,11 @@ impl Target {
 }
 
 /// `GET …/attempts/:task/logs`: addresses that work without a login, for a while
-pub(crate) async fn locations(call: Call, jobs: &dyn Jobs, logs: &dyn Logs) -> Answer {
-    let target = Target::of(&call, jobs).await?;
+pub(crate) async fn locations(call: Call, jobs: &dyn Jobs, logs: &dyn Logs) -> HandlerResult {
+    let target = LogTarget::of(&call, jobs).await?;
     let files = list(&call, logs, &target.place).await?;
     if files.is_empty() {
-        return Err(port::Error::NoLog.into());
+        return Err(port::PortError::NoLog.into());
     }
     let config = &call.config;
     let token = link_token(&call, &target.place, call.config.log_link_ttl)?;
@@ -79,11 +79,11 @@ pub(crate) async fn locations(call: Call, jobs: &dyn Jobs, logs: &dyn Logs) -> A
             json!({"name": name, "uri": uri})
         })
         .collect();
-    Reply::json(&json!({"locations": locations}))
+    HttpReply::json(&json!({"locations": locations}))
 }
 
 /// Upstream's parameters. Only `token` and `tail-mode` mean anything.
-fn link_query(call: &Call, target: &Target, token: &str) -> Result<String, Error> {
+fn link_query(call: &Call, target: &LogTarget, token: &str) -> Result<String, ApiError> {
     let key = call.job_key()?;
     let mut query = form_urlencoded::Serializer::new(String::new());
     query
@@ -99,44 +99,48 @@ fn link_query(call: &Call, target: &Target, token: &str) -> Result<String, Error
 }
 
 /// `GET /log-manager/…`: where the links lead
-pub(crate) async fn linked(call: Call, logs: &dyn Logs) -> Answer {
+pub(crate) async fn linked(call: Call, logs: &dyn Logs) -> HandlerResult {
     let place = linked_place(&call)?;
     let wanted = wanted(&call)?;
     send(&call, logs, (&place, wanted)).await
 }
 
 /// `GET /log-manager/…/logs`: which files a link's log has; nodes ask each other.
-pub(crate) async fn linked_files(call: Call, logs: &dyn Logs) -> Answer {
+pub(crate) async fn linked_files(call: Call, logs: &dyn Logs) -> HandlerResult {
     let place = linked_place(&call)?;
-    Reply::json(&list(&call, logs, &place).await?)
+    HttpReply::json(&list(&call, logs, &place).await?)
 }
 
 /// `GET /log-manager/…/proof`: that this node's certificate is a member's
-pub(crate) async fn proof(call: Call) -> Answer {
-    let missing = || Error::NoApi("proof".to_owned());
+pub(crate) async fn proof(call: Call) -> HandlerResult {
+    let missing = || ApiError::NoApi("proof".to_owned());
     let tls = call.config.tls.as_ref().ok_or_else(missing)?;
     let key = call.config.log_link_key.borrow().clone();
     let nonce = call.query.text("nonce").unwrap_or_default();
-    let text = Proof::new(key, tls.fingerprint).text(nonce);
-    let wrong = || Error::Parameters("nonce must be 32 hexadecimal digits".to_owned());
-    Ok(Reply::plain(text.ok_or_else(wrong)?))
+    let text = CertificateProof::new(key, tls.fingerprint).text(nonce);
+    let wrong = || ApiError::Parameters("nonce must be 32 hexadecimal digits".to_owned());
+    Ok(HttpReply::plain(text.ok_or_else(wrong)?))
 }
 
-fn linked_place(call: &Call) -> Result<Place, Error> {
+fn linked_place(call: &Call) -> Result<LogLocation, ApiError> {
     let token = call.query.text("token").unwrap_or_default();
     log_link::open(&call.config.log_link_key.borrow(), token, clock::now_s())
 }
 
-fn link_token(call: &Call, place: &Place, ttl: Duration) -> Result<String, Error> {
+fn link_token(call: &Call, place: &LogLocation, ttl: Duration) -> Result<String, ApiError> {
     let config = &call.config;
     let expires = clock::now_s().saturating_add(ttl.as_secs());
     log_link::sign(&config.log_link_key.borrow(), place, expires)
 }
 
 /// The files of a log, wherever it lies.
-async fn list(call: &Call, logs: &dyn Logs, place: &Place) -> Result<Vec<LogFile>, Error> {
+async fn list(
+    call: &Call,
+    logs: &dyn Logs,
+    place: &LogLocation,
+) -> Result<Vec<LogFileInfo>, ApiError> {
     match (logs.files(&place.uid).await, other(call, place)) {
-        (Err(port::Error::NoLog), Some(address)) => {
+        (Err(port::PortError::NoLog), Some(address)) => {
             let token = &link_token(call, place, FORWARD_TTL)?;
             let key = &key(call);
             elsewhere(call, address, (token, key)).files().await
@@ -146,7 +150,7 @@ async fn list(call: &Call, logs: &dyn Logs, place: &Place) -> Result<Vec<LogFile
 }
 
 /// The node to ask for a log that is not here. Whoever was asked by a node asks no other.
-fn other<'a>(call: &Call, place: &'a Place) -> Option<&'a str> {
+fn other<'a>(call: &Call, place: &'a LogLocation) -> Option<&'a str> {
     let forwarded = elsewhere::is_forwarded(&call.headers);
     place.node.as_deref().filter(|_| !forwarded)
 }
@@ -161,8 +165,8 @@ fn elsewhere<'a>(
     call: &Call,
     address: &'a str,
     (token, key): (&'a str, &'a Option<LogLinkKey>),
-) -> Elsewhere<'a> {
-    Elsewhere {
+) -> OtherGateway<'a> {
+    OtherGateway {
         address,
         port: call.config.port,
         token,
@@ -171,37 +175,37 @@ fn elsewhere<'a>(
 }
 
 /// `GET /api/muster/v1/jobs/…/logs`
-pub(crate) async fn files(call: Call, jobs: &dyn Jobs, logs: &dyn Logs) -> Answer {
-    let target = Target::of(&call, jobs).await?;
-    Reply::json(&list(&call, logs, &target.place).await?)
+pub(crate) async fn files(call: Call, jobs: &dyn Jobs, logs: &dyn Logs) -> HandlerResult {
+    let target = LogTarget::of(&call, jobs).await?;
+    HttpReply::json(&list(&call, logs, &target.place).await?)
 }
 
 /// `GET /api/muster/v1/jobs/…/logs/:file`
-pub(crate) async fn file(call: Call, jobs: &dyn Jobs, logs: &dyn Logs) -> Answer {
-    let target = Target::of(&call, jobs).await?;
+pub(crate) async fn file(call: Call, jobs: &dyn Jobs, logs: &dyn Logs) -> HandlerResult {
+    let target = LogTarget::of(&call, jobs).await?;
     let wanted = wanted(&call)?;
     send(&call, logs, (&target.place, wanted)).await
 }
 
-fn wanted(call: &Call) -> Result<Wanted, Error> {
+fn wanted(call: &Call) -> Result<WantedLog, ApiError> {
     let tail = call.query.number("tail").map_err(|text| {
-        Error::Parameters(format!("tail must be a number of bytes, not {text:?}"))
+        ApiError::Parameters(format!("tail must be a number of bytes, not {text:?}"))
     })?;
     let range = call.range();
     let tail = tail.or_else(|| call.query.is_true("tail-mode").then_some(TAIL_BYTES));
     Ok(match (call.query.is_true("follow"), range, tail) {
-        (true, Some(range), _) => Wanted::Follow(range),
-        (true, None, Some(tail)) => Wanted::Follow(LogRange::Tail(tail)),
-        (true, None, None) => Wanted::Follow(LogRange::All),
-        (false, Some(range), _) => Wanted::Part(range),
-        (false, None, Some(tail)) => Wanted::Whole(LogRange::Tail(tail)),
-        (false, None, None) => Wanted::Whole(LogRange::All),
+        (true, Some(range), _) => WantedLog::Follow(range),
+        (true, None, Some(tail)) => WantedLog::Follow(LogRange::Tail(tail)),
+        (true, None, None) => WantedLog::Follow(LogRange::All),
+        (false, Some(range), _) => WantedLog::Part(range),
+        (false, None, Some(tail)) => WantedLog::Whole(LogRange::Tail(tail)),
+        (false, None, None) => WantedLog::Whole(LogRange::All),
     })
 }
 
 /// What a client wants of a log, and so which status it expects.
 #[derive(Clone, Copy)]
-enum Wanted {
+enum WantedLog {
     /// A plain answer, 200.
     Whole(LogRange),
     /// What its `Range` header named, 206.
@@ -210,11 +214,15 @@ enum Wanted {
     Follow(LogRange),
 }
 
-async fn send(call: &Call, logs: &dyn Logs, (place, wanted): (&Place, Wanted)) -> Answer {
+async fn send(
+    call: &Call,
+    logs: &dyn Logs,
+    (place, wanted): (&LogLocation, WantedLog),
+) -> HandlerResult {
     let name = file_name(call.params.text("file"))?;
     let (range, follow) = match wanted {
-        Wanted::Whole(range) | Wanted::Part(range) => (range, false),
-        Wanted::Follow(range) => (range, true),
+        WantedLog::Whole(range) | WantedLog::Part(range) => (range, false),
+        WantedLog::Follow(range) => (range, true),
     };
     let wish = LogWish {
         range,
@@ -224,7 +232,7 @@ async fn send(call: &Call, logs: &dyn Logs, (place, wanted): (&Place, Wanted)) -
     let read = logs.read(&place.uid, name, wish).await;
     let here = logs.files(&place.uid).await.is_ok();
     let part = match (read, other(call, place)) {
-        (Err(port::Error::NoLog), Some(address)) if !here => {
+        (Err(port::PortError::NoLog), Some(address)) if !here => {
             let token = &link_token(call, place, FORWARD_TTL)?;
             let key = &key(call);
             let there = elsewhere(call, address, (token, key));
@@ -235,8 +243,10 @@ async fn send(call: &Call, logs: &dyn Logs, (place, wanted): (&Place, Wanted)) -
     };
     let start = HeaderValue::from(part.start);
     let reply = match wanted {
-        Wanted::Part(_) => partial(part)?,
-        Wanted::Whole(_) | Wanted::Follow(_) => Reply::text_stream(part.body, part.length),
+        WantedLog::Part(_) => partial(part)?,
+        WantedLog::Whole(_) | WantedLog::Follow(_) => {
+            HttpReply::text_stream(part.body, part.length)
+        }
     };
     Ok(reply
         .with(ACCEPT_RANGES, HeaderValue::from_static("bytes"))
@@ -255,27 +265,27 @@ fn part_query(query: &Query) -> String {
 }
 
 /// A log's name is one file, never a path.
-fn file_name(name: &str) -> Result<&str, Error> {
+fn file_name(name: &str) -> Result<&str, ApiError> {
     let plain = name
         .bytes()
         .all(|b| b.is_ascii_alphanumeric() || b".-_".contains(&b));
     if plain && !name.is_empty() && !name.starts_with('.') {
         Ok(name)
     } else {
-        Err(port::Error::NoLog.into())
+        Err(port::PortError::NoLog.into())
     }
 }
 
-fn partial(part: LogPart) -> Answer {
+fn partial(part: LogSlice) -> HandlerResult {
     let length = part
         .length
         .unwrap_or_else(|| part.size.saturating_sub(part.start));
     if length == 0 {
-        return Err(Error::Range { size: part.size });
+        return Err(ApiError::Range { size: part.size });
     }
     let last = part.start.saturating_add(length - 1);
     let range = format!("bytes {}-{last}/{}", part.start, part.size);
-    Ok(Reply::text_stream(part.body, Some(length))
+    Ok(HttpReply::text_stream(part.body, Some(length))
         .with_status(StatusCode::PARTIAL_CONTENT)
         .with(CONTENT_RANGE, ascii(range)))
 }

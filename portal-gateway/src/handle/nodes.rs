@@ -8,8 +8,8 @@ use crate::call::Call;
 use crate::clock::now_s;
 use crate::page;
 use crate::port::{Membership, NewScheduling, Nodes};
-use crate::reply::{Answer, Reply};
-use crate::status::Status;
+use crate::reply::{HandlerResult, HttpReply};
+use crate::status::StatusPage;
 
 /// Tasks may stay on a member that is being drained for a month at most, in seconds.
 const DRAIN_S_MAX: i64 = 31 * 86_400;
@@ -17,52 +17,64 @@ const DRAIN_S_MAX: i64 = 31 * 86_400;
 const REASON_BYTES_MAX: usize = 256;
 
 /// `GET /api/muster/v1/node`
-pub(crate) async fn view(_: Call, nodes: &dyn Nodes) -> Answer {
-    Reply::json(&nodes.this().await?)
+pub(crate) async fn view(_: Call, nodes: &dyn Nodes) -> HandlerResult {
+    HttpReply::json(&nodes.this().await?)
 }
 
 /// `GET /status`
-pub(crate) async fn status(_: Call, nodes: &dyn Nodes, membership: &dyn Membership) -> Answer {
-    let status = Status::gather(nodes, membership).await;
-    Ok(Reply::page(page::status(&status)))
+pub(crate) async fn status(
+    _: Call,
+    nodes: &dyn Nodes,
+    membership: &dyn Membership,
+) -> HandlerResult {
+    let status = StatusPage::gather(nodes, membership).await;
+    Ok(HttpReply::page(page::status(&status)))
 }
 
 /// `GET /status.txt`
-pub(crate) async fn status_text(_: Call, nodes: &dyn Nodes, membership: &dyn Membership) -> Answer {
-    let status = Status::gather(nodes, membership).await;
-    Ok(Reply::open_text(page::status_text(&status)))
+pub(crate) async fn status_text(
+    _: Call,
+    nodes: &dyn Nodes,
+    membership: &dyn Membership,
+) -> HandlerResult {
+    let status = StatusPage::gather(nodes, membership).await;
+    Ok(HttpReply::open_text(page::status_text(&status)))
 }
 
 /// `GET /status.json`
-pub(crate) async fn status_json(_: Call, nodes: &dyn Nodes, membership: &dyn Membership) -> Answer {
-    Reply::open_json(&Status::gather(nodes, membership).await)
+pub(crate) async fn status_json(
+    _: Call,
+    nodes: &dyn Nodes,
+    membership: &dyn Membership,
+) -> HandlerResult {
+    HttpReply::open_json(&StatusPage::gather(nodes, membership).await)
 }
 
 /// `GET /`
-pub(crate) async fn root(_: Call) -> Answer {
-    Ok(Reply::page(page::root()))
+pub(crate) async fn root(_: Call) -> HandlerResult {
+    Ok(HttpReply::page(page::root()))
 }
 
 /// `GET nodes`: all of the cluster
-pub(crate) async fn list(_: Call, nodes: &dyn Nodes) -> Answer {
-    Reply::json(&nodes.list().await?)
+pub(crate) async fn list(_: Call, nodes: &dyn Nodes) -> HandlerResult {
+    HttpReply::json(&nodes.list().await?)
 }
 
 /// `GET virtual-clusters`
-pub(crate) async fn virtual_clusters(_: Call, nodes: &dyn Nodes) -> Answer {
+pub(crate) async fn virtual_clusters(_: Call, nodes: &dyn Nodes) -> HandlerResult {
     let vcs = nodes.virtual_clusters().await?;
     let ages = vcs.iter().filter_map(|vc| vc.age.as_ref());
-    Ok(Reply::json(&vcs)?.aged(ages))
+    Ok(HttpReply::json(&vcs)?.aged(ages))
 }
 
 /// `POST virtual-clusters/what-if`, the body being a description: what it would do
-pub(crate) async fn what_if(mut call: Call, nodes: &dyn Nodes) -> Answer {
+pub(crate) async fn what_if(mut call: Call, nodes: &dyn Nodes) -> HandlerResult {
     let text = call.document().await?;
-    Reply::json(&nodes.what_if(&text).await?)
+    HttpReply::json(&nodes.what_if(&text).await?)
 }
 
 /// `PUT cluster/members/:member/scheduling {"mode", "reason", "after_s"}`
-pub(crate) async fn schedule(mut call: Call, nodes: &dyn Nodes) -> Answer {
+pub(crate) async fn schedule(mut call: Call, nodes: &dyn Nodes) -> HandlerResult {
     let now_ms = now_s() * 1000;
     let mut fields = call.fields().await?;
     let mode = fields.text("mode");
@@ -100,18 +112,18 @@ pub(crate) async fn schedule(mut call: Call, nodes: &dyn Nodes) -> Answer {
 }
 
 /// `GET cluster/members/:member/tasks`
-pub(crate) async fn tasks_on(call: Call, nodes: &dyn Nodes) -> Answer {
+pub(crate) async fn tasks_on(call: Call, nodes: &dyn Nodes) -> HandlerResult {
     let member = call.params.text("member");
-    Reply::json(&nodes.tasks_on(member).await?)
+    HttpReply::json(&nodes.tasks_on(member).await?)
 }
 
 /// `POST cluster/members/:member/off`: answers the tasks that are given up
-pub(crate) async fn say_off(call: Call, nodes: &dyn Nodes) -> Answer {
+pub(crate) async fn say_off(call: Call, nodes: &dyn Nodes) -> HandlerResult {
     let member = call.params.text("member");
-    Reply::json(&nodes.say_off(call.caller()?, member).await?)
+    HttpReply::json(&nodes.say_off(call.caller()?, member).await?)
 }
 
 /// `POST doctor`: a POST, because it takes seconds and writes to the disk
-pub(crate) async fn doctor(_: Call, nodes: &dyn Nodes) -> Answer {
-    Reply::json(&nodes.doctor().await?)
+pub(crate) async fn doctor(_: Call, nodes: &dyn Nodes) -> HandlerResult {
+    HttpReply::json(&nodes.doctor().await?)
 }

@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use super::jobs::with_state;
 use crate::call::Call;
-use crate::error::Error;
+use crate::error::ApiError;
 use crate::listing::Listing;
-use crate::port::{Awaited, Jobs, Listed};
-use crate::reply::{Answer, Reply};
+use crate::port::{Awaited, FoundJobs, Jobs};
+use crate::reply::{HandlerResult, HttpReply};
 
 /// How long `wait` waits unless told, in milliseconds.
 const WAIT_MS_DEFAULT: u64 = 30_000;
@@ -17,37 +17,37 @@ const WAIT_MS_DEFAULT: u64 = 30_000;
 const WAIT_MS_MAX: u64 = 60_000;
 
 /// `GET jobs`, with the filters of OpenPAI's listing
-pub(crate) async fn list(call: Call, port: &dyn Jobs) -> Answer {
+pub(crate) async fn list(call: Call, port: &dyn Jobs) -> HandlerResult {
     let listing = Listing::parse(&call.query)?;
-    let Listed {
+    let FoundJobs {
         jobs, away, aged, ..
     } = listing.ask(port).await?;
     let page = listing.page(&jobs).into_iter();
-    let rows: Result<Vec<Value>, Error> = page.map(|job| with_state(job, &aged)).collect();
-    Ok(Reply::json(&rows?)?.without(&away).aged(&aged))
+    let rows: Result<Vec<Value>, ApiError> = page.map(|job| with_state(job, &aged)).collect();
+    Ok(HttpReply::json(&rows?)?.without(&away).aged(&aged))
 }
 
 /// `GET jobs/:job?attempt=`
-pub(crate) async fn detail(call: Call, jobs: &dyn Jobs) -> Answer {
+pub(crate) async fn detail(call: Call, jobs: &dyn Jobs) -> HandlerResult {
     let key = call.job_key()?;
     let attempt = call.number("attempt")?;
     let attempt = attempt
         .map(u32::try_from)
         .transpose()
-        .map_err(|_| Error::Parameters("attempt is out of range".to_owned()))?;
+        .map_err(|_| ApiError::Parameters("attempt is out of range".to_owned()))?;
     let job = jobs.job(&key, attempt).await?;
-    Ok(Reply::json(&job)?.aged(&job.age))
+    Ok(HttpReply::json(&job)?.aged(&job.age))
 }
 
 /// `GET jobs/:job/explanation`: why it waits
-pub(crate) async fn explanation(call: Call, jobs: &dyn Jobs) -> Answer {
+pub(crate) async fn explanation(call: Call, jobs: &dyn Jobs) -> HandlerResult {
     let key = call.job_key()?;
-    Reply::json(&jobs.explanation(&key).await?)
+    HttpReply::json(&jobs.explanation(&key).await?)
 }
 
 /// `GET jobs/:job/wait?timeout_ms=&seen=`: answers when the job has ended, or has another mark than the one
 /// that was seen, or as it stands then
-pub(crate) async fn wait(call: Call, jobs: &dyn Jobs) -> Answer {
+pub(crate) async fn wait(call: Call, jobs: &dyn Jobs) -> HandlerResult {
     let key = call.job_key()?;
     let timeout = call.number("timeout_ms")?.unwrap_or(WAIT_MS_DEFAULT);
     let timeout = Duration::from_millis(timeout.min(WAIT_MS_MAX));
@@ -58,5 +58,5 @@ pub(crate) async fn wait(call: Call, jobs: &dyn Jobs) -> Answer {
     let job = jobs.wait(&key, &awaited, timeout).await?;
     let mut value = with_state(&job, &[])?;
     value["mark"] = job.mark().into();
-    Reply::json(&value)
+    HttpReply::json(&value)
 }

@@ -5,11 +5,11 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use crate::call::Call;
-use crate::error::Error;
+use crate::error::ApiError;
 use crate::port::{self, Login, Users};
-use crate::reply::{Answer, Reply};
+use crate::reply::{HandlerResult, HttpReply};
 use crate::wire::user::Check;
-use muster_model::login::Trust;
+use muster_model::login::LoginTrust;
 
 /// Shortest password upstream takes, in characters.
 const PASSWORD_CHARS_MIN: usize = 6;
@@ -18,7 +18,7 @@ const PASSWORD_CHARS_MIN: usize = 6;
 const EXPIRATION_S: (i64, i64) = (60, 604_800);
 
 /// `POST /authn/basic/login`, `POST /tokens`, `POST /api/v1/token`
-pub(crate) async fn login(mut call: Call, users: &dyn Users) -> Answer {
+pub(crate) async fn login(mut call: Call, users: &dyn Users) -> HandlerResult {
     let mut fields = call.fields().await?;
     let user = fields.text("username");
     let password = fields.text("password");
@@ -30,7 +30,7 @@ pub(crate) async fn login(mut call: Call, users: &dyn Users) -> Answer {
     fields.optional_integer("expiration", EXPIRATION_S.0, EXPIRATION_S.1);
     fields.finish()?;
     let Login { user, token, admin } = let_in(&call, users, (&user, &password)).await?;
-    Reply::json(&json!({"user": user, "token": token, "admin": admin}))
+    HttpReply::json(&json!({"user": user, "token": token, "admin": admin}))
 }
 
 /// Has a password checked, unless too many were wrong before.
@@ -38,20 +38,20 @@ async fn let_in(
     call: &Call,
     users: &dyn Users,
     (user, password): (&str, &str),
-) -> Result<Login, Error> {
+) -> Result<Login, ApiError> {
     let Some(address) = call.address else {
-        return Ok(users.login(user, password, Trust::Usual).await?);
+        return Ok(users.login(user, password, LoginTrust::Usual).await?);
     };
     // Names that no user can have are counted as one.
     let counted = user.parse::<UserName>().map_or("", |_| user);
     let admitted = call.attempts.admit(address, counted, Instant::now());
-    let trust = admitted.map_err(|left| Error::TooManyWrong {
+    let trust = admitted.map_err(|left| ApiError::TooManyWrong {
         retry_s: left.as_secs() + 1,
     })?;
     let login = users.login(user, password, trust).await;
     match &login {
         Ok(_) => call.attempts.right(address, counted, Instant::now()),
-        Err(port::Error::NoUser(_) | port::Error::WrongPassword) => {
+        Err(port::PortError::NoUser(_) | port::PortError::WrongPassword) => {
             call.attempts.wrong(address, counted, Instant::now());
         }
         Err(_) => {}
@@ -60,36 +60,36 @@ async fn let_in(
 }
 
 /// `DELETE /authn/basic/logout`
-pub(crate) async fn logout(call: Call, users: &dyn Users) -> Answer {
+pub(crate) async fn logout(call: Call, users: &dyn Users) -> HandlerResult {
     if let Some(token) = &call.token {
         users.revoke_token(&call.caller()?.user, token).await?;
     }
-    Reply::json(&json!({"message": "Logout successfully"}))
+    HttpReply::json(&json!({"message": "Logout successfully"}))
 }
 
 /// `GET /tokens`
-pub(crate) async fn list(call: Call, users: &dyn Users) -> Answer {
+pub(crate) async fn list(call: Call, users: &dyn Users) -> HandlerResult {
     let tokens = users.tokens(&call.caller()?.user).await?;
-    Reply::json(&json!({"tokens": tokens}))
+    HttpReply::json(&json!({"tokens": tokens}))
 }
 
 /// `GET /tokens/check`
-pub(crate) async fn check(call: Call, users: &dyn Users) -> Answer {
+pub(crate) async fn check(call: Call, users: &dyn Users) -> HandlerResult {
     match &call.token {
-        Some(token) => Reply::json(&Check::of_token(&users.check_token(token).await?)),
-        None => Reply::json(&Check::of(call.caller()?)),
+        Some(token) => HttpReply::json(&Check::of_token(&users.check_token(token).await?)),
+        None => HttpReply::json(&Check::of(call.caller()?)),
     }
 }
 
 /// `POST /tokens/application`
-pub(crate) async fn application(call: Call, users: &dyn Users) -> Answer {
+pub(crate) async fn application(call: Call, users: &dyn Users) -> HandlerResult {
     let token = users.issue_application_token(&call.caller()?.user).await?;
-    Reply::json(&json!({"token": token, "application": true}))
+    HttpReply::json(&json!({"token": token, "application": true}))
 }
 
 /// `DELETE /tokens/:token`
-pub(crate) async fn revoke(call: Call, users: &dyn Users) -> Answer {
+pub(crate) async fn revoke(call: Call, users: &dyn Users) -> HandlerResult {
     let token = call.params.text("token");
     users.revoke_token(&call.caller()?.user, token).await?;
-    Reply::json(&json!({"message": "revoke successfully"}))
+    HttpReply::json(&json!({"message": "revoke successfully"}))
 }

@@ -4,24 +4,24 @@ use muster_model::view::{Dated, JobDetail};
 
 use crate::call::Call;
 use crate::port::{self, Jobs};
-use crate::reply::{Answer, Reply};
+use crate::reply::{HandlerResult, HttpReply};
 use crate::wire::attempt::JobAttempt;
-use crate::wire::task::Alone;
+use crate::wire::task::SingleTask;
 
 /// Attempts listed at most, the latest ones.
 const ATTEMPTS_MAX: u32 = 100;
 
 /// `GET …/taskRoles/:role/taskIndex/:index/attempts`
-pub(crate) async fn attempts(call: Call, jobs: &dyn Jobs) -> Answer {
+pub(crate) async fn attempts(call: Call, jobs: &dyn Jobs) -> HandlerResult {
     let key = call.job_key()?;
     let attempt = call.attempt(&key)?;
     let task = call.task_id(&key)?;
     let Dated { value, age } = jobs.task(&key, attempt, &task).await?;
-    Ok(Reply::json(&Alone::of(&key, attempt, &value))?.aged(&age))
+    Ok(HttpReply::json(&SingleTask::of(&key, attempt, &value))?.aged(&age))
 }
 
 /// `GET /jobs/:job/job-attempts`
-pub(crate) async fn job_attempts(call: Call, jobs: &dyn Jobs) -> Answer {
+pub(crate) async fn job_attempts(call: Call, jobs: &dyn Jobs) -> HandlerResult {
     let key = call.job_key()?;
     let Dated { value: latest, age } = jobs.job(&key, None).await?;
     let mut attempts: Vec<JobAttempt> = wire(&latest).into_iter().collect();
@@ -31,19 +31,19 @@ pub(crate) async fn job_attempts(call: Call, jobs: &dyn Jobs) -> Answer {
             attempts.extend(wire(&earlier.value));
         }
     }
-    Ok(Reply::json(&attempts)?.aged(&age))
+    Ok(HttpReply::json(&attempts)?.aged(&age))
 }
 
 /// `GET /jobs/:job/job-attempts/:attempt`
-pub(crate) async fn job_attempt(call: Call, jobs: &dyn Jobs) -> Answer {
+pub(crate) async fn job_attempt(call: Call, jobs: &dyn Jobs) -> HandlerResult {
     let key = call.job_key()?;
     let attempt = call.attempt(&key)?;
     let Dated { value, age } = jobs.job(&key, Some(attempt)).await?;
-    let missing = || port::Error::NoAttempt {
+    let missing = || port::PortError::NoAttempt {
         job: key.to_string(),
         attempt,
     };
-    Ok(Reply::json(&wire(&value).ok_or_else(missing)?)?.aged(&age))
+    Ok(HttpReply::json(&wire(&value).ok_or_else(missing)?)?.aged(&age))
 }
 
 fn wire(job: &JobDetail) -> Option<JobAttempt> {
@@ -53,6 +53,6 @@ fn wire(job: &JobDetail) -> Option<JobAttempt> {
 }
 
 /// `GET /jobs/:job/job-attempts/healthz`: whether the list of attempts works
-pub(crate) async fn job_attempts_health(_: Call) -> Answer {
-    Ok(Reply::text("ok"))
+pub(crate) async fn job_attempts_health(_: Call) -> HandlerResult {
+    Ok(HttpReply::text("ok"))
 }

@@ -1,18 +1,18 @@
 //! What stands on the status page, in order.
 
 use muster_model::finding::{Finding, Grade};
-use muster_model::mesh::{DocumentView, MemberView, MeshView, Stage};
+use muster_model::mesh::{ActivationStage, DocumentView, MemberView, MeshView};
 
-use super::{Block, Body, Cell, Tone};
-use crate::status::{Node, ShownDevice, ShownTask, Status};
+use super::{Block, BlockBody, PageCell, Tone};
+use crate::status::{ShownDevice, ShownTask, StatusPage, ThisNode};
 
 /// Members that the page lists at most, those in trouble first. JSON has all of them.
 const MEMBERS_MAX: usize = 200;
 
 /// The page, from top to bottom.
-pub(super) fn blocks(status: &Status) -> Vec<Block> {
+pub(super) fn blocks(status: &StatusPage) -> Vec<Block> {
     let mut blocks = vec![
-        block("", Body::Line(identity(status))),
+        block("", BlockBody::Line(identity(status))),
         problems(&status.problems()),
     ];
     if let Some(health) = &status.health {
@@ -29,11 +29,11 @@ pub(super) fn blocks(status: &Status) -> Vec<Block> {
     blocks
 }
 
-const fn block(heading: &'static str, body: Body) -> Block {
+const fn block(heading: &'static str, body: BlockBody) -> Block {
     Block { heading, body }
 }
 
-fn identity(status: &Status) -> Cell {
+fn identity(status: &StatusPage) -> PageCell {
     let mut facts = Vec::new();
     if let Some(node) = &status.node {
         facts.push(node.address.to_string());
@@ -44,33 +44,36 @@ fn identity(status: &Status) -> Cell {
     if let Some(health) = &status.health {
         facts.push(format!("up for {}", span(health.uptime_s)));
     }
-    Cell::new(Tone::Dim, facts.join(" \u{b7} "))
+    PageCell::new(Tone::Dim, facts.join(" \u{b7} "))
 }
 
 fn problems(problems: &[String]) -> Block {
     if problems.is_empty() {
-        return block("", Body::Line(Cell::new(Tone::Good, "All is well.")));
+        return block(
+            "",
+            BlockBody::Line(PageCell::new(Tone::Good, "All is well.")),
+        );
     }
-    let items = problems.iter().map(|text| Cell::new(Tone::Bad, text));
-    block("Problems", Body::List(items.collect()))
+    let items = problems.iter().map(|text| PageCell::new(Tone::Bad, text));
+    block("Problems", BlockBody::List(items.collect()))
 }
 
-fn check(finding: &Finding) -> Vec<Cell> {
+fn check(finding: &Finding) -> Vec<PageCell> {
     vec![
-        Cell::plain(&finding.check),
-        Cell::plain(&finding.subject),
-        Cell::judged(finding.grade == Grade::Ok, finding.grade),
-        Cell::plain(&finding.evidence),
-        Cell::plain(&finding.remedy),
+        PageCell::plain(&finding.check),
+        PageCell::plain(&finding.subject),
+        PageCell::judged(finding.grade == Grade::Ok, finding.grade),
+        PageCell::plain(&finding.evidence),
+        PageCell::plain(&finding.remedy),
     ]
 }
 
-fn node_blocks(node: &Node) -> Vec<Block> {
+fn node_blocks(node: &ThisNode) -> Vec<Block> {
     let resources = node.resources.iter().map(|one| {
         vec![
-            Cell::plain(one.name),
-            Cell::plain(one.free),
-            Cell::plain(one.all),
+            PageCell::plain(one.name),
+            PageCell::plain(one.free),
+            PageCell::plain(one.all),
         ]
     });
     vec![
@@ -89,9 +92,9 @@ fn node_blocks(node: &Node) -> Vec<Block> {
 }
 
 /// A table without the columns in which no row says anything.
-fn table(heading: &'static str, columns: &[&'static str], mut rows: Vec<Vec<Cell>>) -> Block {
+fn table(heading: &'static str, columns: &[&'static str], mut rows: Vec<Vec<PageCell>>) -> Block {
     if rows.is_empty() {
-        return block(heading, Body::Line(Cell::plain("None.")));
+        return block(heading, BlockBody::Line(PageCell::plain("None.")));
     }
     let said = |at: usize| rows.iter().any(|row| !row[at].text.is_empty());
     let said: Vec<bool> = (0..columns.len()).map(said).collect();
@@ -102,62 +105,63 @@ fn table(heading: &'static str, columns: &[&'static str], mut rows: Vec<Vec<Cell
     let columns = columns.iter().zip(&said).filter(|(_, said)| **said);
     block(
         heading,
-        Body::Table(columns.map(|(name, _)| *name).collect(), rows),
+        BlockBody::Table(columns.map(|(name, _)| *name).collect(), rows),
     )
 }
 
-fn device(device: &ShownDevice) -> Vec<Cell> {
+fn device(device: &ShownDevice) -> Vec<PageCell> {
     let state = match (&device.fault, &device.holder) {
-        (Some(fault), _) => Cell::new(Tone::Bad, fault),
-        (None, Some(holder)) => Cell::plain(holder),
-        (None, None) => Cell::new(Tone::Good, "free"),
+        (Some(fault), _) => PageCell::new(Tone::Bad, fault),
+        (None, Some(holder)) => PageCell::plain(holder),
+        (None, None) => PageCell::new(Tone::Good, "free"),
     };
     let simulated = if device.simulated { " (simulated)" } else { "" };
     vec![
-        Cell::plain(device.index),
-        Cell::plain(format!("{}{simulated}", device.model)),
-        Cell::plain(device.memory_mb),
+        PageCell::plain(device.index),
+        PageCell::plain(format!("{}{simulated}", device.model)),
+        PageCell::plain(device.memory_mb),
         state,
-        Cell::new(Tone::Dim, &device.id),
+        PageCell::new(Tone::Dim, &device.id),
     ]
 }
 
-fn task(task: &ShownTask) -> Vec<Cell> {
+fn task(task: &ShownTask) -> Vec<PageCell> {
     let devices: Vec<String> = task.devices.iter().map(ToString::to_string).collect();
     vec![
-        Cell::plain(&task.job),
-        Cell::plain(&task.task),
-        Cell::plain(&task.state),
-        Cell::plain(devices.join(", ")),
-        Cell::plain(task.cpu),
-        Cell::plain(task.memory_mb),
+        PageCell::plain(&task.job),
+        PageCell::plain(&task.task),
+        PageCell::plain(&task.state),
+        PageCell::plain(devices.join(", ")),
+        PageCell::plain(task.cpu),
+        PageCell::plain(task.memory_mb),
     ]
 }
 
 fn mesh_blocks(mesh: &MeshView) -> Vec<Block> {
     let mut blocks = vec![
-        block("Cluster", Body::Line(Cell::plain(cluster(mesh)))),
+        block("Cluster", BlockBody::Line(PageCell::plain(cluster(mesh)))),
         members(mesh),
     ];
     if mesh.islands.len() > 1 {
         let islands = mesh.islands.iter();
-        let items = islands.map(|names| Cell::new(Tone::Bad, names.join(", ")));
-        blocks.push(block("Islands", Body::List(items.collect())));
+        let items = islands.map(|names| PageCell::new(Tone::Bad, names.join(", ")));
+        blocks.push(block("Islands", BlockBody::List(items.collect())));
     }
     if !mesh.one_way.is_empty() {
         let links = mesh.one_way.iter().map(|link| {
             let text = format!("{} reaches {}, not the other way round", link.from, link.to);
-            Cell::new(Tone::Bad, text)
+            PageCell::new(Tone::Bad, text)
         });
-        blocks.push(block("One-way links", Body::List(links.collect())));
+        blocks.push(block("One-way links", BlockBody::List(links.collect())));
     }
     if !mesh.documents.is_empty() {
         let items = mesh.documents.iter().map(document).collect();
-        blocks.push(block("Documents", Body::List(items)));
+        blocks.push(block("Documents", BlockBody::List(items)));
     }
     if !mesh.counters.is_empty() {
         let counters = mesh.counters.iter();
-        let rows = counters.map(|(name, count)| vec![Cell::plain(name), Cell::plain(count)]);
+        let rows =
+            counters.map(|(name, count)| vec![PageCell::plain(name), PageCell::plain(count)]);
         blocks.push(table("Counters", &["", "#Count"], rows.collect()));
     }
     blocks
@@ -175,7 +179,7 @@ fn cluster(mesh: &MeshView) -> String {
     let jobs = mesh.vcs.iter();
     let jobs = jobs.map(|(vc, led)| format!(" \u{b7} jobs of {vc}: {led}"));
     format!(
-        "{name} \u{b7} id {} \u{b7} generation {} \u{b7} feature level {} \u{b7} affairs: {}{} \
+        "{name} \u{b7} id {} \u{b7} generation {} \u{b7} feature level {} \u{b7} cluster_service: {}{} \
          \u{b7} {} members \u{b7} digest {}",
         cluster.id,
         cluster.generation,
@@ -201,8 +205,8 @@ fn members(mesh: &MeshView) -> Block {
         .checked_sub(MEMBERS_MAX)
         .filter(|&more| more > 0)
     {
-        let mut row = vec![Cell::plain(format!("and {more} more"))];
-        row.resize_with(8, || Cell::plain(""));
+        let mut row = vec![PageCell::plain(format!("and {more} more"))];
+        row.resize_with(8, || PageCell::plain(""));
         rows.push(row);
     }
     let columns = &[
@@ -211,7 +215,7 @@ fn members(mesh: &MeshView) -> Block {
     table("Members", columns, rows)
 }
 
-fn member(member: &MemberView) -> Vec<Cell> {
+fn member(member: &MemberView) -> Vec<PageCell> {
     let why: Vec<String> = member
         .why
         .iter()
@@ -222,14 +226,14 @@ fn member(member: &MemberView) -> Vec<Cell> {
     let said = member.age_s.map(|age| format!("{} ago", span(age)));
     let address = member.addresses.first().map(ToString::to_string);
     vec![
-        Cell::plain(&member.name),
-        Cell::judged(member.is_well(), standing(member)),
-        Cell::plain(said.unwrap_or_default()),
-        Cell::plain(address.unwrap_or_default()),
-        Cell::plain(&member.rack),
-        Cell::plain(&member.agent_version),
-        Cell::plain(&member.devices),
-        Cell::plain(why.join("; ")),
+        PageCell::plain(&member.name),
+        PageCell::judged(member.is_well(), standing(member)),
+        PageCell::plain(said.unwrap_or_default()),
+        PageCell::plain(address.unwrap_or_default()),
+        PageCell::plain(&member.rack),
+        PageCell::plain(&member.agent_version),
+        PageCell::plain(&member.devices),
+        PageCell::plain(why.join("; ")),
     ]
 }
 
@@ -241,15 +245,15 @@ fn standing(member: &MemberView) -> String {
     }
 }
 
-fn document(document: &DocumentView) -> Cell {
+fn document(document: &DocumentView) -> PageCell {
     let newest = &document.newest;
     let mut text = format!("{}: ", document.name);
     if newest.version == 0 {
         text.push_str("as it came with the agent");
-        return Cell::plain(text);
+        return PageCell::plain(text);
     }
     text.push_str(&format!("{document}, {}", newest.stage));
-    if newest.stage != Stage::Active {
+    if newest.stage != ActivationStage::Active {
         text.push_str(&format!(", version {} is in force", document.active));
     }
     if newest.forced {
@@ -257,9 +261,9 @@ fn document(document: &DocumentView) -> Cell {
     }
     if !document.here.problem.is_empty() {
         text.push_str(&format!(", bad here: {}", document.here.problem));
-        return Cell::new(Tone::Bad, text);
+        return PageCell::new(Tone::Bad, text);
     }
-    Cell::plain(text)
+    PageCell::plain(text)
 }
 
 /// `2 h 5 min`: a span in its two largest units.

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Write as _};
 
-use super::{Block, Body, Cell, Tone, column};
+use super::{Block, BlockBody, PageCell, Tone, column};
 
 const STYLE: &str = "\
 :root{color-scheme:light dark}\
@@ -67,16 +67,16 @@ fn document(title: &str, body: &str) -> String {
     )
 }
 
-fn written(body: &Body) -> String {
+fn written(body: &BlockBody) -> String {
     match body {
-        Body::Line(cell) => format!("<p{}>{}</p>\n", class(cell.tone), Safe(&cell.text)),
-        Body::List(items) => {
+        BlockBody::Line(cell) => format!("<p{}>{}</p>\n", class(cell.tone), Safe(&cell.text)),
+        BlockBody::List(items) => {
             let items = items
                 .iter()
                 .map(|item| format!("<li{}>{}</li>\n", class(item.tone), Safe(&item.text)));
             format!("<ul>\n{}</ul>\n", items.collect::<String>())
         }
-        Body::Table(columns, rows) => table(columns, rows),
+        BlockBody::Table(columns, rows) => table(columns, rows),
     }
 }
 
@@ -89,7 +89,7 @@ fn class(tone: Tone) -> &'static str {
     }
 }
 
-fn table(columns: &[&str], rows: &[Vec<Cell>]) -> String {
+fn table(columns: &[&str], rows: &[Vec<PageCell>]) -> String {
     let heading = columns.iter().map(|name| match column(name) {
         (name, true) => format!("<th class=\"n\">{}</th>", Safe(name)),
         (name, false) => format!("<th>{}</th>", Safe(name)),
@@ -106,7 +106,7 @@ fn table(columns: &[&str], rows: &[Vec<Cell>]) -> String {
     text
 }
 
-fn inline(cell: &Cell) -> String {
+fn inline(cell: &PageCell) -> String {
     match cell.tone {
         Tone::Plain => Safe(&cell.text).to_string(),
         tone => format!("<span{}>{}</span>", class(tone), Safe(&cell.text)),

@@ -9,15 +9,15 @@ mod text;
 
 pub(crate) use html::root;
 
-use crate::status::Status;
+use crate::status::StatusPage;
 
 /// The page at `/status`.
-pub(crate) fn status(status: &Status) -> String {
+pub(crate) fn status(status: &StatusPage) -> String {
     html::page(status.title(), &content::blocks(status))
 }
 
 /// The same for a terminal.
-pub(crate) fn status_text(status: &Status) -> String {
+pub(crate) fn status_text(status: &StatusPage) -> String {
     text::page(status.title(), &content::blocks(status))
 }
 
@@ -26,22 +26,22 @@ pub(crate) fn status_text(status: &Status) -> String {
 struct Block {
     /// Empty for what stands right below the title.
     heading: &'static str,
-    body: Body,
+    body: BlockBody,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Body {
+enum BlockBody {
     /// One sentence.
-    Line(Cell),
+    Line(PageCell),
     /// Several.
-    List(Vec<Cell>),
+    List(Vec<PageCell>),
     /// Columns under a heading each; a column named `#...` is aligned to the right.
-    Table(Vec<&'static str>, Vec<Vec<Cell>>),
+    Table(Vec<&'static str>, Vec<Vec<PageCell>>),
 }
 
 /// A text, and whether it is good or bad news.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Cell {
+struct PageCell {
     text: String,
     tone: Tone,
 }
@@ -54,7 +54,7 @@ enum Tone {
     Bad,
 }
 
-impl Cell {
+impl PageCell {
     fn new(tone: Tone, text: impl ToString) -> Self {
         let text = text.to_string();
         Self { text, tone }

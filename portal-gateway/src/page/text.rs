@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Block, Body, Cell, column};
+use super::{Block, BlockBody, PageCell, column};
 
 /// A page of blocks.
 pub(super) fn page(title: &str, blocks: &[Block]) -> String {
@@ -16,16 +16,16 @@ pub(super) fn page(title: &str, blocks: &[Block]) -> String {
     page
 }
 
-fn written(body: &Body) -> String {
+fn written(body: &BlockBody) -> String {
     match body {
-        Body::Line(cell) => format!("  {}\n", plain(&cell.text)),
-        Body::List(items) => {
+        BlockBody::Line(cell) => format!("  {}\n", plain(&cell.text)),
+        BlockBody::List(items) => {
             let items = items.iter();
             items
                 .map(|item| format!("  - {}\n", plain(&item.text)))
                 .collect()
         }
-        Body::Table(columns, rows) => table(columns, rows),
+        BlockBody::Table(columns, rows) => table(columns, rows),
     }
 }
 
@@ -36,7 +36,7 @@ fn plain(text: &str) -> String {
     text.chars().map(safe).collect()
 }
 
-fn table(columns: &[&str], rows: &[Vec<Cell>]) -> String {
+fn table(columns: &[&str], rows: &[Vec<PageCell>]) -> String {
     let heading: Vec<String> = columns
         .iter()
         .map(|name| column(name).0.to_owned())

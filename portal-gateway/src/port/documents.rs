@@ -3,11 +3,11 @@
 use async_trait::async_trait;
 use muster_model::mesh::{DocumentText, DocumentView, VersionView};
 
-use super::{Caller, Error};
+use super::{Caller, PortError};
 
 /// A new text for a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Edit {
+pub struct EditedText {
     /// The version that the author had before their eyes. The edit is refused if another one is
     /// the newest by now.
     pub base: u64,
@@ -17,18 +17,18 @@ pub struct Edit {
     pub now: bool,
 }
 
-/// The cluster's documents. [`Error::NoDocument`] where there is none of that name.
+/// The cluster's documents. [`PortError::NoDocument`] where there is none of that name.
 #[async_trait]
 pub trait Documents: std::fmt::Debug + Send + Sync {
     /// Every document.
-    async fn list(&self) -> Result<Vec<DocumentView>, Error>;
+    async fn list(&self) -> Result<Vec<DocumentView>, PortError>;
     /// What is kept of a document's earlier versions, the newest first.
-    async fn history(&self, name: &str) -> Result<Vec<VersionView>, Error>;
+    async fn history(&self, name: &str) -> Result<Vec<VersionView>, PortError>;
     /// A document's text at a version, the one in force here if none is named.
-    async fn text(&self, name: &str, version: Option<u64>) -> Result<DocumentText, Error>;
-    /// Gives a document a new text; answers its version. [`Error::DocumentConflict`] when `base`
+    async fn text(&self, name: &str, version: Option<u64>) -> Result<DocumentText, PortError>;
+    /// Gives a document a new text; answers its version. [`PortError::DocumentConflict`] when `base`
     /// is not the newest.
-    async fn edit(&self, caller: &Caller, name: &str, edit: Edit) -> Result<u64, Error>;
+    async fn edit(&self, caller: &Caller, name: &str, edit: EditedText) -> Result<u64, PortError>;
     /// Gives a document an earlier version's text again, as a new version, which is answered.
-    async fn rollback(&self, caller: &Caller, name: &str, version: u64) -> Result<u64, Error>;
+    async fn rollback(&self, caller: &Caller, name: &str, version: u64) -> Result<u64, PortError>;
 }

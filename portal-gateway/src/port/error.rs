@@ -1,13 +1,13 @@
 //! Why the cluster did not do what it was asked, by any of the ports.
 
-use muster_model::protocol::{Problem, upstream_message};
+use muster_model::protocol::{JobProblem, upstream_message};
 use muster_model::vc::unknown;
 
 /// Why the cluster did not do what it was asked. Display is the message that clients show: OpenPAI's,
 /// where it has one that they may match. The gateway maps each to a status and OpenPAI's code.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
-pub enum Error {
+pub enum PortError {
     #[error("User {0} is not found.")]
     NoUser(String),
     #[error("Password is incorrect.")]
@@ -36,12 +36,12 @@ pub enum Error {
     NoImage(String),
     /// Storages that a job names.
     #[error("{}", upstream_message(.0))]
-    NoStorage(Vec<Problem>),
+    NoStorage(Vec<JobProblem>),
     #[error("Job {0} already exists.")]
     JobExists(String),
     /// Protocol errors, all of them.
     #[error("{}", upstream_message(.0))]
-    InvalidJob(Vec<Problem>),
+    InvalidJob(Vec<JobProblem>),
     /// Anything the cluster cannot do now: full disk, lost leader, hung engine.
     #[error("{0}")]
     Unavailable(String),

@@ -5,11 +5,11 @@ use std::fmt;
 use async_trait::async_trait;
 use muster_model::id::AttemptUid;
 
-use super::{ByteStream, Error};
+use super::{ByteStream, PortError};
 
 /// One file of a task attempt's log.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct LogFile {
+pub struct LogFileInfo {
     /// `all`, `stdout`, `stderr`, `runtime.log`, each also with `.1` for the older part.
     pub name: String,
     /// Bytes it holds now.
@@ -45,7 +45,7 @@ pub struct LogWish {
 }
 
 /// A part of a log file.
-pub struct LogPart {
+pub struct LogSlice {
     /// Where the part begins in the file.
     pub start: u64,
     /// The file's size when it was opened.
@@ -56,7 +56,7 @@ pub struct LogPart {
     pub body: ByteStream,
 }
 
-impl fmt::Debug for LogPart {
+impl fmt::Debug for LogSlice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LogPart")
             .field("start", &self.start)
@@ -65,12 +65,17 @@ impl fmt::Debug for LogPart {
     }
 }
 
-/// Logs on this node. [`Error::NoLog`] where there is none of that attempt or name.
+/// Logs on this node. [`PortError::NoLog`] where there is none of that attempt or name.
 #[async_trait]
 pub trait Logs: std::fmt::Debug + Send + Sync {
     /// The files of a task attempt.
-    async fn files(&self, uid: &AttemptUid) -> Result<Vec<LogFile>, Error>;
+    async fn files(&self, uid: &AttemptUid) -> Result<Vec<LogFileInfo>, PortError>;
     /// Opens a file. A range that begins behind the end gives an empty part with `start` at the end, not
     /// an error.
-    async fn read(&self, uid: &AttemptUid, name: &str, wish: LogWish) -> Result<LogPart, Error>;
+    async fn read(
+        &self,
+        uid: &AttemptUid,
+        name: &str,
+        wish: LogWish,
+    ) -> Result<LogSlice, PortError>;
 }

@@ -9,7 +9,7 @@ use muster_model::mesh::{
     ClusterView, CreatedToken, JoinPlan, Joined, MeshView, NewToken, RecoveryView, TokenView,
 };
 
-use super::{Caller, Error};
+use super::{Caller, PortError};
 
 /// What a request to join names.
 #[derive(Clone, PartialEq, Eq)]
@@ -32,21 +32,21 @@ impl fmt::Debug for JoinRequest {
 #[async_trait]
 pub trait Membership: std::fmt::Debug + Send + Sync {
     /// The cluster as this node sees it. Works without any other node.
-    async fn view(&self) -> Result<MeshView, Error>;
+    async fn view(&self) -> Result<MeshView, PortError>;
     /// What was wrong with the cluster since the agent's start as this node saw it, and what is. Works without
     /// any other node.
-    async fn alarms(&self, after: &AlarmsAfter) -> Result<Alarms, Error>;
+    async fn alarms(&self, after: &AlarmsAfter) -> Result<Alarms, PortError>;
     /// Gives the cluster of this machine a name, its own if that is empty, and opens its ports: others can
     /// join from now on. Refused where it has a name.
-    async fn init(&self, name: &str) -> Result<ClusterView, Error>;
+    async fn init(&self, name: &str) -> Result<ClusterView, PortError>;
     /// What keeps this node from joining a cluster. Changes nothing.
-    async fn join_plan(&self) -> Result<JoinPlan, Error>;
+    async fn join_plan(&self) -> Result<JoinPlan, PortError>;
     /// Makes this node a member of another cluster. Refused while jobs are queued or running.
-    async fn join(&self, request: &JoinRequest) -> Result<Joined, Error>;
+    async fn join(&self, request: &JoinRequest) -> Result<Joined, PortError>;
     /// Ends this node's membership; it is alone afterwards.
-    async fn leave(&self) -> Result<(), Error>;
+    async fn leave(&self) -> Result<(), PortError>;
     /// Ends another's membership, by its name.
-    async fn expel(&self, caller: &Caller, member: &str) -> Result<(), Error>;
+    async fn expel(&self, caller: &Caller, member: &str) -> Result<(), PortError>;
 
     /// Has a virtual cluster that has lost most of its voters go on without these, which a caller says are
     /// lost for good; if none is named, the cluster itself. Without lost voters it changes nothing and
@@ -56,12 +56,16 @@ pub trait Membership: std::fmt::Debug + Send + Sync {
         caller: &Caller,
         vc: Option<&str>,
         lost: &BTreeSet<String>,
-    ) -> Result<RecoveryView, Error>;
+    ) -> Result<RecoveryView, PortError>;
 
     /// Makes a token that admits nodes.
-    async fn create_token(&self, caller: &Caller, token: NewToken) -> Result<CreatedToken, Error>;
+    async fn create_token(
+        &self,
+        caller: &Caller,
+        token: NewToken,
+    ) -> Result<CreatedToken, PortError>;
     /// Every token that was not forgotten yet, spent ones too.
-    async fn tokens(&self) -> Result<Vec<TokenView>, Error>;
+    async fn tokens(&self) -> Result<Vec<TokenView>, PortError>;
     /// Makes a token admit nobody any more. Whom it admitted stays.
-    async fn revoke_token(&self, id: &str) -> Result<(), Error>;
+    async fn revoke_token(&self, id: &str) -> Result<(), PortError>;
 }

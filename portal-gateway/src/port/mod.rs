@@ -20,11 +20,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::Stream;
 
-pub use documents::{Documents, Edit};
-pub use error::Error;
+pub use documents::{Documents, EditedText};
+pub use error::PortError;
 pub use images::{Images, ProgressStream};
-pub use jobs::{Awaited, Jobs, Listed, Submitted};
-pub use logs::{LogFile, LogPart, LogRange, LogWish, Logs};
+pub use jobs::{AcceptedSubmission, Awaited, FoundJobs, Jobs};
+pub use logs::{LogFileInfo, LogRange, LogSlice, LogWish, Logs};
 pub use membership::{JoinRequest, Membership};
 pub use nodes::{DEFAULT_VC, NewScheduling, Nodes};
 pub use users::{Caller, Login, TokenInfo, UserView, Users};

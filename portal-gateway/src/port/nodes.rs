@@ -7,7 +7,7 @@ use muster_model::mesh::{Health, MemberTask, Scheduling};
 use muster_model::node::NodeView;
 use muster_model::vc::{VcView, WhatIf};
 
-use super::{Caller, Error};
+use super::{Caller, PortError};
 
 /// The virtual cluster of everything that no quota names.
 pub const DEFAULT_VC: &str = muster_model::cluster_spec::EVERYTHING;
@@ -21,24 +21,24 @@ pub struct NewScheduling {
     pub reason: String,
 }
 
-/// Nodes. [`Error::NoMember`] where there is none of that name.
+/// Nodes. [`PortError::NoMember`] where there is none of that name.
 #[async_trait]
 pub trait Nodes: std::fmt::Debug + Send + Sync {
     /// Every node of the cluster. An error where they are not known: never a part of them.
-    async fn list(&self) -> Result<Vec<KnownNode>, Error>;
+    async fn list(&self) -> Result<Vec<KnownNode>, PortError>;
     /// Every virtual cluster.
-    async fn virtual_clusters(&self) -> Result<Vec<VcView>, Error>;
+    async fn virtual_clusters(&self) -> Result<Vec<VcView>, PortError>;
     /// What would become of jobs and promises if the cluster were described so.
-    /// [`Error::InvalidDocument`] when it cannot be.
-    async fn what_if(&self, text: &str) -> Result<WhatIf, Error>;
+    /// [`PortError::InvalidDocument`] when it cannot be.
+    async fn what_if(&self, text: &str) -> Result<WhatIf, PortError>;
 
     /// This node.
-    async fn this(&self) -> Result<NodeView, Error>;
+    async fn this(&self) -> Result<NodeView, PortError>;
     /// How this node's agent is. Only looks at what is known: it is asked by anybody.
-    async fn health(&self) -> Result<Health, Error>;
+    async fn health(&self) -> Result<Health, PortError>;
     /// Looks for everything that may be wrong here and on the way to other members. Takes
     /// seconds and some load.
-    async fn doctor(&self) -> Result<Vec<Finding>, Error>;
+    async fn doctor(&self) -> Result<Vec<Finding>, PortError>;
 
     /// Keeps jobs off a member, by its name, or lets them come again.
     async fn schedule(
@@ -46,10 +46,10 @@ pub trait Nodes: std::fmt::Debug + Send + Sync {
         caller: &Caller,
         member: &str,
         wanted: &NewScheduling,
-    ) -> Result<(), Error>;
+    ) -> Result<(), PortError>;
     /// The tasks that may be running on a member.
-    async fn tasks_on(&self, member: &str) -> Result<Vec<MemberTask>, Error>;
+    async fn tasks_on(&self, member: &str) -> Result<Vec<MemberTask>, PortError>;
     /// Takes a caller's word that a member is off: what ran there has ended, and may run elsewhere.
     /// Refused where the member can be reached. Answers the tasks that are given up.
-    async fn say_off(&self, caller: &Caller, member: &str) -> Result<Vec<MemberTask>, Error>;
+    async fn say_off(&self, caller: &Caller, member: &str) -> Result<Vec<MemberTask>, PortError>;
 }

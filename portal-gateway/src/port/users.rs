@@ -2,9 +2,9 @@
 
 use async_trait::async_trait;
 use muster_model::id::{UserName, VcName};
-use muster_model::login::Trust;
+use muster_model::login::LoginTrust;
 
-use super::Error;
+use super::PortError;
 
 /// Who asks, after their token or the socket they came through was checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,22 +56,27 @@ pub struct UserView {
     pub vcs: Vec<VcName>,
 }
 
-/// Users and their tokens. [`Error::NoUser`] where there is none of that name.
+/// Users and their tokens. [`PortError::NoUser`] where there is none of that name.
 #[async_trait]
 pub trait Users: std::fmt::Debug + Send + Sync {
     /// Every user.
-    async fn list(&self) -> Result<Vec<UserView>, Error>;
+    async fn list(&self) -> Result<Vec<UserView>, PortError>;
     /// One user.
-    async fn user(&self, name: &str) -> Result<UserView, Error>;
+    async fn user(&self, name: &str) -> Result<UserView, PortError>;
     /// Checks a password and issues a token.
-    async fn login(&self, user: &str, password: &str, trust: Trust) -> Result<Login, Error>;
-    /// Checks a token. [`Error::InvalidToken`], also when it was revoked.
-    async fn check_token(&self, token: &str) -> Result<TokenInfo, Error>;
+    async fn login(
+        &self,
+        user: &str,
+        password: &str,
+        trust: LoginTrust,
+    ) -> Result<Login, PortError>;
+    /// Checks a token. [`PortError::InvalidToken`], also when it was revoked.
+    async fn check_token(&self, token: &str) -> Result<TokenInfo, PortError>;
     /// A user's valid tokens.
-    async fn tokens(&self, user: &UserName) -> Result<Vec<String>, Error>;
+    async fn tokens(&self, user: &UserName) -> Result<Vec<String>, PortError>;
     /// Issues an application token, which does not expire.
-    async fn issue_application_token(&self, user: &UserName) -> Result<String, Error>;
+    async fn issue_application_token(&self, user: &UserName) -> Result<String, PortError>;
     /// Makes a token of a user's invalid: here before this returns, elsewhere within about a second.
-    /// [`Error::NoToken`] when they hold no such token.
-    async fn revoke_token(&self, user: &UserName, token: &str) -> Result<(), Error>;
+    /// [`PortError::NoToken`] when they hold no such token.
+    async fn revoke_token(&self, user: &UserName, token: &str) -> Result<(), PortError>;
 }

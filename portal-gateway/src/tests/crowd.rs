@@ -12,8 +12,8 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::setup::*;
-use crate::config::Config;
-use crate::peer::Peer;
+use crate::config::GatewayConfig;
+use crate::peer::RemoteEnd;
 use crate::server::Listener;
 use crate::slots::{Bounds, Slots};
 
@@ -31,13 +31,16 @@ struct Foreign(TcpListener);
 impl Listener for Foreign {
     type Stream = TcpStream;
 
-    async fn next(&self) -> io::Result<(TcpStream, Peer)> {
+    async fn next(&self) -> io::Result<(TcpStream, RemoteEnd)> {
         let (stream, address) = self.0.accept().await?;
         let IpAddr::V4(address) = address.ip() else {
             return Err(io::ErrorKind::Unsupported.into());
         };
         let [_, rest @ ..] = address.octets();
-        Ok((stream, Peer::Tcp([10, rest[0], rest[1], rest[2]].into())))
+        Ok((
+            stream,
+            RemoteEnd::Tcp([10, rest[0], rest[1], rest[2]].into()),
+        ))
     }
 }
 
@@ -48,7 +51,7 @@ pub(super) struct Served {
     setup: Setup,
 }
 
-pub(super) async fn serve(config: Config) -> Served {
+pub(super) async fn serve(config: GatewayConfig) -> Served {
     let limits = &config.limits;
     let bounds = Bounds {
         total: limits.connections.get() as usize,

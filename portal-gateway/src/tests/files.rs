@@ -96,9 +96,9 @@ async fn parts_of_a_log() {
     assert_eq!(behind.header("content-range"), "bytes */10");
 }
 
-async fn ranged(setup: &Setup, path: &str, range: &str) -> Answer {
+async fn ranged(setup: &Setup, path: &str, range: &str) -> WholeAnswer {
     setup
-        .ask(Ask {
+        .ask(TestRequest {
             method: "GET",
             path,
             headers: &[("range", range), ("authorization", ANN)],

@@ -2,7 +2,7 @@
 
 use muster_model::known_node::{Has, KnownNode};
 use muster_model::state::{PriorityClass, SubState};
-use muster_model::view::{Event, LastEnd};
+use muster_model::view::{JobEvent, LastEnd};
 use serde_json::json;
 
 use super::setup::*;
@@ -131,7 +131,7 @@ async fn a_job_is_there_as_soon_as_it_is_accepted() {
 async fn a_job_between_attempts_says_how_the_last_one_ended() {
     let setup = Setup::new();
     let mut again = waiting("ann~again");
-    let read = |answer: Answer| answer.json()["jobStatus"].clone();
+    let read = |answer: WholeAnswer| answer.json()["jobStatus"].clone();
     setup.fake.put(again.clone());
     let status = read(setup.get(ADMIN, "/api/v2/jobs/ann~again").await);
     let fields = status.as_object().unwrap();
@@ -232,7 +232,7 @@ async fn events_come_newest_first() {
     let setup = Setup::new();
     setup.fake.put(waiting("ann~job"));
     for (uid, warning, last) in [("1", false, 1_000), ("2", true, 3_000), ("3", true, 2_000)] {
-        let event = Event {
+        let event = JobEvent {
             uid: uid.to_owned(),
             attempt_uid: Some("a-0".parse().unwrap()),
             task: Some(muster_model::id::TaskId {

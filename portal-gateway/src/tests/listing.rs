@@ -1,6 +1,6 @@
 //! Long lists, of which only the first rows are sent.
 
-use muster_model::state::{State, SubState};
+use muster_model::state::{JobState, SubState};
 use muster_model::view::JobSummary;
 
 use super::setup::summary;
@@ -35,7 +35,7 @@ fn the_first_rows_are_those_of_the_whole_list() {
             jobs.sort_unstable_by(|a, b| order.compare(a, b));
             jobs
         };
-        for states in [Vec::new(), vec![State::Waiting]] {
+        for states in [Vec::new(), vec![JobState::Waiting]] {
             let filter = JobFilter {
                 states,
                 ..JobFilter::default()

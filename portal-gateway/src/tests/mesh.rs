@@ -2,7 +2,9 @@
 
 use muster_model::alarm::{Alarm, AlarmKind, AlarmState, AlarmSubject};
 use muster_model::finding::{Finding, Grade};
-use muster_model::mesh::{DocumentView, Health, Leadership, MeshView, OneWay, Reach, VersionView};
+use muster_model::mesh::{
+    DocumentView, Health, Leadership, MemberReach, MeshView, OneWay, VersionView,
+};
 use serde_json::{Value, json};
 
 use super::setup::*;
@@ -12,12 +14,12 @@ const CLUSTER: &str = "/api/muster/v1/cluster";
 const RULES: &str = "/api/muster/v1/documents/failure-rules";
 
 /// Status and `code`.
-fn outcome(answer: &Answer) -> (u16, String) {
+fn outcome(answer: &WholeAnswer) -> (u16, String) {
     let code = answer.json()["code"].as_str().map(str::to_owned);
     (answer.status.as_u16(), code.unwrap_or_default())
 }
 
-async fn put(setup: &Setup, query: &str, text: &str) -> Answer {
+async fn put(setup: &Setup, query: &str, text: &str) -> WholeAnswer {
     let path = format!("{RULES}?{query}");
     setup.send(ADMIN, "PUT", &path, text).await
 }
@@ -109,7 +111,7 @@ async fn a_node_joins_when_nothing_runs() {
 #[tokio::test]
 async fn a_member_is_expelled_by_name() {
     let setup = Setup::new();
-    let n2 = member(1, "n2", Reach::Alive);
+    let n2 = member(1, "n2", MemberReach::Alive);
     setup.fake.change_mesh(|mesh| mesh.members.push(n2));
     let path = format!("{CLUSTER}/members/n2");
     assert_eq!(setup.send(ADMIN, "DELETE", &path, "").await.status, 200);
@@ -122,7 +124,7 @@ async fn a_member_is_expelled_by_name() {
 #[tokio::test]
 async fn jobs_are_kept_off_a_member_by_an_admins_word() {
     let setup = Setup::new();
-    let n2 = member(1, "n2", Reach::Alive);
+    let n2 = member(1, "n2", MemberReach::Alive);
     setup.fake.change_mesh(|mesh| mesh.members.push(n2));
     let path = format!("{CLUSTER}/members/n2/scheduling");
     let put = async |who: &str, path: &str, body: Value| {
@@ -181,7 +183,10 @@ async fn jobs_are_kept_off_a_member_by_an_admins_word() {
 #[tokio::test]
 async fn only_who_cannot_be_reached_is_taken_for_off() {
     let setup = Setup::new();
-    for (id, name, reach) in [(1, "n2", Reach::Suspect), (2, "n3", Reach::Unreachable)] {
+    for (id, name, reach) in [
+        (1, "n2", MemberReach::Suspect),
+        (2, "n3", MemberReach::Unreachable),
+    ] {
         let one = member(id, name, reach);
         setup.fake.change_mesh(|mesh| mesh.members.push(one));
         setup.fake.run_on(name, &[("ann~x", "w:0")]);
@@ -316,8 +321,8 @@ async fn documents_that_cannot_be_are_refused() {
 async fn a_document_waits_for_all_members_but_not_for_those_away() {
     let setup = Setup::new();
     setup.fake.change_mesh(|mesh| {
-        mesh.members.push(member(1, "n2", Reach::Alive));
-        mesh.members.push(member(2, "n3", Reach::Unreachable));
+        mesh.members.push(member(1, "n2", MemberReach::Alive));
+        mesh.members.push(member(2, "n3", MemberReach::Unreachable));
     });
     put(&setup, "base=0", "- a\n").await;
     let view = setup.get(ANN, RULES).await;
@@ -381,14 +386,14 @@ fn in_trouble(setup: &Setup) {
         checks: vec![Finding::ok("engine", "containerd", "1.6 <x>").but(Grade::Fail, "restart it")],
     });
     setup.fake.change_mesh(|mesh| {
-        let mut n2 = member(1, "n2", Reach::Suspect);
+        let mut n2 = member(1, "n2", MemberReach::Suspect);
         n2.why = vec!["n3 has not heard it for 12 s".to_owned()];
         n2.problems = vec!["<script>alert(1)</script>".to_owned()];
         n2.devices = "8 Tesla V100".to_owned();
         n2.age_s = Some(12);
         n2.reach_s = Some(75);
         mesh.members.push(n2);
-        mesh.members.push(member(2, "n3", Reach::Alive));
+        mesh.members.push(member(2, "n3", MemberReach::Alive));
         mesh.islands = vec![vec!["n1".into(), "n3".into()], vec!["n2".into()]];
         mesh.one_way.push(OneWay {
             from: "n2".to_owned(),
@@ -475,9 +480,9 @@ async fn a_page_of_many_members_begins_with_those_in_trouble() {
     setup.fake.change_mesh(|mesh| {
         let name = |id: u32| format!("m{id:04}");
         mesh.members = (0..1000)
-            .map(|id| member(id, &name(id), Reach::Alive))
+            .map(|id| member(id, &name(id), MemberReach::Alive))
             .collect();
-        mesh.members[999].reach = Reach::Unreachable;
+        mesh.members[999].reach = MemberReach::Unreachable;
     });
     let page = setup.guest("GET", "/status.txt").await;
     let shown: Vec<&str> = page

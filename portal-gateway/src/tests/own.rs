@@ -166,7 +166,7 @@ async fn waiting_ends_with_the_job_or_the_time() {
     assert_eq!(missing.status, 404);
 }
 
-fn steps(answer: &Answer) -> Vec<ImageProgress> {
+fn steps(answer: &WholeAnswer) -> Vec<ImageProgress> {
     assert_eq!(answer.header("content-type"), "application/x-ndjson");
     let lines = answer.text().lines();
     lines
@@ -281,7 +281,7 @@ async fn virtual_clusters_are_shown_to_users() {
 #[tokio::test]
 async fn pages_are_shown_under_own_names_alone() {
     let names = crate::HostNames::new(["n1.example".to_owned()]);
-    let setup = Setup::with(crate::Config {
+    let setup = Setup::with(crate::GatewayConfig {
         host_names: names,
         ..config()
     });
@@ -292,7 +292,7 @@ async fn pages_are_shown_under_own_names_alone() {
             ("localhost:7741", 200),
             ("evil.example:7741", 403),
         ] {
-            let ask = Ask {
+            let ask = TestRequest {
                 method: "GET",
                 path: page,
                 headers: &[("host", host)],

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use serde_json::json;
 
 use super::setup::*;
-use crate::peer::Peer;
+use crate::peer::RemoteEnd;
 
 const GUEST: &str = "Guest is not allowed to do this operation.";
 const INVALID: &str = "Your token is invalid.";
@@ -383,7 +383,7 @@ async fn logins() {
         ),
     ] {
         let answer = setup
-            .ask(Ask {
+            .ask(TestRequest {
                 method: "POST",
                 path,
                 headers: &[("content-type", kind)],
@@ -397,11 +397,11 @@ async fn logins() {
     }
 }
 
-async fn log_in(setup: &Setup, user: &str, password: &str) -> Answer {
+async fn log_in(setup: &Setup, user: &str, password: &str) -> WholeAnswer {
     let body = format!("username={user}&password={password}");
     let form = "application/x-www-form-urlencoded";
     setup
-        .ask(Ask {
+        .ask(TestRequest {
             method: "POST",
             path: "/api/v2/tokens",
             headers: &[("content-type", form)],
@@ -429,13 +429,13 @@ async fn wrong_passwords_delay_the_user_at_that_address_alone() {
         200,
         "another user"
     );
-    setup.peer = Peer::Tcp([10, 0, 0, 9].into());
+    setup.peer = RemoteEnd::Tcp([10, 0, 0, 9].into());
     assert_eq!(
         log_in(&setup, "ann", "ann-password").await.status,
         200,
         "another address"
     );
-    setup.peer = Peer::Socket;
+    setup.peer = RemoteEnd::Socket;
     for _ in 0..6 {
         log_in(&setup, "ann", "wrong-password").await;
     }
@@ -508,8 +508,8 @@ async fn tokens_are_checked_listed_issued_and_revoked() {
 #[tokio::test]
 async fn the_socket_is_root_and_names_the_user() {
     let mut setup = Setup::new();
-    setup.peer = Peer::Socket;
-    let submit = |headers: &'static [(&'static str, &'static str)]| Ask {
+    setup.peer = RemoteEnd::Socket;
+    let submit = |headers: &'static [(&'static str, &'static str)]| TestRequest {
         method: "POST",
         path: "/api/v2/jobs",
         headers,
@@ -552,7 +552,7 @@ async fn secrets_in_a_users_extension_are_their_own() {
 async fn pages_of_other_origins_may_ask() {
     let setup = Setup::new();
     let answer = setup
-        .ask(Ask {
+        .ask(TestRequest {
             method: "OPTIONS",
             path: "/api/v2/jobs",
             headers: &[("access-control-request-headers", "authorization,x-y")],
@@ -586,7 +586,7 @@ async fn strangers_are_counted_and_local_callers_are_not() {
     for _ in 0..5 {
         assert_eq!(setup.get(ANN, "/api/v2/jobs").await.status, 200);
     }
-    setup.peer = Peer::Tcp([10, 0, 0, 9].into());
+    setup.peer = RemoteEnd::Tcp([10, 0, 0, 9].into());
     assert_eq!(setup.get(ANN, "/api/v2/jobs").await.status, 200);
     let second = setup.get(ANN, "/api/v2/jobs").await;
     assert_eq!(second.header("x-ratelimit-limit"), "1", "listings");
@@ -612,7 +612,7 @@ async fn large_answers_are_packed_for_those_who_take_it() {
     }
     let plain = setup.get(ADMIN, "/api/v2/jobs").await;
     let packed = setup
-        .ask(Ask {
+        .ask(TestRequest {
             method: "GET",
             path: "/api/v2/jobs",
             headers: &[

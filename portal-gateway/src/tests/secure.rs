@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use muster_tls::{Tls, Trust};
+use muster_tls::{CertificateTrust, Tls};
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpListener;
@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::crowd::{HERE, SOON, Served, serve};
 use super::setup::*;
-use crate::config::{Config, LogLinkKey};
+use crate::config::{GatewayConfig, LogLinkKey};
 
 fn certificate() -> Tls {
     let made = rcgen::generate_simple_self_signed(["n1".to_owned()]).unwrap();
@@ -19,11 +19,11 @@ fn certificate() -> Tls {
     Tls::new(vec![made.cert.der().clone()], PrivateKeyDer::Pkcs8(key)).unwrap()
 }
 
-fn secure(key: u8) -> Config {
+fn secure(key: u8) -> GatewayConfig {
     let (_, key) = tokio::sync::watch::channel(LogLinkKey([key; 32]));
-    Config {
+    GatewayConfig {
         tls: Some(certificate()),
-        ..Config::new(key, 7741, "admin".parse().unwrap())
+        ..GatewayConfig::new(key, 7741, "admin".parse().unwrap())
     }
 }
 
@@ -47,7 +47,7 @@ async fn log_in(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> String {
 
 async fn log_in_by_tls(served: &Served) -> String {
     let stream = served.connect(HERE).await;
-    let connected = muster_tls::connect(stream, "n1", Trust::Anything).await;
+    let connected = muster_tls::connect(stream, "n1", CertificateTrust::Anything).await;
     log_in(connected.unwrap().0).await
 }
 
@@ -73,7 +73,7 @@ async fn without_a_certificate_everybody_is_answered_in_clear() {
     assert!(plain.contains("token-of-ann"), "{plain}");
     let stream = served.connect(HERE).await;
     assert!(
-        muster_tls::connect(stream, "n1", Trust::Anything)
+        muster_tls::connect(stream, "n1", CertificateTrust::Anything)
             .await
             .is_err()
     );
@@ -91,7 +91,7 @@ async fn this_machine_is_answered_in_both_manners() {
         let connect = || async { tokio::net::TcpStream::connect(address).await.unwrap() };
         let plain = log_in(connect().await).await;
         assert!(plain.contains("token-of-ann"), "{plain}");
-        let secret = muster_tls::connect(connect().await, "n1", Trust::Anything).await;
+        let secret = muster_tls::connect(connect().await, "n1", CertificateTrust::Anything).await;
         let secret = log_in(secret.unwrap().0).await;
         assert!(secret.contains("token-of-ann"), "{secret}");
         shutdown.cancel();
@@ -111,7 +111,7 @@ async fn log_elsewhere(other: u8) -> (u16, String) {
     let address = Ipv4Addr::new(127, 9, 0, 3);
     let listener = TcpListener::bind((address, 0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    let here = Setup::with(Config { port, ..secure(3) });
+    let here = Setup::with(GatewayConfig { port, ..secure(3) });
     let mut job = placed("ann~job", running);
     job.roles[0].tasks[0].attempts[0].address = Some(address.to_string());
     here.fake.put(job);

@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::setup::*;
-use crate::config::Config;
+use crate::config::GatewayConfig;
 
 /// No test waits longer, whatever breaks.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -21,7 +21,7 @@ struct Served {
     server: JoinHandle<()>,
 }
 
-async fn serve(config: Config) -> Served {
+async fn serve(config: GatewayConfig) -> Served {
     let setup = Setup::with(config);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();

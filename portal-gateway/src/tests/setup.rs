@@ -15,10 +15,10 @@ use muster_model::view::{
 use serde_json::Value;
 use tower::ServiceExt as _;
 
-use crate::config::{Config, LogLinkKey};
-use crate::fake::Fake;
+use crate::config::{GatewayConfig, LogLinkKey};
+use crate::fake::FakeCluster;
 use crate::gateway::Gateway;
-use crate::peer::Peer;
+use crate::peer::RemoteEnd;
 use crate::port::{Caller, UserView};
 
 pub(super) const ADMIN: &str = "Bearer admin-token";
@@ -27,19 +27,19 @@ pub(super) const PROGRAM: &str = "Bearer program-token";
 
 /// A gateway and the fake behind it.
 pub(super) struct Setup {
-    pub(super) fake: Arc<Fake>,
+    pub(super) fake: Arc<FakeCluster>,
     pub(super) gateway: Gateway,
-    pub(super) peer: Peer,
+    pub(super) peer: RemoteEnd,
 }
 
 /// An answer, whole.
-pub(super) struct Answer {
+pub(super) struct WholeAnswer {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
     pub(super) body: Bytes,
 }
 
-impl Answer {
+impl WholeAnswer {
     pub(super) fn text(&self) -> &str {
         std::str::from_utf8(&self.body).unwrap()
     }
@@ -56,7 +56,7 @@ impl Answer {
 }
 
 /// One request.
-pub(super) struct Ask<'a> {
+pub(super) struct TestRequest<'a> {
     pub(super) method: &'a str,
     pub(super) path: &'a str,
     pub(super) headers: &'a [(&'a str, &'a str)],
@@ -68,18 +68,18 @@ impl Setup {
         Self::with(config())
     }
 
-    pub(super) fn with(config: Config) -> Self {
-        let fake = Arc::new(Fake::default());
+    pub(super) fn with(config: GatewayConfig) -> Self {
+        let fake = Arc::new(FakeCluster::default());
         people(&fake);
         fake.set_node(node());
         Self {
             gateway: Gateway::new(fake.ports(), config),
             fake,
-            peer: Peer::Tcp([127, 0, 0, 1].into()),
+            peer: RemoteEnd::Tcp([127, 0, 0, 1].into()),
         }
     }
 
-    pub(super) async fn ask(&self, ask: Ask<'_>) -> Answer {
+    pub(super) async fn ask(&self, ask: TestRequest<'_>) -> WholeAnswer {
         let mut request = Request::builder()
             .method(Method::from_bytes(ask.method.as_bytes()).unwrap())
             .uri(ask.path);
@@ -95,7 +95,7 @@ impl Setup {
             .await
             .unwrap();
         let (head, body) = response.into_parts();
-        Answer {
+        WholeAnswer {
             status: head.status,
             headers: head.headers,
             body: body.collect().await.unwrap().to_bytes(),
@@ -103,8 +103,8 @@ impl Setup {
     }
 
     /// Without a login.
-    pub(super) async fn guest(&self, method: &str, path: &str) -> Answer {
-        self.ask(Ask {
+    pub(super) async fn guest(&self, method: &str, path: &str) -> WholeAnswer {
+        self.ask(TestRequest {
             method,
             path,
             headers: &[],
@@ -114,13 +114,19 @@ impl Setup {
     }
 
     /// With a token and an empty body.
-    pub(super) async fn get(&self, token: &str, path: &str) -> Answer {
+    pub(super) async fn get(&self, token: &str, path: &str) -> WholeAnswer {
         self.send(token, "GET", path, "").await
     }
 
     /// With a token and a body of JSON under the name of plain text, as browsers send it.
-    pub(super) async fn send(&self, token: &str, method: &str, path: &str, body: &str) -> Answer {
-        self.ask(Ask {
+    pub(super) async fn send(
+        &self,
+        token: &str,
+        method: &str,
+        path: &str,
+        body: &str,
+    ) -> WholeAnswer {
+        self.ask(TestRequest {
             method,
             path,
             headers: &[
@@ -133,12 +139,12 @@ impl Setup {
     }
 }
 
-pub(super) fn config() -> Config {
+pub(super) fn config() -> GatewayConfig {
     let (_, key) = tokio::sync::watch::channel(LogLinkKey([3; 32]));
-    Config::new(key, 7741, "admin".parse().unwrap())
+    GatewayConfig::new(key, 7741, "admin".parse().unwrap())
 }
 
-fn people(fake: &Fake) {
+fn people(fake: &FakeCluster) {
     for (name, admin) in [("admin", true), ("ann", false)] {
         let groups: &[&str] = if admin {
             &["default", "admingroup"]

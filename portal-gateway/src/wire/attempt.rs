@@ -1,7 +1,7 @@
 //! A job attempt as the deprecated `job-attempts` routes show it.
 
 use muster_model::exit::Verdict;
-use muster_model::state::{PriorityClass, State, SubState};
+use muster_model::state::{JobState, PriorityClass, SubState};
 use muster_model::view::{AttemptView, JobDetail};
 use serde::Serialize;
 
@@ -15,7 +15,7 @@ pub(crate) struct JobAttempt {
     framework_name: String,
     uid: Option<String>,
     user_name: String,
-    state: State,
+    state: JobState,
     origin_state: SubState,
     attempt_index: u32,
     job_started_time: Option<u64>,
@@ -28,7 +28,7 @@ pub(crate) struct JobAttempt {
     app_exit_trigger_message: Option<String>,
     app_exit_trigger_task_role_name: Option<String>,
     app_exit_trigger_task_index: Option<u32>,
-    app_exit_spec: Option<exit::Row>,
+    app_exit_spec: Option<exit::ExitSpecRow>,
     app_exit_diagnostics: Option<String>,
     app_exit_messages: Option<exit::Messages>,
     total_gpu_number: u32,
@@ -36,7 +36,7 @@ pub(crate) struct JobAttempt {
     total_task_role_number: u32,
     job_priority: Option<PriorityClass>,
     #[serde(serialize_with = "object")]
-    task_roles: Vec<(String, task::Role)>,
+    task_roles: Vec<(String, task::WireRole)>,
     is_latest: bool,
 }
 
@@ -61,7 +61,7 @@ impl JobAttempt {
             framework_name: framework_name(&job.key),
             uid: attempt.uid.as_ref().map(ToString::to_string),
             user_name: job.key.user.to_string(),
-            state: State::of_attempt(attempt.sub_state, code),
+            state: JobState::of_attempt(attempt.sub_state, code),
             origin_state: attempt.sub_state,
             attempt_index: attempt.id,
             job_started_time: job.created,
@@ -77,7 +77,7 @@ impl JobAttempt {
             app_exit_trigger_message: trigger.map(|trigger| trigger.message.clone()),
             app_exit_trigger_task_role_name: task.map(|task| task.role.to_string()),
             app_exit_trigger_task_index: task.map(|task| task.index),
-            app_exit_spec: verdict.map(|verdict| exit::Row::of(&verdict.spec)),
+            app_exit_spec: verdict.map(|verdict| exit::ExitSpecRow::of(&verdict.spec)),
             app_exit_diagnostics: verdict.map(|verdict| verdict.diagnostics.clone()),
             app_exit_messages: verdict.map(exit::Messages::of),
             total_gpu_number: job.gpus,

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 /// Clients compute with every field, so each is there twice, under its old and new name.
 #[derive(Debug, Serialize)]
-struct Resources {
+struct WireResources {
     cpu: u32,
     memory: u64,
     gpu: u32,
@@ -16,7 +16,7 @@ struct Resources {
     gpus: u32,
 }
 
-impl Resources {
+impl WireResources {
     fn of(amount: Amount) -> Self {
         Self {
             cpu: amount.cpu,
@@ -30,13 +30,13 @@ impl Resources {
 
 /// What one cell of a type brings along.
 #[derive(Debug, Serialize)]
-pub(crate) struct Sku {
+pub(crate) struct WireSku {
     cpu: u32,
     memory: u64,
     gpu: u32,
 }
 
-impl Sku {
+impl WireSku {
     pub(crate) const fn of(amount: Amount) -> Self {
         Self {
             cpu: amount.cpu,
@@ -49,17 +49,17 @@ impl Sku {
 /// A virtual cluster. The capacities are percentages of the cluster's GPUs.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Vc {
+pub(crate) struct WireVc {
     capacity: f64,
     used_capacity: f64,
     max_capacity: f64,
     dedicated: bool,
-    resources_used: Resources,
-    resources_guaranteed: Resources,
-    resources_total: Resources,
+    resources_used: WireResources,
+    resources_guaranteed: WireResources,
+    resources_total: WireResources,
 }
 
-impl Vc {
+impl WireVc {
     /// One of `all` virtual clusters.
     pub(crate) fn of(vc: &VcView, all: &[VcView]) -> Self {
         let gpus: u32 = all.iter().map(|vc| vc.total.gpu).sum();
@@ -69,9 +69,9 @@ impl Vc {
             used_capacity: percent(vc.used.gpu, gpus),
             max_capacity: capacity,
             dedicated: false,
-            resources_used: Resources::of(vc.used),
-            resources_guaranteed: Resources::of(vc.guaranteed),
-            resources_total: Resources::of(vc.total),
+            resources_used: WireResources::of(vc.used),
+            resources_guaranteed: WireResources::of(vc.guaranteed),
+            resources_total: WireResources::of(vc.total),
         }
     }
 }

@@ -13,7 +13,7 @@ const COMPONENT: &str = "muster";
 /// One event.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Event {
+pub(crate) struct WireEvent {
     uid: String,
     framework_name: String,
     /// Upstream has a string always; empty for what is about the job as a whole.
@@ -34,8 +34,8 @@ pub(crate) struct Event {
     source_host: Option<String>,
 }
 
-impl Event {
-    pub(crate) fn of(key: &JobKey, event: &muster_model::view::Event) -> Self {
+impl WireEvent {
+    pub(crate) fn of(key: &JobKey, event: &muster_model::view::JobEvent) -> Self {
         let framework_name = framework_name(key);
         let task = event.task.as_ref();
         let pod = |task: &muster_model::id::TaskId| {

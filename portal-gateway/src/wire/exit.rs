@@ -8,7 +8,7 @@ const CONTAINER: &str = "app";
 
 /// A row of the exit spec table. What a row does not say is absent, not null.
 #[derive(Debug, Serialize)]
-pub(crate) struct Row {
+pub(crate) struct ExitSpecRow {
     code: i32,
     phrase: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -30,7 +30,7 @@ pub(crate) struct Row {
     solution: Vec<String>,
 }
 
-impl Row {
+impl ExitSpecRow {
     pub(crate) fn of(spec: &ExitSpec) -> Self {
         let spec = spec.clone();
         Self {
@@ -54,20 +54,20 @@ impl Row {
 #[derive(Debug, Serialize)]
 pub(crate) struct Messages {
     container: Option<String>,
-    runtime: Option<Runtime>,
+    runtime: Option<RuntimeExit>,
     launcher: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Runtime {
+struct RuntimeExit {
     name: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     exit_code: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     origin_user_exit_code: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    error_logs: Option<Logs>,
+    error_logs: Option<ExitLogs>,
     #[serde(skip_serializing_if = "Option::is_none")]
     matched_user_log_string: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -75,7 +75,7 @@ struct Runtime {
 }
 
 #[derive(Debug, Serialize)]
-struct Logs {
+struct ExitLogs {
     user: String,
     platform: String,
 }
@@ -85,7 +85,7 @@ impl Messages {
         if verdict.code() > 0 {
             Self {
                 container: None,
-                runtime: Some(Runtime::of(verdict)),
+                runtime: Some(RuntimeExit::of(verdict)),
                 launcher: None,
             }
         } else {
@@ -98,14 +98,14 @@ impl Messages {
     }
 }
 
-impl Runtime {
+impl RuntimeExit {
     fn of(verdict: &Verdict) -> Self {
         let silent = verdict.user_log.is_empty() && verdict.platform_log.is_empty();
         Self {
             name: CONTAINER,
             exit_code: verdict.container_exit_code,
             origin_user_exit_code: verdict.origin_exit_code,
-            error_logs: (!silent).then(|| Logs {
+            error_logs: (!silent).then(|| ExitLogs {
                 user: verdict.user_log.clone(),
                 platform: verdict.platform_log.clone(),
             }),

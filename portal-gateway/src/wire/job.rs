@@ -2,7 +2,7 @@
 
 use muster_model::exit::Verdict;
 use muster_model::remark::Remark;
-use muster_model::state::{ExecutionType, PriorityClass, State, SubState};
+use muster_model::state::{ExecutionType, JobState, PriorityClass, SubState};
 use muster_model::view::{AttemptView, JobDetail, JobSummary, LastEnd, Retries};
 use serde::Serialize;
 
@@ -30,11 +30,11 @@ impl RetryDetails {
 /// A row of the listing.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Summary {
+pub(crate) struct ListingRow {
     debug_id: String,
     name: String,
     username: String,
-    state: State,
+    state: JobState,
     sub_state: SubState,
     execution_type: ExecutionType,
     tags: Vec<String>,
@@ -53,7 +53,7 @@ pub(crate) struct Summary {
     job_priority: Option<PriorityClass>,
 }
 
-impl Summary {
+impl ListingRow {
     pub(crate) fn of(job: &JobSummary) -> Self {
         Self {
             debug_id: framework_name(&job.key),
@@ -100,9 +100,9 @@ pub(crate) struct Detail {
     name: String,
     tags: Vec<String>,
     job_priority: Option<PriorityClass>,
-    job_status: Status,
+    job_status: WireJobStatus,
     #[serde(serialize_with = "object")]
-    task_roles: Vec<(String, task::Role)>,
+    task_roles: Vec<(String, task::WireRole)>,
     /// Beyond OpenPAI: what of the job is not carried out.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<Remark>,
@@ -112,9 +112,9 @@ pub(crate) struct Detail {
 /// those of the attempt asked for.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Status {
+struct WireJobStatus {
     username: String,
-    state: State,
+    state: JobState,
     sub_state: SubState,
     execution_type: ExecutionType,
     retries: u32,
@@ -132,7 +132,7 @@ struct Status {
     #[serde(skip_serializing_if = "Option::is_none")]
     last_attempt: Option<LastAttempt>,
     #[serde(flatten)]
-    attempt: Attempt,
+    attempt: WireJobAttempt,
 }
 
 /// How the last attempt ended of a job that goes on.
@@ -181,10 +181,10 @@ impl LastAttempt {
 /// The attempt as the detail shows it. Before the first there is no id, not a null one.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Attempt {
+struct WireJobAttempt {
     #[serde(skip_serializing_if = "Option::is_none")]
     attempt_id: Option<u32>,
-    attempt_state: State,
+    attempt_state: JobState,
     #[serde(skip_serializing_if = "Option::is_none")]
     app_id: Option<String>,
     app_progress: u8,
@@ -193,7 +193,7 @@ struct Attempt {
     app_launched_time: Option<u64>,
     app_completed_time: Option<u64>,
     app_exit_code: Option<i32>,
-    app_exit_spec: Option<exit::Row>,
+    app_exit_spec: Option<exit::ExitSpecRow>,
     app_exit_diagnostics: Option<String>,
     app_exit_messages: Option<exit::Messages>,
     app_exit_trigger_message: Option<String>,
@@ -210,7 +210,7 @@ impl Detail {
             name: job.key.name.to_string(),
             tags: job.tags.clone(),
             job_priority: job.priority,
-            job_status: Status::of(detail),
+            job_status: WireJobStatus::of(detail),
             task_roles: roles(detail),
             warnings: detail.warnings.clone(),
         }
@@ -218,9 +218,9 @@ impl Detail {
 }
 
 /// The task roles of a detail, in the user's order.
-pub(super) fn roles(detail: &JobDetail) -> Vec<(String, task::Role)> {
+pub(super) fn roles(detail: &JobDetail) -> Vec<(String, task::WireRole)> {
     let attempt = detail.attempt.as_ref().map_or(0, |attempt| attempt.id);
-    let role = |role| task::Role::of(&detail.summary.key, attempt, role);
+    let role = |role| task::WireRole::of(&detail.summary.key, attempt, role);
     detail
         .roles
         .iter()
@@ -228,7 +228,7 @@ pub(super) fn roles(detail: &JobDetail) -> Vec<(String, task::Role)> {
         .collect()
 }
 
-impl Status {
+impl WireJobStatus {
     fn of(detail: &JobDetail) -> Self {
         let job = &detail.summary;
         Self {
@@ -247,14 +247,14 @@ impl Status {
             waiting_for: job.waiting_for.clone(),
             last_attempt: job.last_end.as_deref().map(LastAttempt::of),
             attempt: match &detail.attempt {
-                Some(attempt) => Attempt::of(attempt),
-                None => Attempt::before_the_first(job),
+                Some(attempt) => WireJobAttempt::of(attempt),
+                None => WireJobAttempt::before_the_first(job),
             },
         }
     }
 }
 
-impl Attempt {
+impl WireJobAttempt {
     fn of(attempt: &AttemptView) -> Self {
         let verdict = attempt.verdict.as_ref();
         let code = verdict.map(Verdict::code);
@@ -262,7 +262,7 @@ impl Attempt {
         let task = trigger.and_then(|trigger| trigger.task.as_ref());
         Self {
             attempt_id: Some(attempt.id),
-            attempt_state: State::of_attempt(attempt.sub_state, code),
+            attempt_state: JobState::of_attempt(attempt.sub_state, code),
             app_id: attempt.uid.as_ref().map(ToString::to_string),
             app_progress: u8::from(attempt.completed.is_some()),
             app_tracking_url: "",
@@ -270,7 +270,7 @@ impl Attempt {
             app_launched_time: attempt.launched,
             app_completed_time: attempt.completed,
             app_exit_code: code,
-            app_exit_spec: verdict.map(|verdict| exit::Row::of(&verdict.spec)),
+            app_exit_spec: verdict.map(|verdict| exit::ExitSpecRow::of(&verdict.spec)),
             app_exit_diagnostics: verdict.map(|verdict| verdict.diagnostics.clone()),
             app_exit_messages: verdict.map(exit::Messages::of),
             app_exit_trigger_message: trigger.map(|trigger| trigger.message.clone()),
@@ -284,7 +284,7 @@ impl Attempt {
     fn before_the_first(job: &JobSummary) -> Self {
         Self {
             attempt_id: None,
-            attempt_state: State::of_attempt(job.sub_state, job.exit_code),
+            attempt_state: JobState::of_attempt(job.sub_state, job.exit_code),
             app_id: None,
             app_progress: u8::from(job.state().is_final()),
             app_tracking_url: "",

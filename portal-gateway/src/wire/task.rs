@@ -1,7 +1,7 @@
 //! Tasks, in a job's detail and alone.
 
 use muster_model::id::JobKey;
-use muster_model::state::State;
+use muster_model::state::JobState;
 use muster_model::view::{RoleView, TaskAttemptView, TaskView};
 use serde::Serialize;
 
@@ -10,9 +10,9 @@ use super::{exit, object};
 /// A task role in a job's detail.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Role {
+pub(crate) struct WireRole {
     task_role_status: RoleStatus,
-    task_statuses: Vec<Status>,
+    task_statuses: Vec<WireTaskStatus>,
 }
 
 #[derive(Debug, Serialize)]
@@ -20,7 +20,7 @@ struct RoleStatus {
     name: String,
 }
 
-impl Role {
+impl WireRole {
     pub(crate) fn of(key: &JobKey, attempt: u32, role: &RoleView) -> Self {
         Self {
             task_role_status: RoleStatus {
@@ -29,7 +29,7 @@ impl Role {
             task_statuses: role
                 .tasks
                 .iter()
-                .filter_map(|task| Status::of(key, attempt, task))
+                .filter_map(|task| WireTaskStatus::of(key, attempt, task))
                 .collect(),
         }
     }
@@ -38,19 +38,19 @@ impl Role {
 /// A task with its newest attempt.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Status {
+struct WireTaskStatus {
     #[serde(flatten)]
-    task: Task,
+    task: WireTask,
     #[serde(flatten)]
-    attempt: Attempt,
+    attempt: WireTaskAttempt,
 }
 
-impl Status {
+impl WireTaskStatus {
     fn of(key: &JobKey, attempt: u32, task: &TaskView) -> Option<Self> {
-        let place = Place { key, attempt, task };
+        let place = AttemptContext { key, attempt, task };
         Some(Self {
-            task: Task::of(task),
-            attempt: Attempt::of(place, task.attempts.last()?),
+            task: WireTask::of(task),
+            attempt: WireTaskAttempt::of(place, task.attempts.last()?),
         })
     }
 }
@@ -58,10 +58,10 @@ impl Status {
 /// What holds for a task over all its attempts.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Task {
+struct WireTask {
     task_index: u32,
     task_uid: String,
-    task_state: State,
+    task_state: JobState,
     retries: u32,
     accountable_retries: u32,
     created_time: Option<u64>,
@@ -69,13 +69,13 @@ struct Task {
     completed_time: Option<u64>,
 }
 
-impl Task {
+impl WireTask {
     fn of(task: &TaskView) -> Self {
         let code = task.attempts.last().and_then(code);
         Self {
             task_index: task.id.index,
             task_uid: task.uid.clone(),
-            task_state: State::of(task.sub_state, code),
+            task_state: JobState::of(task.sub_state, code),
             retries: task.retries.total,
             accountable_retries: task.retries.accountable,
             created_time: task.created,
@@ -88,9 +88,9 @@ impl Task {
 /// One attempt of a task.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Attempt {
+pub(crate) struct WireTaskAttempt {
     attempt_id: u32,
-    attempt_state: State,
+    attempt_state: JobState,
     current_attempt_created_time: Option<u64>,
     current_attempt_launched_time: Option<u64>,
     current_attempt_completed_time: Option<u64>,
@@ -103,24 +103,24 @@ pub(crate) struct Attempt {
     container_gpus: Option<u64>,
     container_log: String,
     container_exit_code: Option<i32>,
-    container_exit_spec: Option<exit::Row>,
+    container_exit_spec: Option<exit::ExitSpecRow>,
     container_exit_diagnostics: Option<String>,
 }
 
 /// Where a task attempt belongs.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct AttemptContext<'a> {
     key: &'a JobKey,
     attempt: u32,
     task: &'a TaskView,
 }
 
-impl Attempt {
-    fn of(place: Place<'_>, view: &TaskAttemptView) -> Self {
+impl WireTaskAttempt {
+    fn of(place: AttemptContext<'_>, view: &TaskAttemptView) -> Self {
         let verdict = view.verdict.as_ref();
         Self {
             attempt_id: view.id,
-            attempt_state: State::of_attempt(view.sub_state, code(view)),
+            attempt_state: JobState::of_attempt(view.sub_state, code(view)),
             current_attempt_created_time: view.created,
             current_attempt_launched_time: view.launched,
             current_attempt_completed_time: view.completed,
@@ -131,13 +131,13 @@ impl Attempt {
             container_gpus: None,
             container_log: place.log(view.id),
             container_exit_code: code(view),
-            container_exit_spec: verdict.map(|verdict| exit::Row::of(&verdict.spec)),
+            container_exit_spec: verdict.map(|verdict| exit::ExitSpecRow::of(&verdict.spec)),
             container_exit_diagnostics: verdict.map(|verdict| verdict.diagnostics.clone()),
         }
     }
 }
 
-impl Place<'_> {
+impl AttemptContext<'_> {
     /// Where the attempt's logs are listed. Clients put the server's address before it.
     fn log(self, task_attempt: u32) -> String {
         let Self { key, attempt, task } = self;
@@ -165,30 +165,30 @@ fn port_text((label, ports): &(String, Vec<u16>)) -> (String, String) {
 /// A task alone, with every attempt, newest first.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Alone {
+pub(crate) struct SingleTask {
     username: String,
     job_name: String,
     job_attempt_id: u32,
     task_role_name: String,
     #[serde(flatten)]
-    task: Task,
-    attempts: Vec<Attempt>,
+    task: WireTask,
+    attempts: Vec<WireTaskAttempt>,
 }
 
-impl Alone {
+impl SingleTask {
     pub(crate) fn of(key: &JobKey, attempt: u32, task: &TaskView) -> Self {
-        let place = Place { key, attempt, task };
+        let place = AttemptContext { key, attempt, task };
         Self {
             username: key.user.to_string(),
             job_name: key.name.to_string(),
             job_attempt_id: attempt,
             task_role_name: task.id.role.to_string(),
-            task: Task::of(task),
+            task: WireTask::of(task),
             attempts: task
                 .attempts
                 .iter()
                 .rev()
-                .map(|view| Attempt::of(place, view))
+                .map(|view| WireTaskAttempt::of(place, view))
                 .collect(),
         }
     }

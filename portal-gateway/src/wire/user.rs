@@ -12,7 +12,7 @@ const SECRET_EXTENSIONS: [&str; 3] = ["jobSSH", "boundedClusters", "githubPAT"];
 /// A user.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct User {
+pub(crate) struct WireUser {
     username: String,
     grouplist: Vec<String>,
     email: String,
@@ -22,7 +22,7 @@ pub(crate) struct User {
     storage_config: Vec<String>,
 }
 
-impl User {
+impl WireUser {
     /// The user as `caller` may see them.
     pub(crate) fn of(user: &UserView, caller: &Caller) -> Self {
         Self {

@@ -115,7 +115,7 @@ impl FromStr for Fingerprint {
 
 /// Which certificates a client takes.
 #[derive(Clone, Debug)]
-pub enum Trust {
+pub enum CertificateTrust {
     /// The one with this fingerprint, whatever its names.
     Fingerprint(Fingerprint),
     /// Those that are among these, or signed by one of them, and bear the host's name.
@@ -166,11 +166,11 @@ pub async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
 pub async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
     stream: S,
     host: &str,
-    trust: Trust,
+    trust: CertificateTrust,
 ) -> Result<(client::TlsStream<S>, Fingerprint), ConnectError> {
     let name = ServerName::try_from(host.to_owned());
     let name = name.map_err(|_| ConnectError::Name(host.to_owned()))?;
-    let verifier = Arc::new(Verifier::new(trust)?);
+    let verifier = Arc::new(CertificateVerifier::new(trust)?);
     let mut config = ClientConfig::builder_with_provider(crypto())
         .with_safe_default_protocol_versions()?
         .dangerous()
@@ -189,19 +189,19 @@ pub async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
 
 /// Looks at the server's certificate, and remembers it.
 #[derive(Debug)]
-struct Verifier {
-    trust: Trust,
+struct CertificateVerifier {
+    trust: CertificateTrust,
     roots: Option<Arc<WebPkiServerVerifier>>,
     algorithms: WebPkiSupportedAlgorithms,
     seen: Mutex<Option<(Fingerprint, Option<String>)>>,
 }
 
-impl Verifier {
-    fn new(trust: Trust) -> Result<Self, rustls::Error> {
+impl CertificateVerifier {
+    fn new(trust: CertificateTrust) -> Result<Self, rustls::Error> {
         let crypto = crypto();
         let algorithms = crypto.signature_verification_algorithms;
         let roots = match &trust {
-            Trust::Roots(roots) => {
+            CertificateTrust::Roots(roots) => {
                 let built = WebPkiServerVerifier::builder_with_provider(roots.clone(), crypto);
                 let built = built.build();
                 Some(built.map_err(|error| rustls::Error::General(error.to_string()))?)
@@ -223,7 +223,7 @@ impl Verifier {
     }
 }
 
-impl ServerCertVerifier for Verifier {
+impl ServerCertVerifier for CertificateVerifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -235,20 +235,22 @@ impl ServerCertVerifier for Verifier {
         let fingerprint = Fingerprint::of(end_entity);
         let refused = || Err(CertificateError::ApplicationVerificationFailure.into());
         let verified = match (&self.trust, &self.roots) {
-            (Trust::Anything, _) => Ok(ServerCertVerified::assertion()),
-            (Trust::Fingerprint(known), _) if *known == fingerprint => {
+            (CertificateTrust::Anything, _) => Ok(ServerCertVerified::assertion()),
+            (CertificateTrust::Fingerprint(known), _) if *known == fingerprint => {
                 Ok(ServerCertVerified::assertion())
             }
-            (Trust::Fingerprint(_), _) => refused(),
+            (CertificateTrust::Fingerprint(_), _) => refused(),
             (_, Some(roots)) => {
                 roots.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
             }
             (_, None) => refused(),
         };
         let why = verified.as_ref().err().map(|error| match &self.trust {
-            Trust::Fingerprint(_) => "it has another fingerprint".to_owned(),
-            Trust::Roots(_) => error.to_string(),
-            Trust::Nothing | Trust::Anything => "nothing says whose it is".to_owned(),
+            CertificateTrust::Fingerprint(_) => "it has another fingerprint".to_owned(),
+            CertificateTrust::Roots(_) => error.to_string(),
+            CertificateTrust::Nothing | CertificateTrust::Anything => {
+                "nothing says whose it is".to_owned()
+            }
         });
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Some((fingerprint, why));
         verified

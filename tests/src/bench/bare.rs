@@ -5,7 +5,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use muster_tests::net::{Lan, Node};
+use muster_tests::net::{BareNode, Lan};
 use nix::time::{ClockId, clock_gettime};
 
 const WINDOW: Duration = Duration::from_secs(10);
@@ -35,7 +35,7 @@ pub(crate) fn percent(lan: &Lan, rate: f64) -> Result<f64> {
 }
 
 /// A socket of a node's network, with a port of its own.
-fn socket(node: &Node) -> Result<UdpSocket> {
+fn socket(node: &BareNode) -> Result<UdpSocket> {
     let bind = || UdpSocket::bind(SocketAddr::new(node.address(), 0));
     let socket = node.namespace().enter(bind)?.context("a bare socket")?;
     socket.set_read_timeout(Some(PATIENCE))?;

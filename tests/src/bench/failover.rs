@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail, ensure};
 use hyper::Method;
 use muster_tests::client::Client;
-use muster_tests::net::{Lan, Node, View, Watch};
+use muster_tests::net::{BareNode, Lan, View, Watch};
 use muster_tests::site::Site;
 use serde_json::{Value, json};
 use tokio::time::timeout;
@@ -26,7 +26,7 @@ const ETCD_PATIENCE: Duration = Duration::from_millis(200);
 const AGAIN: Duration = Duration::from_millis(10);
 
 #[derive(Clone, Debug, clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct FailoverArguments {
     /// The `muster` binary.
     #[arg(long)]
     muster: PathBuf,
@@ -42,7 +42,7 @@ pub(crate) struct Arguments {
     silent: bool,
 }
 
-pub(crate) async fn run(arguments: &Arguments) -> Result<Value> {
+pub(crate) async fn run(arguments: &FailoverArguments) -> Result<Value> {
     let agents = usize::from(arguments.agents);
     let site = Site::running(&arguments.muster, agents).await?;
     let mut site = site.context("containers or network namespaces cannot be made here")?;
@@ -88,7 +88,7 @@ async fn fail_leader(
     client: &Client,
     silent: bool,
 ) -> Result<Duration> {
-    let leads = |node: &&Node| node.name() == leader;
+    let leads = |node: &&BareNode| node.name() == leader;
     let number = lan.nodes().iter().find(leads).context("no such node")?;
     let number = number.number();
     let others = lan.nodes().iter().filter(|node| !leads(node));
@@ -219,8 +219,8 @@ impl Drop for Etcd {
 }
 
 /// Starts the member of a node, with etcd's own defaults for all that is about time.
-fn member(lan: &Lan, node: &Node) -> Result<Child> {
-    let at = |node: &Node, port: u16| format!("http://{}:{port}", node.address());
+fn member(lan: &Lan, node: &BareNode) -> Result<Child> {
+    let at = |node: &BareNode, port: u16| format!("http://{}:{port}", node.address());
     let all = lan.nodes().iter();
     let all: Vec<String> = all
         .map(|node| format!("{}={}", node.name(), at(node, 2380)))
@@ -251,7 +251,7 @@ fn member(lan: &Lan, node: &Node) -> Result<Child> {
     started.context("etcd does not start; it is in the package etcd-server")
 }
 
-fn client(node: &Node) -> Client {
+fn client(node: &BareNode) -> Client {
     let url = format!("http://{}:2379", node.address());
     node.client_of(&url)
 }

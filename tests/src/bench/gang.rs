@@ -17,7 +17,7 @@ use muster_tests::beat;
 use muster_tests::client::Client;
 use muster_tests::home;
 use muster_tests::job::Job;
-use muster_tests::net::{Lan, Node, View, Watch};
+use muster_tests::net::{BareNode, Lan, View, Watch};
 use muster_tests::site::{Site, said};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
@@ -41,7 +41,7 @@ const FACTOR_MAX: f64 = 1.2;
 const EXTRA_MS_MAX: f64 = 100.0;
 
 #[derive(Clone, Debug, clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct GangArguments {
     /// The `muster` binary.
     #[arg(long)]
     muster: PathBuf,
@@ -53,7 +53,7 @@ pub(crate) struct Arguments {
     rounds: usize,
 }
 
-pub(crate) async fn run(arguments: &Arguments) -> Result<Value> {
+pub(crate) async fn run(arguments: &GangArguments) -> Result<Value> {
     let agents = usize::from(arguments.agents);
     let site = Site::running(&arguments.muster, agents).await?;
     let site = site.context("containers or network namespaces cannot be made here")?;
@@ -156,7 +156,7 @@ impl<'a> Gangs<'a> {
         let all = Watch::new(lan, 1..=agents);
         all.each("the jobs are kept", LIMIT, well).await?;
         let admin = lan.node(1).client().await?;
-        let client = |node: &Node| node.visitor().with_token(admin.token());
+        let client = |node: &BareNode| node.visitor().with_token(admin.token());
         let clients = lan.nodes().iter().map(client).collect();
         Ok(Self { lan, clients })
     }

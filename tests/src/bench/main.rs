@@ -26,7 +26,7 @@ use crate::build::Build;
 
 /// Measures real agents.
 #[derive(Debug, Parser)]
-struct Command {
+struct BenchCommand {
     #[command(subcommand)]
     name: Name,
 }
@@ -78,22 +78,22 @@ enum Name {
     /// Many submissions at once, and crashes right after them.
     Burst(Arguments),
     /// Many agents in network namespaces: joining, dying, healing, and what they cost.
-    Mesh(mesh::Arguments),
+    Mesh(mesh::MeshArguments),
     /// Leaders killed until the next job is placed, against etcd's until the next write.
-    Failover(failover::Arguments),
+    Failover(failover::FailoverArguments),
     /// A gang over many agents until the last of its commands has started, against as many
     /// `ctr run --rm` at once.
-    Gang(gang::Arguments),
+    Gang(gang::GangArguments),
     /// Thousands of jobs that run and wait: the memory of those who keep them, and a listing.
-    Queue(queue::Arguments),
+    Queue(queue::QueueArguments),
     /// Nodes that fall silent, until their gang runs elsewhere.
-    Silence(silence::Arguments),
+    Silence(silence::SilenceArguments),
 }
 
 // One thread: what a client takes is taken from the launches that it measures.
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
-    let line = match Command::parse().name {
+    let line = match BenchCommand::parse().name {
         Name::Launch { arguments, n } => launch::run(&arguments, n).await?,
         Name::Commands { arguments, n } => commands::run(&arguments, n).await?,
         Name::Idle(arguments) => idle::run(&arguments).await?,

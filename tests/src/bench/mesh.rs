@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use muster_tests::net::{Lan, Node, View, Watch};
+use muster_tests::net::{BareNode, Lan, View, Watch};
 use serde_json::{Value, json};
 
 use crate::sample::{Sample, round};
@@ -22,7 +22,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 const HEADERS: u64 = 14 + 20 + 8;
 
 #[derive(Clone, Debug, clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct MeshArguments {
     /// The `muster` binary.
     #[arg(long)]
     muster: PathBuf,
@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
     agents: u8,
 }
 
-pub(crate) async fn run(arguments: &Arguments) -> Result<Value> {
+pub(crate) async fn run(arguments: &MeshArguments) -> Result<Value> {
     let agents = usize::from(arguments.agents);
     let mut lan = Lan::running(&arguments.muster, agents)?;
     let start = Instant::now();
@@ -60,7 +60,11 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<Value> {
 /// Ends all agents as the system does, and sees to it that nothing of them is left: how long it
 /// took until the last one had ended.
 fn stop(mut lan: Lan) -> Result<Duration> {
-    let pids: Vec<u32> = lan.nodes().iter().map(Node::pid).collect::<Result<_>>()?;
+    let pids: Vec<u32> = lan
+        .nodes()
+        .iter()
+        .map(BareNode::pid)
+        .collect::<Result<_>>()?;
     let homes: Vec<PathBuf> = lan.nodes().iter().map(|n| n.home().to_owned()).collect();
     let start = Instant::now();
     lan.stop()?;
@@ -151,7 +155,7 @@ struct Cost {
 }
 
 fn costs(lan: &Lan) -> Result<Vec<Cost>> {
-    let cost = |node: &Node| {
+    let cost = |node: &BareNode| {
         let pid = node.pid()?;
         let (bytes, packets) = process::sent(pid)?;
         Ok(Cost {

@@ -15,7 +15,7 @@ use futures::future::try_join_all;
 use muster_tests::client::Client;
 use muster_tests::fake_containerd::FakeContainerd;
 use muster_tests::job::Job;
-use muster_tests::net::{Lan, Node, View, Watch};
+use muster_tests::net::{BareNode, Lan, View, Watch};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use serde_json::{Value, json};
 
@@ -44,7 +44,7 @@ const RSS_MB_MAX: f64 = 150.0;
 const LIST_MS_MAX: f64 = 20.0;
 
 #[derive(Clone, Debug, clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct QueueArguments {
     /// The `muster` binary.
     #[arg(long)]
     muster: PathBuf,
@@ -59,7 +59,7 @@ pub(crate) struct Arguments {
     requests: usize,
 }
 
-pub(crate) async fn run(arguments: &Arguments) -> Result<Value> {
+pub(crate) async fn run(arguments: &QueueArguments) -> Result<Value> {
     let agents = usize::from(arguments.agents);
     let running = JOBS.min(agents * (DEVICES_EACH + PLAIN_EACH));
     // Every running task is a connection on this side, and more on the agents', who inherit it.
@@ -92,7 +92,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<Value> {
 }
 
 /// Gives a node that did not start yet room for many tasks, and takes jobs without a limit.
-fn prepare(node: &Node) -> Result<()> {
+fn prepare(node: &BareNode) -> Result<()> {
     let path = node.home().join("agent.toml");
     let text = std::fs::read_to_string(&path)?;
     let more =
@@ -102,7 +102,7 @@ fn prepare(node: &Node) -> Result<()> {
 }
 
 /// Where a node that has no engine looks for one.
-fn socket(node: &Node) -> PathBuf {
+fn socket(node: &BareNode) -> PathBuf {
     node.home().join("no-containerd.sock")
 }
 
@@ -121,14 +121,14 @@ impl Memory {
 }
 
 /// Jobs a second.
-struct Rates {
+struct JobRates {
     /// Taken in to wait.
     submit: f64,
     /// From the first submission until all run.
     start: f64,
 }
 
-impl Rates {
+impl JobRates {
     fn of(jobs: usize, time: Duration) -> f64 {
         round(jobs as f64 / time.as_secs_f64())
     }
@@ -143,14 +143,14 @@ struct Queue<'a> {
 impl<'a> Queue<'a> {
     async fn new(lan: &'a Lan) -> Result<Self> {
         let admin = lan.node(1).client().await?;
-        let client = |node: &Node| node.visitor().with_token(admin.token());
+        let client = |node: &BareNode| node.visitor().with_token(admin.token());
         let clients = lan.nodes().iter().map(client).collect();
         Ok(Self { lan, clients })
     }
 
     /// Submits so many jobs until they run, on all devices and then on plain places, and then so many
     /// that want devices and wait.
-    async fn fill(&self, running: usize, queued: usize) -> Result<Rates> {
+    async fn fill(&self, running: usize, queued: usize) -> Result<JobRates> {
         let with_device = self.clients.len() * DEVICES_EACH;
         let begin = Instant::now();
         self.submit(with_device, 1).await?;
@@ -158,9 +158,9 @@ impl<'a> Queue<'a> {
         self.until_running(running).await?;
         let started = begin.elapsed();
         let submitted = self.submit(queued, 1).await?;
-        Ok(Rates {
-            submit: Rates::of(queued, submitted),
-            start: Rates::of(running, started),
+        Ok(JobRates {
+            submit: JobRates::of(queued, submitted),
+            start: JobRates::of(running, started),
         })
     }
 
@@ -231,7 +231,7 @@ impl<'a> Queue<'a> {
         let views = all.seen("somebody leads", LIMIT, led).await?;
         let vc = &views[0].0["vcs"]["default"];
         let voters = vc["voters"].as_array().context("no voters")?;
-        let is_voter = |node: &&Node| voters.iter().any(|voter| *voter == *node.name());
+        let is_voter = |node: &&BareNode| voters.iter().any(|voter| *voter == *node.name());
         let mut memory = Memory {
             voters: voters.len(),
             leader: 0.0,

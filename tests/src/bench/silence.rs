@@ -25,7 +25,7 @@ const SETTLE: Duration = Duration::from_secs(8);
 const LOOK: Duration = Duration::from_millis(200);
 
 #[derive(Clone, Debug, clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct SilenceArguments {
     /// The `muster` binary.
     #[arg(long)]
     muster: PathBuf,
@@ -46,7 +46,7 @@ const fn bound_s(lease_s: u32) -> Option<f64> {
     }
 }
 
-pub(crate) async fn run(arguments: &Arguments) -> Result<Value> {
+pub(crate) async fn run(arguments: &SilenceArguments) -> Result<Value> {
     let site = Site::running(&arguments.muster, AGENTS).await?;
     let mut site = site.context("containers or network namespaces cannot be made here")?;
     whole(&site.lan).await?;

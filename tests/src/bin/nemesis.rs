@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::{Parser, ValueEnum as _};
-use muster_tests::nemesis::{Kind, Plan, run};
+use muster_tests::nemesis::{HarmKind, RunPlan, run};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Attacks a cluster of this machine's own.
 #[derive(Debug, Parser)]
-struct Arguments {
+struct NemesisArguments {
     /// How long faults are made, in minutes.
     #[arg(long, default_value_t = 10.0)]
     minutes: f64,
@@ -25,7 +25,7 @@ struct Arguments {
     nodes: u8,
     /// Which faults, with commas between. Default: all.
     #[arg(long, value_enum, value_delimiter = ',')]
-    faults: Vec<Kind>,
+    faults: Vec<HarmKind>,
     /// How long one fault lasts at most, in seconds.
     #[arg(long, default_value_t = 60)]
     longest: u64,
@@ -37,13 +37,13 @@ struct Arguments {
     history: Option<PathBuf>,
 }
 
-impl Arguments {
-    fn plan(&self) -> Plan {
+impl NemesisArguments {
+    fn plan(&self) -> RunPlan {
         let kinds = match self.faults.as_slice() {
-            [] => Kind::value_variants().to_vec(),
+            [] => HarmKind::value_variants().to_vec(),
             kinds => kinds.to_vec(),
         };
-        Plan {
+        RunPlan {
             seed: self.seed,
             nodes: usize::from(self.nodes),
             length: Duration::from_secs_f64(self.minutes.max(0.0) * 60.0),
@@ -56,7 +56,7 @@ impl Arguments {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = NemesisArguments::parse();
     // Whatever was begun is taken down when it is dropped.
     let done = tokio::select! {
         done = attack(&arguments) => done,
@@ -71,7 +71,7 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn attack(arguments: &Arguments) -> Result<ExitCode> {
+async fn attack(arguments: &NemesisArguments) -> Result<ExitCode> {
     let done = run(&arguments.plan()).await?;
     let (report, history) = done.context("a cluster needs root, containerd and namespaces")?;
     if let Some(path) = &arguments.history {

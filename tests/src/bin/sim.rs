@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use muster_tests::explore::{self, Exploration};
-use muster_tests::sim::{self, Report, Run, Which, suite};
+use muster_tests::sim::{self, RunReport, SimRun, Which, suite};
 
 /// Millions of small things are made and dropped: with the system's own an eighth of the time went there.
 #[global_allocator]
@@ -17,27 +17,27 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// Runs the mesh and whole clusters in virtual time, and looks at every state of small cases.
 #[derive(Debug, Parser)]
-struct Arguments {
+struct SimArguments {
     #[command(subcommand)]
-    command: Command,
+    command: SimCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum SimCommand {
     /// One cluster: the load of the table, or the faults and scenarios named.
-    Mesh(Mesh),
+    Mesh(SimMeshArguments),
     /// A whole cluster with jobs: faults that the seed chooses, or the faults and scenarios named.
-    Cluster(Cluster),
+    Cluster(SimClusterArguments),
     /// Lists faults and scenarios, of the mesh and of clusters, and cases to explore.
     Faults,
     /// Many scenarios with many seeds.
-    Suite(Suite),
+    Suite(SuiteArguments),
     /// Small cases, every state of which is looked at.
     Explore(Explore),
 }
 
 #[derive(Debug, clap::Args)]
-struct Mesh {
+struct SimMeshArguments {
     /// How many nodes.
     #[arg(long, value_parser = clap::value_parser!(u32).range(2..=20_000))]
     nodes: u32,
@@ -56,7 +56,7 @@ struct Mesh {
 }
 
 #[derive(Debug, clap::Args)]
-struct Cluster {
+struct SimClusterArguments {
     /// How many nodes.
     #[arg(long, value_parser = clap::value_parser!(u32).range(3..=2_000))]
     nodes: u32,
@@ -75,7 +75,7 @@ struct Cluster {
 }
 
 #[derive(Debug, clap::Args)]
-struct Suite {
+struct SuiteArguments {
     /// What they are played on.
     #[arg(long, value_enum, default_value_t = suite::Of::Mesh)]
     of: suite::Of,
@@ -125,10 +125,10 @@ fn range(text: &str) -> Result<(u64, u64), String> {
 }
 
 fn main() -> ExitCode {
-    let done = match Arguments::parse().command {
-        Command::Mesh(mesh) => run(&mesh).map(|report| finish(&report)),
-        Command::Cluster(cluster) => {
-            let run = Run {
+    let done = match SimArguments::parse().command {
+        SimCommand::Mesh(mesh) => run(&mesh).map(|report| finish(&report)),
+        SimCommand::Cluster(cluster) => {
+            let run = SimRun {
                 nodes: cluster.nodes as usize,
                 seed: cluster.seed,
                 loss: cluster.loss,
@@ -138,12 +138,12 @@ fn main() -> ExitCode {
                 false => sim::cluster(&run, &cluster.faults).map(|report| finish(&report)),
             }
         }
-        Command::Faults => {
+        SimCommand::Faults => {
             list();
             Ok(ExitCode::SUCCESS)
         }
-        Command::Suite(suite) => play(suite),
-        Command::Explore(explore) => look(explore),
+        SimCommand::Suite(suite) => play(suite),
+        SimCommand::Explore(explore) => look(explore),
     };
     done.unwrap_or_else(|error| {
         eprintln!("{error}");
@@ -156,8 +156,8 @@ fn say(line: impl Display) {
     let _ = writeln!(std::io::stdout(), "{line}");
 }
 
-fn run(mesh: &Mesh) -> Result<Report, String> {
-    let run = Run {
+fn run(mesh: &SimMeshArguments) -> Result<RunReport, String> {
+    let run = SimRun {
         nodes: mesh.nodes as usize,
         seed: mesh.seed,
         loss: mesh.loss,
@@ -184,8 +184,8 @@ fn list() {
     }
 }
 
-fn play(suite: Suite) -> Result<ExitCode, String> {
-    let outcome = suite::play(&suite::Suite {
+fn play(suite: SuiteArguments) -> Result<ExitCode, String> {
+    let outcome = suite::play(&suite::SuitePlan {
         of: suite.of,
         scenarios: suite.scenarios,
         nodes: suite.nodes as usize,
@@ -214,7 +214,7 @@ fn look(explore: Explore) -> Result<ExitCode, String> {
     Ok(ExitCode::from(u8::from(!clean)))
 }
 
-fn finish(report: &Report) -> ExitCode {
+fn finish(report: &RunReport) -> ExitCode {
     say(report);
     ExitCode::from(u8::from(!report.clean()))
 }

@@ -1,12 +1,12 @@
 //! What can happen next.
 
-use muster_control::vc::Entry;
+use muster_control::vc::VcEntry;
 use muster_model::id::AttemptUid;
 use muster_model::row::JobRow as _;
 use muster_model::state::ExecutionType;
 
 use super::leader::{Leader, LeaderInput};
-use super::machine::{self, Death, Event, Machine, MachineInput, Phase};
+use super::machine::{self, ContainerEvent, Death, Machine, MachineInput, Phase};
 use super::part::Part;
 use super::world::{Cores, MACHINES, World};
 
@@ -31,7 +31,7 @@ pub(super) enum Action {
     Learn(usize, u64),
     /// It looks at its containers.
     Look(usize),
-    Container(usize, AttemptUid, Event),
+    Container(usize, AttemptUid, ContainerEvent),
     Death(usize, Death),
     /// The user stops the first job.
     Stop,
@@ -105,13 +105,19 @@ impl World {
         for (uid, container) in &machine.containers {
             let may_fail = budget.failures > 0;
             let may_err = budget.errors > 0;
-            let events: &[(Event, bool)] = match container.phase {
-                Phase::Starting => &[(Event::Launched, true), (Event::Failed, may_fail)],
-                Phase::Running => &[(Event::Exits(0), true), (Event::Exits(1), may_err)],
+            let events: &[(ContainerEvent, bool)] = match container.phase {
+                Phase::Starting => &[
+                    (ContainerEvent::Launched, true),
+                    (ContainerEvent::Failed, may_fail),
+                ],
+                Phase::Running => &[
+                    (ContainerEvent::Exits(0), true),
+                    (ContainerEvent::Exits(1), may_err),
+                ],
                 Phase::Ready | Phase::Ended(_) => &[],
             };
             let stopped = (
-                Event::Stopped,
+                ContainerEvent::Stopped,
                 container.stop.is_some() && container.lives(),
             );
             let events = events.iter().copied().chain([stopped]);
@@ -173,9 +179,11 @@ impl World {
             Action::Look(at) => self.work(cores, at, MachineInput::Looks),
             Action::Container(at, uid, event) => {
                 match event {
-                    Event::Failed => self.budget.failures -= 1,
-                    Event::Exits(code) if code != 0 => self.budget.errors -= 1,
-                    Event::Launched | Event::Exits(_) | Event::Stopped => {}
+                    ContainerEvent::Failed => self.budget.failures -= 1,
+                    ContainerEvent::Exits(code) if code != 0 => self.budget.errors -= 1,
+                    ContainerEvent::Launched
+                    | ContainerEvent::Exits(_)
+                    | ContainerEvent::Stopped => {}
                 }
                 self.work(cores, at, MachineInput::Container(uid, event));
             }
@@ -204,7 +212,7 @@ impl World {
                 self.budget.stops -= 1;
                 let job = self.leader.state.rows().next();
                 if let Some(job) = job {
-                    let stop = Entry::SetExecution {
+                    let stop = VcEntry::SetExecution {
                         job: job.key().clone(),
                         value: ExecutionType::Stop,
                         at_ms: 1,

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use muster_control::gang::{JobId, Run};
-use muster_control::vc::{End, Entry};
+use muster_control::gang::{GangRun, JobId};
+use muster_control::vc::{TaskEnd, VcEntry};
 use muster_model::exit::Cause;
 use muster_model::id::{AttemptUid, NodeId};
 
@@ -12,26 +12,26 @@ use super::part::Part;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Books {
-    placed: BTreeMap<AttemptUid, (Run, NodeId)>,
+    placed: BTreeMap<AttemptUid, (GangRun, NodeId)>,
     /// Runs whose Go is committed.
-    goes: BTreeSet<Run>,
+    goes: BTreeSet<GangRun>,
     /// Tasks that were ready, once.
     ready: BTreeSet<AttemptUid>,
-    pub(super) ended: BTreeMap<AttemptUid, End>,
+    pub(super) ended: BTreeMap<AttemptUid, TaskEnd>,
     /// Runs that have to give way.
-    preempted: BTreeSet<Run>,
+    preempted: BTreeSet<GangRun>,
     /// The job that may have to.
     victim: Option<JobId>,
 }
 
 /// What is wrong, if anything is.
-pub(super) type Checked = Result<(), Box<str>>;
+pub(super) type CheckResult = Result<(), Box<str>>;
 
 /// What is to be written down.
 #[derive(Debug, Hash)]
-pub(super) enum Input {
+pub(super) enum BooksInput {
     /// An entry was committed.
-    Committed(Part<Entry>),
+    Committed(Part<VcEntry>),
     /// Something was seen on a machine.
     Seen(usize, Fact),
     /// Which job may have to give way.
@@ -40,9 +40,9 @@ pub(super) enum Input {
 
 /// The tasks whose commands run.
 #[derive(Debug, Hash)]
-pub(super) struct Running(Vec<AttemptUid>);
+pub(super) struct RunningTasks(Vec<AttemptUid>);
 
-impl Running {
+impl RunningTasks {
     pub(super) fn of(machines: &[Part<Machine>]) -> Self {
         let all = machines.iter().flat_map(|machine| &machine.containers);
         let running = all.filter(|(_, it)| matches!(it.phase, Phase::Running));
@@ -52,22 +52,22 @@ impl Running {
 
 impl Books {
     /// Writes something down, and says what is wrong with it.
-    pub(super) fn note(&mut self, (what, running): (Input, Running)) -> Checked {
+    pub(super) fn note(&mut self, (what, running): (BooksInput, RunningTasks)) -> CheckResult {
         match what {
-            Input::Committed(entry) => self.committed(&entry, &running),
-            Input::Seen(at, fact) => self.seen(&machine::name(at), &fact, &running),
-            Input::Victim(job) => {
+            BooksInput::Committed(entry) => self.committed(&entry, &running),
+            BooksInput::Seen(at, fact) => self.seen(&machine::name(at), &fact, &running),
+            BooksInput::Victim(job) => {
                 self.victim = job;
                 Ok(())
             }
         }
     }
 
-    fn committed(&mut self, entry: &Entry, running: &Running) -> Checked {
+    fn committed(&mut self, entry: &VcEntry, running: &RunningTasks) -> CheckResult {
         match entry {
-            Entry::Placed(placed) => {
+            VcEntry::Placed(placed) => {
                 let run = &placed.run;
-                let other = |of: &Run| of.gang == run.gang && of.attempt != run.attempt;
+                let other = |of: &GangRun| of.gang == run.gang && of.attempt != run.attempt;
                 let running = self.running(running, other);
                 for member in &placed.members {
                     let place = (run.clone(), member.node.clone());
@@ -77,7 +77,7 @@ impl Books {
                     format!("{run} was placed while {running:?} runs")
                 })
             }
-            Entry::Go { run, .. } => {
+            VcEntry::Go { run, .. } => {
                 let members = self.placed.iter().filter(|(_, (of, _))| of == run);
                 let missing = members
                     .map(|(uid, _)| uid)
@@ -87,7 +87,7 @@ impl Books {
                     format!("{run} goes, and {missing:?} never was ready")
                 })
             }
-            Entry::Stopping {
+            VcEntry::Stopping {
                 run,
                 cause: Cause::Preempted,
                 ..
@@ -97,7 +97,7 @@ impl Books {
                     format!("{run} has to give way, and is nobody's to evict")
                 })
             }
-            Entry::TaskEnded { uid, end, .. } => {
+            VcEntry::TaskEnded { uid, end, .. } => {
                 self.ended.insert(uid.clone(), end.clone());
                 let runs = running.0.contains(uid);
                 expect(!runs, || format!("{uid} runs after its {end:?}"))
@@ -106,13 +106,13 @@ impl Books {
         }
     }
 
-    fn seen(&mut self, here: &NodeId, fact: &Fact, running: &Running) -> Checked {
+    fn seen(&mut self, here: &NodeId, fact: &Fact, running: &RunningTasks) -> CheckResult {
         match fact {
             Fact::Created(uid) => {
                 let place = self.placed.get(uid);
                 let is_here = place.is_some_and(|(_, node)| node == here);
                 let end = self.ended.get(uid);
-                let is_over = end.is_some_and(|end| *end != End::NotStarted);
+                let is_over = end.is_some_and(|end| *end != TaskEnd::NotStarted);
                 expect(is_here && !is_over, || {
                     format!("{uid} is created where nobody placed it, or after its end")
                 })
@@ -126,7 +126,7 @@ impl Books {
                     return Err(format!("{uid} starts, and was placed by nobody").into());
                 };
                 let (goes, over) = (self.goes.contains(run), self.ended.contains_key(uid));
-                let other = |of: &Run| of.gang == run.gang && of != run;
+                let other = |of: &GangRun| of.gang == run.gang && of != run;
                 let running = self.running(running, other);
                 expect(goes, || format!("{uid} starts before Go of {run}"))?;
                 expect(!over, || format!("{uid} starts after its end"))?;
@@ -160,8 +160,8 @@ impl Books {
     /// A task whose commands run, of the runs that are meant.
     fn running<'a>(
         &self,
-        running: &'a Running,
-        meant: impl Fn(&Run) -> bool,
+        running: &'a RunningTasks,
+        meant: impl Fn(&GangRun) -> bool,
     ) -> Option<&'a AttemptUid> {
         running.0.iter().find(|uid| {
             let place = self.placed.get(*uid);
@@ -171,7 +171,7 @@ impl Books {
 }
 
 /// The machine's only device is one task's at a time, and claimed by one at most.
-pub(super) fn check_machine(machine: &Machine) -> Checked {
+pub(super) fn check_machine(machine: &Machine) -> CheckResult {
     let containers = machine.containers.iter();
     let alive: Vec<_> = containers.filter(|(_, it)| it.lives()).collect();
     expect(alive.len() < 2, || {
@@ -190,7 +190,7 @@ pub(super) fn check_machine(machine: &Machine) -> Checked {
     })
 }
 
-fn expect(holds: bool, otherwise: impl FnOnce() -> String) -> Checked {
+fn expect(holds: bool, otherwise: impl FnOnce() -> String) -> CheckResult {
     if holds {
         Ok(())
     } else {

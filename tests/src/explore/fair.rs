@@ -1,11 +1,11 @@
 //! Whatever has happened: once nothing goes wrong any more, everything comes to its end.
 
-use muster_control::vc::End;
+use muster_control::vc::TaskEnd;
 use muster_model::row::JobRow as _;
 
 use super::action::Action;
-use super::books::Checked;
-use super::machine::{Event, Phase};
+use super::books::CheckResult;
+use super::machine::{ContainerEvent, Phase};
 use super::world::{Cores, MACHINES, World};
 
 /// Far more than it takes.
@@ -14,7 +14,7 @@ const STEPS_MAX: usize = 2_000;
 impl World {
     /// Goes on without a fault: every job ends, nothing is left of any, and of every exit there is a
     /// record.
-    pub(super) fn settles(&self, cores: &Cores) -> Checked {
+    pub(super) fn settles(&self, cores: &Cores) -> CheckResult {
         let mut world = self.clone();
         world.old = None;
         world.echo = None;
@@ -66,9 +66,9 @@ impl World {
             }
             for (uid, container) in &machine.containers {
                 let event = match container.phase {
-                    _ if container.stop.is_some() && container.lives() => Event::Stopped,
-                    Phase::Starting => Event::Launched,
-                    Phase::Running => Event::Exits(0),
+                    _ if container.stop.is_some() && container.lives() => ContainerEvent::Stopped,
+                    Phase::Starting => ContainerEvent::Launched,
+                    Phase::Running => ContainerEvent::Exits(0),
                     Phase::Ready | Phase::Ended(_) => continue,
                 };
                 return Some(Action::Container(at, uid.clone(), event));
@@ -99,15 +99,15 @@ impl World {
         are_idle && jobs.all(|job| job.completed().is_some())
     }
 
-    fn exits_are_recorded(&self) -> Checked {
+    fn exits_are_recorded(&self) -> CheckResult {
         let exits = self.machines.iter().flat_map(|machine| &machine.exits);
         for (uid, code) in exits {
             match self.books.ended.get(uid) {
-                Some(End::Exit(verdict)) if verdict.code() == *code => {}
+                Some(TaskEnd::Exit(verdict)) if verdict.code() == *code => {}
                 // Only its ledger knew, and was lost.
-                Some(End::Gone) if self.loses_ledgers => {}
+                Some(TaskEnd::Gone) if self.loses_ledgers => {}
                 // It was told to end before its commands began, and nobody waited for its word.
-                Some(End::NotStarted) => {}
+                Some(TaskEnd::NotStarted) => {}
                 // In the round that followed it had another name.
                 None if self.books.has_passed(uid) => {}
                 other => {

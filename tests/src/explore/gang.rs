@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use muster_control::vc::{AcceptedJob, Document, Entry};
+use muster_control::vc::{AcceptedJob, JobDocument, VcEntry};
 use muster_model::id::JobKey;
 use muster_model::job::{JobSpec, Partition};
 use muster_model::state::PriorityClass;
@@ -22,7 +22,7 @@ use crate::sim::cluster::jobs;
 
 /// One exploration.
 #[derive(Debug)]
-pub(super) struct Gang {
+pub(super) struct GangExploration {
     budget: Budget,
     /// How many tasks it has.
     tasks: u64,
@@ -33,7 +33,7 @@ pub(super) struct Gang {
     ends: AtomicUsize,
 }
 
-impl Gang {
+impl GangExploration {
     pub(super) fn new(budget: Budget, tasks: u64, preempts: bool) -> Self {
         Self {
             budget,
@@ -53,7 +53,7 @@ impl Gang {
             self.accept(&mut world, victim);
             let key = key("victim");
             let id = world.leader.state.job_id(&key);
-            world.note(&self.cores, books::Input::Victim(id));
+            world.note(&self.cores, books::BooksInput::Victim(id));
             self.go_on(&mut world, |world| {
                 let mut all = world.machines.iter().flat_map(|it| it.containers.values());
                 all.any(|it| matches!(it.phase, Phase::Running))
@@ -68,7 +68,7 @@ impl Gang {
         world
     }
 
-    fn accept(&self, world: &mut World, job: Entry) {
+    fn accept(&self, world: &mut World, job: VcEntry) {
         world.lead(&self.cores, false, LeaderInput::Entry(Part::new(job)));
     }
 
@@ -82,7 +82,7 @@ impl Gang {
     }
 }
 
-impl Model for Gang {
+impl Model for GangExploration {
     type State = World;
     type Action = Action;
 
@@ -114,7 +114,7 @@ impl Model for Gang {
     }
 }
 
-impl Explored for Gang {
+impl Explored for GangExploration {
     fn wrong(world: &World) -> Option<String> {
         let wrong = world.wrong.as_ref();
         wrong.map(ToString::to_string)
@@ -142,9 +142,9 @@ fn key(name: &str) -> JobKey {
 }
 
 /// A job of tasks that each need a whole device.
-fn job(name: &str, tasks: u64, priority: Option<PriorityClass>) -> Entry {
+fn job(name: &str, tasks: u64, priority: Option<PriorityClass>) -> VcEntry {
     let vc = VC.parse().unwrap_or_else(bug);
-    Entry::Accept(Box::new(AcceptedJob {
+    VcEntry::Accept(Box::new(AcceptedJob {
         key: key(name),
         uid: name.parse().unwrap_or_else(bug),
         spec: JobSpec {
@@ -152,7 +152,7 @@ fn job(name: &str, tasks: u64, priority: Option<PriorityClass>) -> Entry {
             partition: Partition::Hold,
             ..jobs::gang(&vc, tasks, 1, 100)
         },
-        document: Document::default(),
+        document: JobDocument::default(),
         sealed_secrets: Vec::new(),
         submitted_ms: 1,
     }))

@@ -4,18 +4,19 @@
 use std::collections::BTreeMap;
 
 use muster_control::lease::{
-    Authority, Hearing, Holder, Lease, Leased, Output, Question, Request, Watch,
+    Hearing, LeaseAuthority, LeaseHolder, LeaseOutput, LeaseTime, Leased, RenewalRequest,
+    SilenceQuestion, SilenceWatch,
 };
 use muster_model::id::{AttemptUid, NodeId, VcName};
 use muster_model::time::Time;
 use stateright::{Model, Property};
 
 use super::leader::VC;
-use super::part::{Part, Pool};
+use super::part::{InternPool, Part};
 use super::{Explored, bug};
 
 /// Its lease lasts for 3 steps on the wire, and is over after 3.09.
-const LEASE: Lease = Lease { seconds: 20 };
+const LEASE: LeaseTime = LeaseTime { seconds: 20 };
 const STEP_MS: u64 = 14_000;
 
 /// How fast clocks go, in thousandths: each is wrong by one percent, the node's slow and the leaders'
@@ -32,16 +33,16 @@ pub(super) enum Who {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Action {
+pub(super) enum LeaseAction {
     /// Time passes: whoever does not stand still does what is due.
     Pass,
     /// A request arrives: it is granted, for whoever is meant leads.
-    Ask(Authority),
+    Ask(LeaseAuthority),
     /// Its answer arrives.
-    Grant(Authority),
+    Grant(LeaseAuthority),
     /// What is on its way to this one, or back, takes longer than a step. All else that has not
     /// arrived by the end of one is lost.
-    Slow(Authority),
+    Slow(LeaseAuthority),
     /// The other leader hears the question, and answers.
     Question,
     /// Its answer arrives.
@@ -51,23 +52,23 @@ pub(super) enum Action {
     /// And goes on.
     Resume,
     /// Somebody else leads one of the groups. What is on its way to the one before is lost.
-    Depose(Authority),
+    Depose(LeaseAuthority),
 }
 
 #[derive(Clone, Debug, PartialEq, Hash)]
-pub(super) struct State {
+pub(super) struct LeaseState {
     step: u64,
-    holder: Part<Holder>,
-    watch: Part<Watch>,
+    holder: Part<LeaseHolder>,
+    watch: Part<SilenceWatch>,
     hearing: Part<Hearing>,
     /// What the node waits for the answer to.
-    waits: BTreeMap<Authority, Part<Request>>,
-    requests: BTreeMap<Authority, Part<Request>>,
-    grants: BTreeMap<Authority, Part<Request>>,
-    question: Option<Part<Question>>,
-    verdict: Option<(Part<Question>, bool)>,
+    waits: BTreeMap<LeaseAuthority, Part<RenewalRequest>>,
+    requests: BTreeMap<LeaseAuthority, Part<RenewalRequest>>,
+    grants: BTreeMap<LeaseAuthority, Part<RenewalRequest>>,
+    question: Option<Part<SilenceQuestion>>,
+    verdict: Option<(Part<SilenceQuestion>, bool)>,
     /// Who is slow to be reached, once it is.
-    slow: Option<Authority>,
+    slow: Option<LeaseAuthority>,
     paused: Option<Who>,
     pauses: u8,
     depositions: u8,
@@ -83,54 +84,57 @@ pub(super) struct Leases {
     steps: u64,
     pauses: u8,
     depositions: u8,
-    holders: Pool<Holder>,
-    watches: Pool<Watch>,
+    holders: InternPool<LeaseHolder>,
+    watches: InternPool<SilenceWatch>,
 }
 
 impl Model for Leases {
-    type State = State;
-    type Action = Action;
+    type State = LeaseState;
+    type Action = LeaseAction;
 
-    fn init_states(&self) -> Vec<State> {
+    fn init_states(&self) -> Vec<LeaseState> {
         vec![self.begin()]
     }
 
-    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
+    fn actions(&self, state: &LeaseState, actions: &mut Vec<LeaseAction>) {
         if state.wrong.is_some() || state.step == self.steps {
             return;
         }
         let goes = |who| state.paused != Some(who);
-        actions.push(Action::Pass);
-        for (of, who) in [(Authority::Vc, Who::Vc), (Authority::Cluster, Who::Cluster)] {
+        actions.push(LeaseAction::Pass);
+        for (of, who) in [
+            (LeaseAuthority::Vc, Who::Vc),
+            (LeaseAuthority::Cluster, Who::Cluster),
+        ] {
             if state.requests.contains_key(&of) && goes(who) {
-                actions.push(Action::Ask(of));
+                actions.push(LeaseAction::Ask(of));
             }
             if state.grants.contains_key(&of) && goes(Who::Node) {
-                actions.push(Action::Grant(of));
+                actions.push(LeaseAction::Grant(of));
             }
             if state.waits.contains_key(&of) && state.slow.is_none() {
-                actions.push(Action::Slow(of));
+                actions.push(LeaseAction::Slow(of));
             }
             if state.depositions > 0 {
-                actions.push(Action::Depose(of));
+                actions.push(LeaseAction::Depose(of));
             }
         }
         if state.question.is_some() && goes(Who::Cluster) {
-            actions.push(Action::Question);
+            actions.push(LeaseAction::Question);
         }
         if state.verdict.is_some() && goes(Who::Vc) {
-            actions.push(Action::Verdict);
+            actions.push(LeaseAction::Verdict);
         }
         match state.paused {
-            Some(_) => actions.push(Action::Resume),
+            Some(_) => actions.push(LeaseAction::Resume),
             None if state.pauses > 0 => {
-                actions.extend([Who::Node, Who::Vc, Who::Cluster].map(Action::Pause));
+                actions.extend([Who::Node, Who::Vc, Who::Cluster].map(LeaseAction::Pause));
             }
             None => {}
         }
     }
 
-    fn next_state(&self, state: &State, action: Action) -> Option<State> {
+    fn next_state(&self, state: &LeaseState, action: LeaseAction) -> Option<LeaseState> {
         let mut next = state.clone();
         next.happens(action);
         next.holder = self.holders.known(next.holder);
@@ -139,18 +143,18 @@ impl Model for Leases {
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
-        vec![Property::always(super::CLEAN, |_, state: &State| {
+        vec![Property::always(super::CLEAN, |_, state: &LeaseState| {
             state.wrong.is_none()
         })]
     }
 }
 
 impl Explored for Leases {
-    fn wrong(state: &State) -> Option<String> {
+    fn wrong(state: &LeaseState) -> Option<String> {
         state.wrong.clone()
     }
 
-    fn describe(_: &State, action: &Action) -> String {
+    fn describe(_: &LeaseState, action: &LeaseAction) -> String {
         format!("{action:?}")
     }
 }
@@ -161,14 +165,14 @@ impl Leases {
             steps,
             pauses,
             depositions,
-            holders: Pool::default(),
-            watches: Pool::default(),
+            holders: InternPool::default(),
+            watches: InternPool::default(),
         }
     }
 
     /// The task was placed just now.
-    fn begin(&self) -> State {
-        let mut holder = Holder::default();
+    fn begin(&self) -> LeaseState {
+        let mut holder = LeaseHolder::default();
         let leased = |lease| Leased {
             uid: uid(),
             vc: vc(),
@@ -177,11 +181,11 @@ impl Leases {
         };
         holder.follow(Time(0), [leased(None)]);
         holder.follow(Time(0), [leased(Some(LEASE))]);
-        State {
+        LeaseState {
             step: 0,
             ends: holder.ends(&uid()).unwrap_or_default(),
             holder: Part::new(holder),
-            watch: Part::new(Watch::new(Time(0), [node()])),
+            watch: Part::new(SilenceWatch::new(Time(0), [node()])),
             hearing: Part::new(Hearing::new(Time(0))),
             waits: BTreeMap::new(),
             requests: BTreeMap::new(),
@@ -197,47 +201,49 @@ impl Leases {
     }
 }
 
-impl State {
-    fn happens(&mut self, action: Action) {
+impl LeaseState {
+    fn happens(&mut self, action: LeaseAction) {
         match action {
-            Action::Pass => self.pass(),
-            Action::Ask(of) => {
+            LeaseAction::Pass => self.pass(),
+            LeaseAction::Ask(of) => {
                 let now = self.leader_now();
                 match of {
-                    Authority::Vc => change(&mut self.watch, |it| it.heard(now, &node())),
-                    Authority::Cluster => change(&mut self.hearing, |it| it.heard(now, &node())),
+                    LeaseAuthority::Vc => change(&mut self.watch, |it| it.heard(now, &node())),
+                    LeaseAuthority::Cluster => {
+                        change(&mut self.hearing, |it| it.heard(now, &node()))
+                    }
                 }
                 if let Some(request) = self.requests.remove(&of) {
                     self.grants.insert(of, request);
                 }
             }
-            Action::Grant(of) => {
+            LeaseAction::Grant(of) => {
                 if let Some(request) = self.grants.remove(&of) {
                     self.waits.retain(|_, waits| *waits != request);
                     self.answered(&request, true);
                 }
             }
-            Action::Slow(of) => self.slow = Some(of),
-            Action::Question => {
+            LeaseAction::Slow(of) => self.slow = Some(of),
+            LeaseAction::Question => {
                 if let Some(question) = self.question.take() {
                     let silence = self.hearing.silence_ms(self.leader_now(), &node());
                     let silent = silence >= question.for_ms;
                     self.verdict = Some((question, silent));
                 }
             }
-            Action::Verdict => self.judge(),
-            Action::Pause(who) => {
+            LeaseAction::Verdict => self.judge(),
+            LeaseAction::Pause(who) => {
                 self.pauses -= 1;
                 self.paused = Some(who);
             }
-            Action::Resume => self.paused = None,
-            Action::Depose(of) => self.depose(of),
+            LeaseAction::Resume => self.paused = None,
+            LeaseAction::Depose(of) => self.depose(of),
         }
     }
 
     /// A step later, everybody who goes looks at the clock.
     fn pass(&mut self) {
-        for of in [Authority::Vc, Authority::Cluster] {
+        for of in [LeaseAuthority::Vc, LeaseAuthority::Cluster] {
             if self.slow != Some(of) && self.paused != Some(Who::Node) {
                 self.give_up(of);
             }
@@ -264,7 +270,7 @@ impl State {
         }
     }
 
-    fn give_up(&mut self, of: Authority) {
+    fn give_up(&mut self, of: LeaseAuthority) {
         self.requests.remove(&of);
         self.grants.remove(&of);
         if let Some(request) = self.waits.remove(&of) {
@@ -272,7 +278,7 @@ impl State {
         }
     }
 
-    fn answered(&mut self, request: &Request, granted: bool) {
+    fn answered(&mut self, request: &RenewalRequest, granted: bool) {
         let mut out = Vec::new();
         change(&mut self.holder, |it| {
             it.answered(request, granted, &mut out)
@@ -280,17 +286,17 @@ impl State {
         self.perform(out);
     }
 
-    fn perform(&mut self, out: Vec<Output>) {
+    fn perform(&mut self, out: Vec<LeaseOutput>) {
         for output in out {
             match output {
-                Output::Ask(request) => {
+                LeaseOutput::Ask(request) => {
                     let request = Part::new(request);
                     self.waits.insert(request.of, request.clone());
                     self.requests.insert(request.of, request);
                 }
                 // A muster-init whose lease is over does not hear of a renewal.
-                Output::Extend { ends, .. } if self.node_now() < self.ends => self.ends = ends,
-                Output::Extend { .. } | Output::End { .. } => {}
+                LeaseOutput::Extend { ends, .. } if self.node_now() < self.ends => self.ends = ends,
+                LeaseOutput::Extend { .. } | LeaseOutput::End { .. } => {}
             }
         }
     }
@@ -315,18 +321,18 @@ impl State {
         }
     }
 
-    fn depose(&mut self, of: Authority) {
+    fn depose(&mut self, of: LeaseAuthority) {
         self.depositions -= 1;
         let now = self.leader_now();
         self.requests.remove(&of);
         match of {
-            Authority::Vc => {
-                self.watch = Part::new(Watch::new(now, [node()]));
+            LeaseAuthority::Vc => {
+                self.watch = Part::new(SilenceWatch::new(now, [node()]));
                 // What was asked for the one before is nobody's question any more.
                 self.question = None;
                 self.verdict = None;
             }
-            Authority::Cluster => self.hearing = Part::new(Hearing::new(now)),
+            LeaseAuthority::Cluster => self.hearing = Part::new(Hearing::new(now)),
         }
     }
 

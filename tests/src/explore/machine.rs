@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, VecDeque};
 
 use muster_consensus as consensus;
 use muster_control::fence::{LedgerEpoch, StartId, Term};
-use muster_control::ledger::{Change, Identity, Ledger, Observation, Output, Step};
-use muster_control::node::{Input, Leader, Node, Outputs};
+use muster_control::ledger::{
+    ExecutorStep, Ledger, LedgerChange, LedgerIdentity, LedgerOutput, Observation,
+};
+use muster_control::node::{NodeCore, NodeInput, NodeOutputs, VcLeader};
 use muster_control::order::Tell;
 use muster_control::verdict;
 use muster_model::exit::{Behavior, Cause, Verdict};
@@ -15,7 +17,7 @@ use muster_model::time::Time;
 
 use super::bug;
 use super::leader::VC;
-use super::mail::Sent;
+use super::mail::SentOrder;
 use super::part::Part;
 use super::world::MACHINES;
 pub(super) use crate::sim::cluster::executor::Phase;
@@ -24,7 +26,7 @@ use crate::sim::cluster::executor::{exit, failure};
 #[derive(Clone, Debug)]
 pub(super) struct Machine {
     pub(super) name: NodeId,
-    pub(super) node: Node,
+    pub(super) node: NodeCore,
     disk: BTreeMap<String, Vec<u8>>,
     pub(super) containers: BTreeMap<AttemptUid, Container>,
     /// How containers ended, whether anybody knows or not.
@@ -48,7 +50,7 @@ pub(super) struct Container {
 
 /// What happens to a container by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Event {
+pub(super) enum ContainerEvent {
     /// It is ready.
     Launched,
     /// It cannot be made ready.
@@ -63,7 +65,7 @@ pub(super) enum Event {
 #[derive(Debug, Hash)]
 pub(super) enum MachineInput {
     /// A leader's order.
-    Order(Part<Sent>),
+    Order(Part<SentOrder>),
     /// The leader of this term asks for a report.
     Asked(u64),
     /// The agent hears who leads.
@@ -71,13 +73,13 @@ pub(super) enum MachineInput {
     /// It looks which containers there are.
     Looks,
     /// Something happens to a container.
-    Container(AttemptUid, Event),
+    Container(AttemptUid, ContainerEvent),
     /// What it waits for is due.
     Tick,
     /// The agent dies in this term, and starts again.
     Restarts(Death, u64),
     /// It does so in the midst of an order, when so many things that follow from it are done.
-    DiesAt(Part<Sent>, usize, u64),
+    DiesAt(Part<SentOrder>, usize, u64),
 }
 
 /// What is lost when an agent dies.
@@ -105,7 +107,7 @@ pub(super) enum Fact {
 
 /// What comes out of one.
 #[derive(Debug, Default)]
-pub(super) struct Outcome {
+pub(super) struct MachineOutcome {
     /// To the leader of this term.
     pub(super) tells: Vec<(u64, Tell)>,
     pub(super) facts: Vec<Fact>,
@@ -140,16 +142,16 @@ impl Machine {
             unlearned: Some(1),
             is_blind: true,
         };
-        machine.feed(Input::Started, &mut Outcome::default());
+        machine.feed(NodeInput::Started, &mut MachineOutcome::default());
         machine
     }
 
-    pub(super) fn handle(&mut self, input: MachineInput) -> Outcome {
-        let mut out = Outcome::default();
+    pub(super) fn handle(&mut self, input: MachineInput) -> MachineOutcome {
+        let mut out = MachineOutcome::default();
         match input {
             MachineInput::Order(sent) => self.feed(ordered(&sent), &mut out),
             MachineInput::Asked(term) => {
-                let asked = Input::Asked {
+                let asked = NodeInput::Asked {
                     vc: VC.parse().unwrap_or_else(bug),
                     leader: leader(term),
                 };
@@ -157,7 +159,7 @@ impl Machine {
             }
             MachineInput::Learned(term) => {
                 self.unlearned = None;
-                let learned = Input::Learned {
+                let learned = NodeInput::Learned {
                     vc: VC.parse().unwrap_or_else(bug),
                     leader: leader(term),
                 };
@@ -166,13 +168,13 @@ impl Machine {
             MachineInput::Looks => {
                 self.is_blind = false;
                 let found = self.containers.keys().cloned().collect();
-                self.feed(Input::Found(found), &mut out);
+                self.feed(NodeInput::Found(found), &mut out);
             }
             MachineInput::Container(uid, event) => self.happens(uid, event, &mut out),
             MachineInput::Tick => {
                 let due = self.node.deadline();
                 self.now = due.unwrap_or(self.now).max(self.now);
-                self.feed(Input::Tick, &mut out);
+                self.feed(NodeInput::Tick, &mut out);
             }
             MachineInput::Restarts(death, term) => self.restart(death, term, &mut out),
             MachineInput::DiesAt(sent, steps, term) => {
@@ -197,7 +199,7 @@ impl Machine {
         self.node.deadline().is_some()
     }
 
-    fn restart(&mut self, death: Death, term: u64, out: &mut Outcome) {
+    fn restart(&mut self, death: Death, term: u64, out: &mut MachineOutcome) {
         self.lives += 1;
         let exits = &mut self.exits;
         self.containers.retain(|uid, container| {
@@ -220,90 +222,100 @@ impl Machine {
         self.node = start(&self.name, life, &self.disk, self.now);
         self.unlearned = Some(term);
         self.is_blind = true;
-        self.feed(Input::Started, out);
+        self.feed(NodeInput::Started, out);
     }
 
-    fn happens(&mut self, uid: AttemptUid, event: Event, out: &mut Outcome) {
+    fn happens(&mut self, uid: AttemptUid, event: ContainerEvent, out: &mut MachineOutcome) {
         let Some(container) = self.containers.get_mut(&uid) else {
             return;
         };
         let what = match event {
-            Event::Launched => {
+            ContainerEvent::Launched => {
                 container.phase = Phase::Ready;
                 out.facts.push(Fact::Ready(uid.clone()));
                 Observation::Ready
             }
-            Event::Failed => {
+            ContainerEvent::Failed => {
                 let verdict = Box::new(failure(250, Behavior::Transient));
                 self.exits.insert(uid.clone(), 250);
                 container.phase = Phase::Ended(verdict.clone());
                 Observation::LaunchFailed(verdict)
             }
-            Event::Exits(code) => {
+            ContainerEvent::Exits(code) => {
                 let verdict = exit(code);
                 container.end(verdict.clone());
                 self.exits.insert(uid.clone(), code);
                 Observation::Ended(Box::new(verdict))
             }
-            Event::Stopped => {
+            ContainerEvent::Stopped => {
                 let verdict = verdict::stopped(container.stop.unwrap_or(Cause::UserStop));
                 container.end(verdict.clone());
                 self.exits.insert(uid.clone(), verdict.code());
                 Observation::Ended(Box::new(verdict))
             }
         };
-        self.feed(Input::Observed { uid, what }, out);
+        self.feed(NodeInput::Observed { uid, what }, out);
     }
 
-    fn feed(&mut self, input: Input, out: &mut Outcome) {
+    fn feed(&mut self, input: NodeInput, out: &mut MachineOutcome) {
         let outputs = self.ask(input);
         out.steps = outputs.len();
         self.perform(outputs, out);
     }
 
-    fn ask(&mut self, input: Input) -> Vec<Output> {
-        let mut outputs = Outputs::default();
+    fn ask(&mut self, input: NodeInput) -> Vec<LedgerOutput> {
+        let mut outputs = NodeOutputs::default();
         self.node.handle(self.now, input, &|_| true, &mut outputs);
         outputs.ledger
     }
 
     /// Does what the ledger says, and what follows from that.
-    fn perform(&mut self, outputs: impl IntoIterator<Item = Output>, out: &mut Outcome) {
-        let mut outputs: VecDeque<Output> = outputs.into_iter().collect();
+    fn perform(
+        &mut self,
+        outputs: impl IntoIterator<Item = LedgerOutput>,
+        out: &mut MachineOutcome,
+    ) {
+        let mut outputs: VecDeque<LedgerOutput> = outputs.into_iter().collect();
         while let Some(output) = outputs.pop_front() {
             match output {
-                Output::Persist(changes) => changes.into_iter().for_each(|it| self.persist(it)),
-                Output::Tell(tell) => {
+                LedgerOutput::Persist(changes) => {
+                    changes.into_iter().for_each(|it| self.persist(it))
+                }
+                LedgerOutput::Tell(tell) => {
                     for (to, _) in self.node.addressees(&tell) {
                         out.tells.push((to.0, tell.clone()));
                     }
                 }
-                Output::TellOne(vc, tell) => {
+                LedgerOutput::TellOne(vc, tell) => {
                     let to = self.node.leader(&vc);
                     out.tells.extend(to.map(|to| (to.0, tell)));
                 }
-                Output::Step(step) => {
+                LedgerOutput::Step(step) => {
                     if let Some((uid, what)) = self.step(step, &mut out.facts) {
-                        outputs.extend(self.ask(Input::Observed { uid, what }));
+                        outputs.extend(self.ask(NodeInput::Observed { uid, what }));
                     }
                 }
             }
         }
     }
 
-    fn persist(&mut self, change: Change) {
+    fn persist(&mut self, change: LedgerChange) {
         match change {
-            Change::Put { key, value } => self.disk.insert(key, value),
-            Change::Delete { key } => self.disk.remove(&key),
+            LedgerChange::Put { key, value } => self.disk.insert(key, value),
+            LedgerChange::Delete { key } => self.disk.remove(&key),
         };
     }
 
-    fn step(&mut self, step: Step, facts: &mut Vec<Fact>) -> Option<(AttemptUid, Observation)> {
+    fn step(
+        &mut self,
+        step: ExecutorStep,
+        facts: &mut Vec<Fact>,
+    ) -> Option<(AttemptUid, Observation)> {
         if !self.node.ledger().is_due(&step) {
             return None;
         }
         match step {
-            Step::Adopt(uid) => {
+            ExecutorStep::Adopt(uid) => {
                 let seen = self.containers.get(&uid).map(|it| &it.phase);
                 let seen = match seen {
                     None | Some(Phase::Starting) => Observation::Absent,
@@ -313,7 +325,7 @@ impl Machine {
                 };
                 Some((uid, seen))
             }
-            Step::Create(spec) => {
+            ExecutorStep::Create(spec) => {
                 let uid = spec.placement.uid;
                 facts.push(Fact::Created(uid.clone()));
                 let new = Container {
@@ -323,7 +335,7 @@ impl Machine {
                 self.containers.entry(uid).or_insert(new);
                 None
             }
-            Step::Go(uid) => {
+            ExecutorStep::Go(uid) => {
                 let container = self.containers.get_mut(&uid)?;
                 if !matches!(container.phase, Phase::Ready) {
                     return None;
@@ -332,7 +344,7 @@ impl Machine {
                 facts.push(Fact::Started(uid.clone()));
                 Some((uid, Observation::Running))
             }
-            Step::Stop { uid, cause, .. } => {
+            ExecutorStep::Stop { uid, cause, .. } => {
                 if cause == Cause::Preempted {
                     facts.push(Fact::Evicted(uid.clone()));
                 }
@@ -348,7 +360,7 @@ impl Machine {
                     }
                 }
             }
-            Step::Remove(uid) => {
+            ExecutorStep::Remove(uid) => {
                 self.containers.remove(&uid);
                 Some((uid, Observation::Gone))
             }
@@ -372,15 +384,15 @@ fn start(
     (lives, epoch): (u64, u64),
     disk: &BTreeMap<String, Vec<u8>>,
     now: Time,
-) -> Node {
-    let identity = Identity {
+) -> NodeCore {
+    let identity = LedgerIdentity {
         node: name.clone(),
         address: "10.0.0.1".to_owned(),
         epoch: LedgerEpoch(epoch),
         start: StartId(lives),
     };
     let ledger = Ledger::recover(identity, disk.clone(), capacity(name));
-    Node::new(now, ledger.unwrap_or_else(bug))
+    NodeCore::new(now, ledger.unwrap_or_else(bug))
 }
 
 /// One device, and room for one task beside it.
@@ -404,15 +416,15 @@ fn capacity(name: &NodeId) -> Capacity {
     }
 }
 
-fn ordered(sent: &Sent) -> Input {
-    Input::Order {
+fn ordered(sent: &SentOrder) -> NodeInput {
+    NodeInput::Order {
         from: consensus::NodeId(sent.term),
         order: Box::new(sent.order.clone()),
     }
 }
 
-fn leader(term: u64) -> Leader {
-    Leader {
+fn leader(term: u64) -> VcLeader {
+    VcLeader {
         reign: (1, Term(term)),
         node: consensus::NodeId(term),
     }

@@ -4,14 +4,14 @@
 use std::fmt::Debug;
 use std::hash::{Hash, Hasher};
 
-use muster_control::gang::{GangId, Run};
-use muster_control::order::{Command, Order, Tell};
+use muster_control::gang::{GangId, GangRun};
+use muster_control::order::{GangCommand, Order, Tell};
 
 use super::part::Part;
 
 /// An order on its way.
 #[derive(Clone, Debug)]
-pub(super) struct Sent {
+pub(super) struct SentOrder {
     /// Whose.
     pub(super) term: u64,
     /// To which machine.
@@ -21,7 +21,7 @@ pub(super) struct Sent {
 
 /// Something told, on its way.
 #[derive(Clone, Debug)]
-pub(super) struct Told {
+pub(super) struct SentTell {
     /// By which machine.
     pub(super) at: usize,
     /// To whose leader.
@@ -39,19 +39,19 @@ pub(super) trait Letter {
     fn slot(&self) -> Self::Slot<'_>;
 }
 
-impl Letter for Sent {
+impl Letter for SentOrder {
     /// About which gang, and of which run it clears something away, if it does: a machine that was given
     /// both in turn is where it would be had the older one come at once.
-    type Slot<'a> = (u64, usize, &'a GangId, Option<&'a Run>);
+    type Slot<'a> = (u64, usize, &'a GangId, Option<&'a GangRun>);
 
     fn slot(&self) -> Self::Slot<'_> {
         let run = &self.order.run;
-        let clears = matches!(self.order.command, Command::Settle { .. });
+        let clears = matches!(self.order.command, GangCommand::Settle { .. });
         (self.term, self.at, &run.gang, clears.then_some(run))
     }
 }
 
-impl Letter for Told {
+impl Letter for SentTell {
     /// About which gang; a report if about none.
     type Slot<'a> = (usize, u64, Option<&'a GangId>);
 

@@ -24,19 +24,19 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use stateright::{Checker, Model};
 
-use gang::Gang;
+use gang::GangExploration;
 use lease::Leases;
-use progress::Progress;
+use progress::SearchProgress;
 use world::Budget;
 
 /// A case.
-struct Case {
+struct ExploreCase {
     name: &'static str,
     about: &'static str,
-    kind: Kind,
+    kind: CaseKind,
 }
 
-enum Kind {
+enum CaseKind {
     /// The gang protocol, with a task on each machine.
     Gang(Budget),
     /// The same with a single task, for which there is a place on either.
@@ -65,16 +65,16 @@ const NONE: Budget = Budget {
     cuts: 0,
 };
 
-const fn case(name: &'static str, about: &'static str, kind: Kind) -> Case {
-    Case { name, about, kind }
+const fn case(name: &'static str, about: &'static str, kind: CaseKind) -> ExploreCase {
+    ExploreCase { name, about, kind }
 }
 
-static ALL: &[Case] = &[
-    case("quiet", "nothing goes wrong", Kind::Gang(NONE)),
+static ALL: &[ExploreCase] = &[
+    case("quiet", "nothing goes wrong", CaseKind::Gang(NONE)),
     case(
         "leaders",
         "somebody else is elected",
-        Kind::Gang(Budget {
+        CaseKind::Gang(Budget {
             elections: 1,
             ..NONE
         }),
@@ -82,7 +82,7 @@ static ALL: &[Case] = &[
     case(
         "rounds",
         "reservations end: a second round",
-        Kind::Gang(Budget {
+        CaseKind::Gang(Budget {
             machine_ticks: 1,
             ..NONE
         }),
@@ -90,7 +90,7 @@ static ALL: &[Case] = &[
     case(
         "resends",
         "a leader's waits end, and an order comes twice",
-        Kind::Gang(Budget {
+        CaseKind::Gang(Budget {
             leader_ticks: 1,
             echoes: 1,
             ..NONE
@@ -99,17 +99,17 @@ static ALL: &[Case] = &[
     case(
         "deaths",
         "an agent dies, between any two things that it does",
-        Kind::Gang(Budget { deaths: 1, ..NONE }),
+        CaseKind::Gang(Budget { deaths: 1, ..NONE }),
     ),
     case(
         "ledgers",
         "a ledger is lost",
-        Kind::Gang(Budget { ledgers: 1, ..NONE }),
+        CaseKind::Gang(Budget { ledgers: 1, ..NONE }),
     ),
     case(
         "failures",
         "a launch fails, and the commands do",
-        Kind::Gang(Budget {
+        CaseKind::Gang(Budget {
             failures: 1,
             errors: 1,
             ..NONE
@@ -118,17 +118,17 @@ static ALL: &[Case] = &[
     case(
         "stops",
         "the user stops the job",
-        Kind::Gang(Budget { stops: 1, ..NONE }),
+        CaseKind::Gang(Budget { stops: 1, ..NONE }),
     ),
     case(
         "powers",
         "a machine has no power for a moment",
-        Kind::Gang(Budget { powers: 1, ..NONE }),
+        CaseKind::Gang(Budget { powers: 1, ..NONE }),
     ),
     case(
         "leaders-rounds",
         "somebody else is elected, and reservations end",
-        Kind::Gang(Budget {
+        CaseKind::Gang(Budget {
             elections: 1,
             machine_ticks: 1,
             ..NONE
@@ -137,7 +137,7 @@ static ALL: &[Case] = &[
     case(
         "leaders-ledgers",
         "somebody else is elected, and a ledger is lost",
-        Kind::Gang(Budget {
+        CaseKind::Gang(Budget {
             elections: 1,
             ledgers: 1,
             ..NONE
@@ -146,7 +146,7 @@ static ALL: &[Case] = &[
     case(
         "cuts",
         "a machine is taken for unreachable, for a while",
-        Kind::Gang(Budget {
+        CaseKind::Gang(Budget {
             cuts: 1,
             leader_ticks: 2,
             ..NONE
@@ -155,7 +155,7 @@ static ALL: &[Case] = &[
     case(
         "moves",
         "the same, and another has a place for its task",
-        Kind::Single(Budget {
+        CaseKind::Single(Budget {
             cuts: 1,
             leader_ticks: 1,
             ..NONE
@@ -164,12 +164,12 @@ static ALL: &[Case] = &[
     case(
         "moves-back",
         "first one machine, then the other",
-        Kind::Single(Budget { cuts: 2, ..NONE }),
+        CaseKind::Single(Budget { cuts: 2, ..NONE }),
     ),
     case(
         "moves-leaders",
         "a task has another place, and somebody else is elected",
-        Kind::Single(Budget {
+        CaseKind::Single(Budget {
             cuts: 1,
             elections: 1,
             ..NONE
@@ -178,7 +178,7 @@ static ALL: &[Case] = &[
     case(
         "moves-deaths",
         "a task has another place, and an agent dies",
-        Kind::Single(Budget {
+        CaseKind::Single(Budget {
             cuts: 1,
             deaths: 1,
             ..NONE
@@ -187,12 +187,12 @@ static ALL: &[Case] = &[
     case(
         "preemption",
         "a gang takes the place of another job",
-        Kind::Preemption(NONE),
+        CaseKind::Preemption(NONE),
     ),
     case(
         "preemption-rounds",
         "the same, and reservations end",
-        Kind::Preemption(Budget {
+        CaseKind::Preemption(Budget {
             machine_ticks: 1,
             ..NONE
         }),
@@ -200,12 +200,12 @@ static ALL: &[Case] = &[
     case(
         "preemption-ledgers",
         "the same, and a ledger is lost",
-        Kind::Preemption(Budget { ledgers: 1, ..NONE }),
+        CaseKind::Preemption(Budget { ledgers: 1, ..NONE }),
     ),
     case(
         "preemption-leaders",
         "the same, and somebody else is elected",
-        Kind::Preemption(Budget {
+        CaseKind::Preemption(Budget {
             elections: 1,
             ..NONE
         }),
@@ -213,7 +213,7 @@ static ALL: &[Case] = &[
     case(
         "lease",
         "one stands still, and one leader is replaced",
-        Kind::Lease {
+        CaseKind::Lease {
             steps: 7,
             pauses: 1,
             depositions: 1,
@@ -222,7 +222,7 @@ static ALL: &[Case] = &[
     case(
         "lease-still",
         "one stands still",
-        Kind::Lease {
+        CaseKind::Lease {
             steps: 6,
             pauses: 1,
             depositions: 0,
@@ -245,7 +245,7 @@ pub struct Exploration {
 
 /// What came of a case.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct CaseOutcome {
     /// One JSON line.
     pub line: Value,
     /// Whether every state was looked at, and nothing was wrong.
@@ -261,7 +261,7 @@ pub fn list() -> impl Iterator<Item = (&'static str, &'static str)> {
 ///
 /// # Errors
 /// A name that is no case's.
-pub fn explore(exploration: &Exploration, mut then: impl FnMut(Outcome)) -> Result<(), String> {
+pub fn explore(exploration: &Exploration, mut then: impl FnMut(CaseOutcome)) -> Result<(), String> {
     let names = &exploration.cases;
     if let Some(name) = names
         .iter()
@@ -281,13 +281,15 @@ pub fn explore(exploration: &Exploration, mut then: impl FnMut(Outcome)) -> Resu
     Ok(())
 }
 
-fn play(case: &Case, how: &Exploration) -> Outcome {
+fn play(case: &ExploreCase, how: &Exploration) -> CaseOutcome {
     let began = Instant::now();
     let (counts, wrong) = match case.kind {
-        Kind::Gang(budget) => check(Gang::new(budget, 2, false), case.name, how),
-        Kind::Single(budget) => check(Gang::new(budget, 1, false), case.name, how),
-        Kind::Preemption(budget) => check(Gang::new(budget, 2, true), case.name, how),
-        Kind::Lease {
+        CaseKind::Gang(budget) => check(GangExploration::new(budget, 2, false), case.name, how),
+        CaseKind::Single(budget) => check(GangExploration::new(budget, 1, false), case.name, how),
+        CaseKind::Preemption(budget) => {
+            check(GangExploration::new(budget, 2, true), case.name, how)
+        }
+        CaseKind::Lease {
             steps,
             pauses,
             depositions,
@@ -302,7 +304,7 @@ fn play(case: &Case, how: &Exploration) -> Outcome {
     line["complete"] = json!(clean);
     line["violations"] = json!(wrong.into_iter().collect::<Vec<_>>());
     line["wall_s"] = json!((began.elapsed().as_secs_f64() * 10.0).round() / 10.0);
-    Outcome { line, clean }
+    CaseOutcome { line, clean }
 }
 
 /// The name of the only property.
@@ -339,7 +341,7 @@ where
         Some(limit) => builder.timeout(limit),
         None => builder,
     };
-    let progress = &mut Progress::new(name);
+    let progress = &mut SearchProgress::new(name);
     match how.shortest {
         true => look_at(&builder.spawn_bfs().join_and_report(progress)),
         false => look_at(&builder.spawn_dfs().join_and_report(progress)),

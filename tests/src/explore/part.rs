@@ -86,22 +86,22 @@ type Table<T> = HashMap<u64, T, BuildNoHashHasher<u64>>;
 
 /// Each value once.
 #[derive(Debug)]
-pub(super) struct Pool<T>(Mutex<Table<Part<T>>>);
+pub(super) struct InternPool<T>(Mutex<Table<Part<T>>>);
 
-impl<T> Default for Pool<T> {
+impl<T> Default for InternPool<T> {
     fn default() -> Self {
         Self(Mutex::default())
     }
 }
 
-impl<T: Debug> Pool<T> {
+impl<T: Debug> InternPool<T> {
     /// The one part of this value.
     pub(super) fn part(&self, value: T) -> Part<T> {
         self.known(Part::new(value))
     }
 }
 
-impl<T> Pool<T> {
+impl<T> InternPool<T> {
     /// The one part of the same value.
     pub(super) fn known(&self, part: Part<T>) -> Part<T> {
         lock(&self.0).entry(part.0.digest).or_insert(part).clone()

@@ -13,12 +13,12 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// When was said last how far the search of a case is.
 #[derive(Debug)]
-pub(super) struct Progress {
+pub(super) struct SearchProgress {
     case: &'static str,
     said: Instant,
 }
 
-impl Progress {
+impl SearchProgress {
     /// A search that begins now.
     pub(super) fn new(case: &'static str) -> Self {
         Self {
@@ -28,7 +28,7 @@ impl Progress {
     }
 }
 
-impl<M: Model> Reporter<M> for Progress {
+impl<M: Model> Reporter<M> for SearchProgress {
     fn report_checking(&mut self, data: ReportData) {
         if self.said.elapsed() >= PAUSE {
             self.said = Instant::now();

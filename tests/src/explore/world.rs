@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use muster_control::vc::Entry;
+use muster_control::vc::VcEntry;
 
-use super::books::{self, Books, Checked};
+use super::books::{self, Books, CheckResult};
 use super::leader::{self, Leader, LeaderInput};
 use super::machine::{self, Machine, MachineInput};
-use super::mail::{Mail, Sent, Told};
-use super::part::{Memo, Part, Pool};
+use super::mail::{Mail, SentOrder, SentTell};
+use super::part::{InternPool, Memo, Part};
 
 /// The machines that there are.
 pub(super) const MACHINES: usize = 2;
@@ -47,10 +47,10 @@ pub(super) struct World {
     /// Who led before, and does not know that it does not any more.
     pub(super) old: Option<Part<Leader>>,
     pub(super) machines: [Part<Machine>; MACHINES],
-    pub(super) orders: Mail<Sent>,
-    pub(super) tells: Mail<Told>,
+    pub(super) orders: Mail<SentOrder>,
+    pub(super) tells: Mail<SentTell>,
     /// An order that comes once more.
-    pub(super) echo: Option<Part<Sent>>,
+    pub(super) echo: Option<Part<SentOrder>>,
     /// The machine that the leader takes for unreachable.
     pub(super) cut: Option<usize>,
     pub(super) budget: Budget,
@@ -66,29 +66,29 @@ pub(super) struct World {
 pub(super) struct Cores {
     leaders: Memo<Leader, Led>,
     machines: Memo<Machine, Worked>,
-    books: Memo<Books, Checked>,
-    entries: Pool<Entry>,
-    orders: Pool<Sent>,
-    tells: Pool<Told>,
+    books: Memo<Books, CheckResult>,
+    entries: InternPool<VcEntry>,
+    orders: InternPool<SentOrder>,
+    tells: InternPool<SentTell>,
 }
 
 /// What comes out of a leader.
 #[derive(Debug)]
 struct Led {
     term: u64,
-    orders: Vec<Part<Sent>>,
+    orders: Vec<Part<SentOrder>>,
     /// Machines that it asks for a report.
     asks: Vec<usize>,
-    committed: Vec<Part<Entry>>,
+    committed: Vec<Part<VcEntry>>,
 }
 
 /// What comes out of a machine.
 #[derive(Debug)]
 struct Worked {
-    tells: Vec<Part<Told>>,
+    tells: Vec<Part<SentTell>>,
     facts: Vec<machine::Fact>,
     steps: usize,
-    checked: Checked,
+    checked: CheckResult,
 }
 
 impl Cores {
@@ -118,11 +118,11 @@ impl Cores {
         })
     }
 
-    fn led(&self, term: u64, out: leader::Outcome) -> Led {
+    fn led(&self, term: u64, out: leader::LeaderOutcome) -> Led {
         let numbered = |node| machine::names().position(|name| name == node);
         let orders = out.orders.into_iter().filter_map(|(node, order)| {
             let at = numbered(node)?;
-            Some(self.orders.part(Sent { term, at, order }))
+            Some(self.orders.part(SentOrder { term, at, order }))
         });
         let committed = out.committed.into_iter();
         Led {
@@ -133,9 +133,9 @@ impl Cores {
         }
     }
 
-    fn worked(&self, at: usize, machine: &Machine, out: machine::Outcome) -> Worked {
+    fn worked(&self, at: usize, machine: &Machine, out: machine::MachineOutcome) -> Worked {
         let tells = out.tells.into_iter();
-        let tells = tells.map(|(term, tell)| self.tells.part(Told { at, term, tell }));
+        let tells = tells.map(|(term, tell)| self.tells.part(SentTell { at, term, tell }));
         Worked {
             tells: tells.collect(),
             facts: out.facts,
@@ -148,7 +148,7 @@ impl Cores {
 impl World {
     /// A leader of idle machines, which has heard of none of them yet.
     pub(super) fn new(cores: &Cores, budget: Budget) -> Self {
-        let mut out = leader::Outcome::default();
+        let mut out = leader::LeaderOutcome::default();
         let leader = Leader::first(&mut out);
         let out = cores.led(leader.term, out);
         let mut world = Self {
@@ -190,7 +190,7 @@ impl World {
             self.tells.put(tell.clone());
         }
         for fact in &out.facts {
-            self.note(cores, books::Input::Seen(at, fact.clone()));
+            self.note(cores, books::BooksInput::Seen(at, fact.clone()));
         }
         self.expect(&out.checked);
         self.retire(cores);
@@ -219,7 +219,7 @@ impl World {
     }
 
     /// Whether nothing at all comes of an order.
-    fn is_refused(&self, cores: &Cores, order: &Part<Sent>) -> bool {
+    fn is_refused(&self, cores: &Cores, order: &Part<SentOrder>) -> bool {
         let machine = &self.machines[order.at];
         let (after, out) = cores.work(order.at, machine, MachineInput::Order(order.clone()));
         after == *machine && out.tells.is_empty() && out.facts.is_empty()
@@ -235,7 +235,7 @@ impl World {
     }
 
     /// The steps that an order leads to at once.
-    pub(super) fn steps_of(&self, cores: &Cores, order: &Part<Sent>) -> usize {
+    pub(super) fn steps_of(&self, cores: &Cores, order: &Part<SentOrder>) -> usize {
         let at = order.at;
         let input = MachineInput::Order(order.clone());
         let (_, out) = cores.work(at, &self.machines[at], input);
@@ -244,7 +244,7 @@ impl World {
 
     fn send(&mut self, cores: &Cores, out: &Led) {
         for entry in &out.committed {
-            self.note(cores, books::Input::Committed(entry.clone()));
+            self.note(cores, books::BooksInput::Committed(entry.clone()));
         }
         for order in &out.orders {
             self.orders.put(order.clone());
@@ -255,14 +255,14 @@ impl World {
         }
     }
 
-    pub(super) fn note(&mut self, cores: &Cores, what: books::Input) {
-        let running = books::Running::of(&self.machines);
+    pub(super) fn note(&mut self, cores: &Cores, what: books::BooksInput) {
+        let running = books::RunningTasks::of(&self.machines);
         let (after, checked) = cores.books.step(&self.books, (what, running), Books::note);
         self.books = after;
         self.expect(&checked);
     }
 
-    pub(super) fn expect(&mut self, checked: &Checked) {
+    pub(super) fn expect(&mut self, checked: &CheckResult) {
         if let Err(wrong) = checked {
             self.wrong.get_or_insert_with(|| wrong.clone());
         }

@@ -11,9 +11,9 @@ use hyper::{HeaderMap, Response};
 use prost::Message;
 
 /// What a call is answered with: an encoded message.
-pub(super) type Answer = Result<Vec<u8>, Refusal>;
+pub(super) type CallResult = Result<Vec<u8>, CallRefusal>;
 /// A body whose frames are known.
-pub(super) type Body = StreamBody<Iter<std::vec::IntoIter<Result<Frame<Bytes>, Infallible>>>>;
+pub(super) type FixedBody = StreamBody<Iter<std::vec::IntoIter<Result<Frame<Bytes>, Infallible>>>>;
 
 /// Before each message: whether it is compressed, and its length.
 const HEADER_BYTES: usize = 5;
@@ -21,7 +21,7 @@ const STATUS: HeaderName = HeaderName::from_static("grpc-status");
 
 /// Why there is no answer, by gRPC's codes.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Refusal {
+pub(super) enum CallRefusal {
     Malformed = 3,
     Absent = 5,
     Exists = 6,
@@ -29,7 +29,7 @@ pub(super) enum Refusal {
     Unknown = 12,
 }
 
-impl From<prost::DecodeError> for Refusal {
+impl From<prost::DecodeError> for CallRefusal {
     fn from(_: prost::DecodeError) -> Self {
         Self::Malformed
     }
@@ -41,11 +41,11 @@ pub(super) fn message(body: &[u8]) -> Option<&[u8]> {
 }
 
 /// An answer of this message.
-pub(super) fn of(message: &impl Message) -> Answer {
+pub(super) fn of(message: &impl Message) -> CallResult {
     Ok(message.encode_to_vec())
 }
 
-pub(super) fn response(answer: Answer) -> Response<Body> {
+pub(super) fn response(answer: CallResult) -> Response<FixedBody> {
     let status = match &answer {
         Ok(_) => 0,
         Err(refusal) => *refusal as u16,

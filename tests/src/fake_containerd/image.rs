@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use prost::Message as _;
 
-use super::answer::{Answer, Refusal, of};
-use super::wire::{Content, Image, Named, OneImage, Target};
+use super::answer::{CallRefusal, CallResult, of};
+use super::wire::{Content, Named, OneImage, Target, WireImage};
 
 /// The digit that the manifest's digest consists of.
 const MANIFEST: char = 'a';
@@ -17,7 +17,7 @@ fn digest(digit: char) -> String {
 }
 
 /// Answers a call about the engine or its images.
-pub(super) fn call(path: &str, message: &[u8]) -> Answer {
+pub(super) fn call(path: &str, message: &[u8]) -> CallResult {
     match path {
         "version.v1.Version/Version" => of(&Named {
             name: "1.7.0".to_owned(),
@@ -28,36 +28,36 @@ pub(super) fn call(path: &str, message: &[u8]) -> Answer {
         "images.v1.Images/Update" => of(&OneImage::decode(message)?),
         "images.v1.Images/List" => Ok(Vec::new()),
         "content.v1.Content/Read" => read(&Named::decode(message)?.name),
-        _ => Err(Refusal::Unknown),
+        _ => Err(CallRefusal::Unknown),
     }
 }
 
 /// Answers a call about a writable layer, of which there are none.
-pub(super) fn snapshot(name: &str) -> Answer {
+pub(super) fn snapshot(name: &str) -> CallResult {
     match name {
         "Prepare" | "Mounts" | "Usage" | "Remove" => Ok(Vec::new()),
-        _ => Err(Refusal::Unknown),
+        _ => Err(CallRefusal::Unknown),
     }
 }
 
-fn image(name: String) -> Image {
+fn image(name: String) -> WireImage {
     let target = Target {
         digest: digest(MANIFEST),
     };
-    Image {
+    WireImage {
         name,
         labels: HashMap::from([("muster.io/size".to_owned(), "1".to_owned())]),
         target: Some(target),
     }
 }
 
-fn read(wanted: &str) -> Answer {
+fn read(wanted: &str) -> CallResult {
     let document = match wanted {
         _ if wanted == digest(MANIFEST) => {
             format!(r#"{{"config": {{"digest": "{}"}}}}"#, digest(CONFIG))
         }
         _ if wanted == digest(CONFIG) => r#"{"rootfs": {"diff_ids": []}}"#.to_owned(),
-        _ => return Err(Refusal::Absent),
+        _ => return Err(CallRefusal::Absent),
     };
     let data = document.into_bytes();
     of(&Content { data })

@@ -26,7 +26,7 @@ use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::sync::oneshot;
 
-use answer::{Body, Refusal};
+use answer::{CallRefusal, FixedBody};
 use containers::Containers;
 
 /// Serves on a thread of its own until it is dropped.
@@ -97,23 +97,23 @@ async fn serve(listener: UnixListener) -> Result<()> {
 async fn respond(
     containers: Arc<Containers>,
     request: Request<Incoming>,
-) -> Result<Response<Body>, Infallible> {
+) -> Result<Response<FixedBody>, Infallible> {
     let path = request.uri().path().to_owned();
     let answer = match request.into_body().collect().await {
         Ok(body) => match answer::message(&body.to_bytes()) {
             Some(message) => call(&containers, &path, message).await,
-            None => Err(Refusal::Malformed),
+            None => Err(CallRefusal::Malformed),
         },
-        Err(_) => Err(Refusal::Malformed),
+        Err(_) => Err(CallRefusal::Malformed),
     };
     Ok(answer::response(answer))
 }
 
 /// Answers one call.
-async fn call(containers: &Containers, path: &str, message: &[u8]) -> answer::Answer {
+async fn call(containers: &Containers, path: &str, message: &[u8]) -> answer::CallResult {
     let path = path.strip_prefix("/containerd.services.");
-    let path = path.ok_or(Refusal::Unknown)?;
-    match path.split_once('/').ok_or(Refusal::Unknown)? {
+    let path = path.ok_or(CallRefusal::Unknown)?;
+    match path.split_once('/').ok_or(CallRefusal::Unknown)? {
         ("version.v1.Version" | "images.v1.Images" | "content.v1.Content", _) => {
             image::call(path, message)
         }
@@ -122,6 +122,6 @@ async fn call(containers: &Containers, path: &str, message: &[u8]) -> answer::An
         // Waits, so it holds nothing.
         ("tasks.v1.Tasks", "Wait") => containers.wait(message).await,
         ("tasks.v1.Tasks", name) => containers.process(name, message),
-        _ => Err(Refusal::Unknown),
+        _ => Err(CallRefusal::Unknown),
     }
 }

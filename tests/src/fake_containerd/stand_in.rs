@@ -6,9 +6,9 @@ use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use muster_init::exit_report::Phase;
+use muster_init::exit_report::TaskPhase;
 use muster_init::frame::{Decoder, PROTOCOL};
-use muster_init::message::{Hello, Progress, Ready, ToAgent, ToInit};
+use muster_init::message::{InitHello, ProgressMessage, Ready, ToAgent, ToInit};
 use muster_init::task_dir::AGENT_SOCKET;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::UnixStream;
@@ -39,9 +39,9 @@ pub(super) fn spawn(ctl: PathBuf, exit: Exit) {
 
 async fn live(ctl: &Path) -> Result<u32> {
     let mut stream = connect(ctl).await?;
-    let hello = Hello {
+    let hello = InitHello {
         protocol: PROTOCOL,
-        phase: Phase::Setup,
+        phase: TaskPhase::Setup,
         launched_ms: 0,
     };
     stream.write_all(&ToAgent::Hello(hello).encode()?).await?;
@@ -52,8 +52,8 @@ async fn live(ctl: &Path) -> Result<u32> {
                 Some(ToInit::Setup(_)) => ToAgent::Ready(Ready {
                     shell: "sh".to_owned(),
                 }),
-                Some(ToInit::Go(_)) => ToAgent::Progress(Progress {
-                    phase: Phase::UserCommands,
+                Some(ToInit::Go(_)) => ToAgent::Progress(ProgressMessage {
+                    phase: TaskPhase::UserCommands,
                     at_ms: since_epoch_ms(),
                 }),
                 Some(ToInit::Stop(_)) => return Ok(TERMINATED),

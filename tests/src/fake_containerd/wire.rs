@@ -14,7 +14,7 @@ pub(super) struct Named {
 
 /// A container's record, without its specification.
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Record {
+pub(super) struct ContainerRecord {
     #[prost(string, tag = "1")]
     pub(super) id: String,
     #[prost(map = "string, string", tag = "2")]
@@ -27,14 +27,14 @@ pub(super) struct Record {
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct OneRecord {
     #[prost(message, optional, tag = "1")]
-    pub(super) record: Option<Record>,
+    pub(super) record: Option<ContainerRecord>,
 }
 
 /// All records.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Records {
     #[prost(message, repeated, tag = "1")]
-    pub(super) records: Vec<Record>,
+    pub(super) records: Vec<ContainerRecord>,
 }
 
 /// The request that makes a process.
@@ -98,7 +98,7 @@ pub(super) struct Shown {
 
 /// One or all of them.
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Processes {
+pub(super) struct WireProcesses {
     #[prost(message, repeated, tag = "1")]
     pub(super) processes: Vec<Shown>,
 }
@@ -112,7 +112,7 @@ pub(super) struct Target {
 
 /// An image's record.
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Image {
+pub(super) struct WireImage {
     #[prost(string, tag = "1")]
     pub(super) name: String,
     #[prost(map = "string, string", tag = "2")]
@@ -125,7 +125,7 @@ pub(super) struct Image {
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct OneImage {
     #[prost(message, optional, tag = "1")]
-    pub(super) image: Option<Image>,
+    pub(super) image: Option<WireImage>,
 }
 
 /// A part of a stored document.

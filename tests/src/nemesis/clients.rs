@@ -8,8 +8,8 @@ use hyper::{Method, Response, StatusCode};
 use muster_model::view::{JobDetail, JobSummary};
 use serde::de::DeserializeOwned;
 
-use super::draft::Draft;
-use super::history::{Answer, Deed, Moment, Operation, Sighting};
+use super::draft::JobDraft;
+use super::history::{ClientAnswer, Deed, JobObservation, Moment, Operation};
 use crate::client::Client;
 
 /// How long a client waits for an answer. A node looks for a leader for half of that.
@@ -48,7 +48,7 @@ impl Clients {
     }
 
     /// Submits a job at a node: whether it was accepted.
-    pub(super) async fn submit(&self, node: usize, draft: &Draft) -> bool {
+    pub(super) async fn submit(&self, node: usize, draft: &JobDraft) -> bool {
         let begun = self.now();
         let path = "/api/v2/jobs";
         let answer = self.ask(node, Method::POST, path, draft.yaml()).await;
@@ -74,28 +74,28 @@ impl Clients {
     pub(super) async fn look(&self, node: usize, job: &str) {
         let begun = self.now();
         let answer = match self.get::<JobDetail>(node, &of(job)).await {
-            Answer::Told(detail) => Answer::Told(Some(sighting(&detail.summary))),
-            Answer::Refused { why, .. } if why.contains(NO_JOB) => Answer::Told(None),
-            Answer::Refused { status, why } => Answer::Refused { status, why },
-            Answer::Unknown(why) => Answer::Unknown(why),
+            ClientAnswer::Told(detail) => ClientAnswer::Told(Some(sighting(&detail.summary))),
+            ClientAnswer::Refused { why, .. } if why.contains(NO_JOB) => ClientAnswer::Told(None),
+            ClientAnswer::Refused { status, why } => ClientAnswer::Refused { status, why },
+            ClientAnswer::Unknown(why) => ClientAnswer::Unknown(why),
         };
         let job = job.to_owned();
         self.note(node, begun, Deed::Look { job, answer });
     }
 
     /// Lists all jobs: what was told, if anything was.
-    pub(super) async fn list(&self, node: usize) -> Option<BTreeMap<String, Sighting>> {
+    pub(super) async fn list(&self, node: usize) -> Option<BTreeMap<String, JobObservation>> {
         let begun = self.now();
         let path = "/api/muster/v1/jobs?limit=50000";
         let answer = match self.get::<Vec<JobSummary>>(node, path).await {
-            Answer::Told(rows) => {
+            ClientAnswer::Told(rows) => {
                 let rows = rows
                     .iter()
                     .map(|job| (job.key.name.to_string(), sighting(job)));
-                Answer::Told(rows.collect())
+                ClientAnswer::Told(rows.collect())
             }
-            Answer::Refused { status, why } => Answer::Refused { status, why },
-            Answer::Unknown(why) => Answer::Unknown(why),
+            ClientAnswer::Refused { status, why } => ClientAnswer::Refused { status, why },
+            ClientAnswer::Unknown(why) => ClientAnswer::Unknown(why),
         };
         let told = answer.told().cloned();
         self.note(node, begun, Deed::List { answer });
@@ -103,15 +103,19 @@ impl Clients {
     }
 
     /// Gets JSON from a node. This is written down nowhere.
-    pub(super) async fn get<T: DeserializeOwned>(&self, node: usize, path: &str) -> Answer<T> {
+    pub(super) async fn get<T: DeserializeOwned>(
+        &self,
+        node: usize,
+        path: &str,
+    ) -> ClientAnswer<T> {
         let answer = self.ask(node, Method::GET, path, String::new()).await;
         match answer {
-            Answer::Told(text) => match serde_json::from_str(&text) {
-                Ok(value) => Answer::Told(value),
-                Err(error) => Answer::Unknown(format!("{path} gave {text}: {error}")),
+            ClientAnswer::Told(text) => match serde_json::from_str(&text) {
+                Ok(value) => ClientAnswer::Told(value),
+                Err(error) => ClientAnswer::Unknown(format!("{path} gave {text}: {error}")),
             },
-            Answer::Refused { status, why } => Answer::Refused { status, why },
-            Answer::Unknown(why) => Answer::Unknown(why),
+            ClientAnswer::Refused { status, why } => ClientAnswer::Refused { status, why },
+            ClientAnswer::Unknown(why) => ClientAnswer::Unknown(why),
         }
     }
 
@@ -122,7 +126,7 @@ impl Clients {
         method: Method,
         path: &str,
         body: String,
-    ) -> Answer<String> {
+    ) -> ClientAnswer<String> {
         let kind = if path.ends_with("executionType") {
             "application/json"
         } else {
@@ -130,8 +134,8 @@ impl Clients {
         };
         let sent = self.nodes[node - 1].respond(method, path, kind, body);
         match tokio::time::timeout(PATIENCE, sent).await {
-            Err(_) => Answer::Unknown("no answer in time".to_owned()),
-            Ok(Err(error)) => Answer::Unknown(format!("{error:#}")),
+            Err(_) => ClientAnswer::Unknown("no answer in time".to_owned()),
+            Ok(Err(error)) => ClientAnswer::Unknown(format!("{error:#}")),
             Ok(Ok(answer)) => judged(answer),
         }
     }
@@ -166,7 +170,7 @@ fn is_vague(status: StatusCode, text: &str) -> bool {
     !refuses || text.contains(NOT_KNOWN)
 }
 
-fn judged(answer: Response<String>) -> Answer<String> {
+fn judged(answer: Response<String>) -> ClientAnswer<String> {
     let (head, text) = answer.into_parts();
     let status = head.status;
     // A listing that says it is not whole, or old, tells nothing of what it lacks.
@@ -174,25 +178,25 @@ fn judged(answer: Response<String>) -> Answer<String> {
         .iter()
         .all(|name| !head.headers.contains_key(*name));
     if status.is_success() && is_whole {
-        Answer::Told(text)
+        ClientAnswer::Told(text)
     } else if is_vague(status, &text) && is_whole {
-        Answer::Unknown(text)
+        ClientAnswer::Unknown(text)
     } else {
         let status = status.as_u16();
-        Answer::Refused { status, why: text }
+        ClientAnswer::Refused { status, why: text }
     }
 }
 
-fn empty(answer: Answer<String>) -> Answer<()> {
+fn empty(answer: ClientAnswer<String>) -> ClientAnswer<()> {
     match answer {
-        Answer::Told(_) => Answer::Told(()),
-        Answer::Refused { status, why } => Answer::Refused { status, why },
-        Answer::Unknown(why) => Answer::Unknown(why),
+        ClientAnswer::Told(_) => ClientAnswer::Told(()),
+        ClientAnswer::Refused { status, why } => ClientAnswer::Refused { status, why },
+        ClientAnswer::Unknown(why) => ClientAnswer::Unknown(why),
     }
 }
 
-fn sighting(job: &JobSummary) -> Sighting {
-    Sighting {
+fn sighting(job: &JobSummary) -> JobObservation {
+    JobObservation {
         state: job.state(),
         attempt: job.retries.total,
         submitted_ms: job.submitted,

@@ -1,6 +1,6 @@
 //! The jobs that clients submit: small, and of every kind of end.
 
-use super::history::{Mark, Order};
+use super::history::{AskedJob, Mark};
 use crate::job::Job;
 use crate::sim::random::Random;
 
@@ -23,7 +23,7 @@ const MACHINE: u32 = 8;
 
 /// A job that is not submitted yet.
 #[derive(Clone, Debug)]
-pub(super) struct Draft {
+pub(super) struct JobDraft {
     pub(super) mark: Mark,
     pub(super) name: String,
     tasks: u32,
@@ -35,7 +35,7 @@ pub(super) struct Draft {
     gives_way: bool,
 }
 
-impl Draft {
+impl JobDraft {
     /// The next job of a stream.
     pub(super) fn draw(mark: Mark, name: String, random: &mut Random) -> Self {
         let draw = |random: &mut Random, from: u32, to: u32| {
@@ -78,8 +78,8 @@ impl Draft {
         self.beats == ENDLESS
     }
 
-    pub(super) fn order(&self) -> Order {
-        Order {
+    pub(super) fn order(&self) -> AskedJob {
+        AskedJob {
             job: self.name.clone(),
             code: self.code,
             tasks: self.tasks,

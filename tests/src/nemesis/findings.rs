@@ -9,7 +9,7 @@ use muster_model::view::{JobDetail, TaskView};
 
 use super::clients::{Clients, of};
 use super::draft::MARK;
-use super::history::{Answer, Ending, Mark, Member, Record};
+use super::history::{ClientAnswer, FinalState, FoundRecord, Mark, Member};
 use crate::net::Lan;
 
 /// How often something is asked for until it is given up.
@@ -17,8 +17,8 @@ const TRIES: usize = 20;
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// Asks every node for its list, and one or the other for each record.
-pub(super) async fn ending(lan: &Lan, clients: &Clients) -> Ending {
-    let mut ending = Ending::default();
+pub(super) async fn ending(lan: &Lan, clients: &Clients) -> FinalState {
+    let mut ending = FinalState::default();
     for node in 1..=lan.nodes().len() {
         match insist(async |_| clients.list(node).await).await {
             Some(list) => drop(ending.lists.insert(node, list)),
@@ -27,7 +27,7 @@ pub(super) async fn ending(lan: &Lan, clients: &Clients) -> Ending {
     }
     let names = ending.lists.values().flat_map(BTreeMap::keys).cloned();
     for (first, name) in names.collect::<BTreeSet<String>>().into_iter().enumerate() {
-        let search = Search {
+        let search = JobSearch {
             lan,
             clients,
             name: &name,
@@ -45,7 +45,7 @@ pub(super) async fn ending(lan: &Lan, clients: &Clients) -> Ending {
 }
 
 /// A job whose record is looked for.
-struct Search<'a> {
+struct JobSearch<'a> {
     lan: &'a Lan,
     clients: &'a Clients,
     name: &'a str,
@@ -53,8 +53,8 @@ struct Search<'a> {
     first: usize,
 }
 
-impl Search<'_> {
-    async fn record(&self) -> Option<Record> {
+impl JobSearch<'_> {
+    async fn record(&self) -> Option<FoundRecord> {
         let config = self.config().await?;
         let last = self.detail(None).await?;
         let mut attempts = BTreeMap::new();
@@ -67,7 +67,7 @@ impl Search<'_> {
             }
             attempts.insert(id, members(self.lan, &last));
         }
-        Some(Record {
+        Some(FoundRecord {
             mark: mark(&config),
             state: last.summary.state(),
             code: last.summary.exit_code,
@@ -133,10 +133,10 @@ fn member(lan: &Lan, task: &TaskView) -> Option<Member> {
     })
 }
 
-fn told<T>(answer: Answer<T>) -> Option<T> {
+fn told<T>(answer: ClientAnswer<T>) -> Option<T> {
     match answer {
-        Answer::Told(told) => Some(told),
-        Answer::Refused { .. } | Answer::Unknown(_) => None,
+        ClientAnswer::Told(told) => Some(told),
+        ClientAnswer::Refused { .. } | ClientAnswer::Unknown(_) => None,
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use muster_model::state::State;
+use muster_model::state::JobState;
 use serde::Serialize;
 
 /// A moment, in microseconds since the run began, by the clock of whoever made the history.
@@ -15,20 +15,20 @@ pub struct Mark(pub u32);
 
 /// Everything that the checker looks at.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct History {
+pub struct ClientHistory {
     /// What was submitted, by mark.
-    pub orders: BTreeMap<Mark, Order>,
+    pub orders: BTreeMap<Mark, AskedJob>,
     /// What was asked, in the order in which the answers came.
     pub operations: Vec<Operation>,
     /// What tasks said themselves.
-    pub runs: Vec<Run>,
+    pub runs: Vec<CommandRun>,
     /// What was found when everything was healed.
-    pub ending: Ending,
+    pub ending: FinalState,
 }
 
 /// What a submission asks for, as far as its end depends on that.
 #[derive(Clone, Debug, Serialize)]
-pub struct Order {
+pub struct AskedJob {
     /// The job's name.
     pub job: String,
     /// What each of its tasks ends with.
@@ -63,32 +63,32 @@ pub enum Deed {
         /// Which.
         mark: Mark,
         /// Whether it was accepted.
-        answer: Answer<()>,
+        answer: ClientAnswer<()>,
     },
     /// A job was to be stopped.
     Stop {
         /// Its name.
         job: String,
         /// Whether that was accepted.
-        answer: Answer<()>,
+        answer: ClientAnswer<()>,
     },
     /// One job was looked at.
     Look {
         /// Its name.
         job: String,
         /// Nothing: there is no such job.
-        answer: Answer<Option<Sighting>>,
+        answer: ClientAnswer<Option<JobObservation>>,
     },
     /// All jobs were listed.
     List {
         /// By name.
-        answer: Answer<BTreeMap<String, Sighting>>,
+        answer: ClientAnswer<BTreeMap<String, JobObservation>>,
     },
 }
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub enum Answer<T> {
+pub enum ClientAnswer<T> {
     /// It was done, or told.
     Told(T),
     /// It was not done, and never will be.
@@ -102,7 +102,7 @@ pub enum Answer<T> {
     Unknown(String),
 }
 
-impl<T> Answer<T> {
+impl<T> ClientAnswer<T> {
     /// What was told.
     pub const fn told(&self) -> Option<&T> {
         match self {
@@ -119,9 +119,9 @@ impl<T> Answer<T> {
 
 /// A job as it was seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Sighting {
+pub struct JobObservation {
     /// Its state.
-    pub state: State,
+    pub state: JobState,
     /// How often it was started again.
     pub attempt: u32,
     /// When it was accepted, in milliseconds since the epoch by the clock of whoever took it: of
@@ -131,7 +131,7 @@ pub struct Sighting {
 
 /// One task's commands, as they told themselves. Lines may be missing: a full disk keeps none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Run {
+pub struct CommandRun {
     /// The submission.
     pub mark: Mark,
     /// The attempt of the job, from 0.
@@ -154,22 +154,22 @@ pub struct Run {
 
 /// What was found when everything was healed.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Ending {
+pub struct FinalState {
     /// What each node lists, by its number.
-    pub lists: BTreeMap<usize, BTreeMap<String, Sighting>>,
+    pub lists: BTreeMap<usize, BTreeMap<String, JobObservation>>,
     /// Every job that was found, by name.
-    pub records: BTreeMap<String, Record>,
+    pub records: BTreeMap<String, FoundRecord>,
     /// What could not be done or found out in time, as sentences.
     pub trouble: Vec<String>,
 }
 
 /// The record of a job.
 #[derive(Clone, Debug, Serialize)]
-pub struct Record {
+pub struct FoundRecord {
     /// The submission that it is of, if it says so.
     pub mark: Option<Mark>,
     /// The job's state.
-    pub state: State,
+    pub state: JobState,
     /// The code that users are shown, once there is one.
     pub code: Option<i32>,
     /// Those of its attempts that are kept, by number: of a job that was begun anew often the first ones
@@ -196,7 +196,7 @@ pub struct Member {
     pub why: String,
 }
 
-impl Record {
+impl FoundRecord {
     /// The tasks of its last attempt.
     pub fn last(&self) -> &[Member] {
         let last = self.attempts.last_key_value();
@@ -210,9 +210,11 @@ impl Record {
     }
 }
 
-impl History {
+impl ClientHistory {
     /// The submissions, with who was asked and what came of it.
-    pub fn submissions(&self) -> impl Iterator<Item = (&Operation, Mark, &Order, &Answer<()>)> {
+    pub fn submissions(
+        &self,
+    ) -> impl Iterator<Item = (&Operation, Mark, &AskedJob, &ClientAnswer<()>)> {
         self.operations.iter().filter_map(|operation| {
             let Deed::Submit { mark, answer } = &operation.deed else {
                 return None;
@@ -231,7 +233,7 @@ impl History {
     /// Whether somebody was told that the job will be stopped.
     pub fn was_stopped(&self, name: &str) -> bool {
         let mut deeds = self.operations.iter().map(|operation| &operation.deed);
-        let told = |answer: &Answer<()>| answer.told().is_some();
+        let told = |answer: &ClientAnswer<()>| answer.told().is_some();
         deeds.any(|deed| matches!(deed, Deed::Stop { job, answer } if job == name && told(answer)))
     }
 
@@ -239,7 +241,7 @@ impl History {
     pub fn sightings<'a>(
         &'a self,
         name: &'a str,
-    ) -> impl Iterator<Item = (&'a Operation, Option<&'a Sighting>)> {
+    ) -> impl Iterator<Item = (&'a Operation, Option<&'a JobObservation>)> {
         let seen = move |operation: &'a Operation| match &operation.deed {
             Deed::Look { job, answer } if job == name => Some(answer.told()?.as_ref()),
             Deed::List { answer } => Some(answer.told()?.get(name)),

@@ -18,6 +18,6 @@ pub mod report;
 mod run;
 mod traffic;
 
-pub use self::faults::Kind;
-pub use self::report::Report;
-pub use self::run::{Plan, run};
+pub use self::faults::HarmKind;
+pub use self::report::NemesisReport;
+pub use self::run::{RunPlan, run};

@@ -3,15 +3,15 @@
 use std::path::Path;
 
 use super::draft::WORD;
-use super::history::{Mark, Run};
-use crate::net::{Lan, Node};
+use super::history::{CommandRun, Mark};
+use crate::net::{BareNode, Lan};
 
 /// Every task that said anything, on every node.
-pub(super) fn runs(lan: &Lan) -> Vec<Run> {
+pub(super) fn runs(lan: &Lan) -> Vec<CommandRun> {
     lan.nodes().iter().flat_map(runs_on).collect()
 }
 
-fn runs_on(node: &Node) -> Vec<Run> {
+fn runs_on(node: &BareNode) -> Vec<CommandRun> {
     let tasks = std::fs::read_dir(node.home().join("state/tasks"));
     let tasks = tasks.into_iter().flatten().flatten();
     tasks
@@ -19,16 +19,16 @@ fn runs_on(node: &Node) -> Vec<Run> {
         .collect()
 }
 
-fn read(node: usize, task: &Path) -> Option<Run> {
+fn read(node: usize, task: &Path) -> Option<CommandRun> {
     let text = std::fs::read(task.join("log/stdout")).ok()?;
     run(node, &String::from_utf8_lossy(&text))
 }
 
 /// What one task's lines say; nothing if there is no whole one.
-fn run(node: usize, text: &str) -> Option<Run> {
-    let mut lines = text.lines().filter_map(Line::read);
+fn run(node: usize, text: &str) -> Option<CommandRun> {
+    let mut lines = text.lines().filter_map(OutputLine::read);
     let first = lines.next()?;
-    let mut run = Run {
+    let mut run = CommandRun {
         mark: first.mark,
         attempt: first.attempt,
         index: first.index,
@@ -43,22 +43,22 @@ fn run(node: usize, text: &str) -> Option<Run> {
         run.first_cs = run.first_cs.min(line.at_cs);
         run.last_cs = run.last_cs.max(line.at_cs);
         match line.what {
-            What::Begin => run.begun += 1,
-            What::Beat => {}
-            What::End(code) => run.code = Some(code),
+            LineKind::Begin => run.begun += 1,
+            LineKind::Beat => {}
+            LineKind::End(code) => run.code = Some(code),
         }
     }
     Some(run)
 }
 
-enum What {
+enum LineKind {
     Begin,
     Beat,
     End(i32),
 }
 
-struct Line {
-    what: What,
+struct OutputLine {
+    what: LineKind,
     mark: Mark,
     attempt: u32,
     index: u32,
@@ -66,7 +66,7 @@ struct Line {
     at_cs: u64,
 }
 
-impl Line {
+impl OutputLine {
     /// Nothing for a line that was torn by a full disk.
     fn read(line: &str) -> Option<Self> {
         let mut words = line.split(' ');
@@ -78,9 +78,9 @@ impl Line {
         let at_cs = hundredths(words.next()?)?;
         let code = words.next()?.parse().ok()?;
         let what = match what {
-            "begin" => What::Begin,
-            "beat" => What::Beat,
-            "end" => What::End(code),
+            "begin" => LineKind::Begin,
+            "beat" => LineKind::Beat,
+            "end" => LineKind::End(code),
             _ => return None,
         };
         (word == WORD && words.next().is_none()).then_some(Self {
@@ -121,7 +121,7 @@ nemesis beat 7 1 2 0,3 100.75 0
 nemesis beat 7 1 2 0,
 nemesis end 7 1 2 0,3 101.00 3
 ";
-        let expect = Run {
+        let expect = CommandRun {
             mark: Mark(7),
             attempt: 1,
             index: 2,

@@ -7,8 +7,8 @@ use futures::future::join_all;
 use serde_json::Value;
 
 use super::clients::{Clients, of};
-use super::draft::Draft;
-use super::history::{Answer, History, Mark, Sighting};
+use super::draft::JobDraft;
+use super::history::{ClientAnswer, ClientHistory, JobObservation, Mark};
 use crate::net::{Lan, Watch};
 
 /// How long the nodes may take until they know the same again, and until they take a stop.
@@ -27,7 +27,7 @@ const NAMED: usize = 10;
 pub(super) async fn settle(
     lan: &Lan,
     clients: &Clients,
-    drafts: &BTreeMap<Mark, Draft>,
+    drafts: &BTreeMap<Mark, JobDraft>,
 ) -> Vec<String> {
     let nodes = lan.nodes().len();
     let agreed = Watch::new(lan, 1..=nodes).agree(nodes, AGREEMENT).await;
@@ -43,12 +43,12 @@ pub(super) async fn settle(
 async fn stop_the_endless(
     nodes: usize,
     clients: &Clients,
-    drafts: &BTreeMap<Mark, Draft>,
+    drafts: &BTreeMap<Mark, JobDraft>,
 ) -> Option<String> {
     let start = Instant::now();
-    let history = History {
+    let history = ClientHistory {
         operations: clients.operations(),
-        ..History::default()
+        ..ClientHistory::default()
     };
     let endless = drafts.values().filter(|draft| draft.is_endless());
     let names = endless.map(|draft| draft.name.as_str());
@@ -70,7 +70,7 @@ async fn stop<'n>(
     clients: &Clients,
     node: usize,
     names: Vec<&'n str>,
-    listed: &BTreeMap<String, Sighting>,
+    listed: &BTreeMap<String, JobObservation>,
 ) -> Vec<&'n str> {
     let mut left = Vec::new();
     for name in names {
@@ -118,9 +118,9 @@ async fn wait_for_all(nodes: usize, clients: &Clients) -> Option<String> {
 /// Why a job waits, as a node says it.
 async fn reason(clients: &Clients, name: &str) -> String {
     let path = format!("{}/explanation", of(name));
-    let told: Answer<Value> = clients.get(1, &path).await;
+    let told: ClientAnswer<Value> = clients.get(1, &path).await;
     match told {
-        Answer::Told(why) => format!("{name} {}", why["reason"]),
+        ClientAnswer::Told(why) => format!("{name} {}", why["reason"]),
         answer => format!("{name} {answer:?}"),
     }
 }
@@ -129,7 +129,7 @@ async fn reason(clients: &Clients, name: &str) -> String {
 async fn wait_for_release(node: usize, clients: &Clients) -> Option<String> {
     let start = Instant::now();
     loop {
-        let shown: Answer<Value> = clients.get(node, "/api/muster/v1/node").await;
+        let shown: ClientAnswer<Value> = clients.get(node, "/api/muster/v1/node").await;
         let tasks = shown.told().map(|shown| &shown["tasks"]);
         if tasks.and_then(Value::as_array).is_some_and(Vec::is_empty) {
             return None;

@@ -5,11 +5,11 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::history::{Answer, History};
+use super::history::{ClientAnswer, ClientHistory};
 
 /// The figures of a run, and everything that must not be.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Report {
+pub struct NemesisReport {
     /// What all randomness came from.
     pub seed: u64,
     /// How long faults were made, in minutes.
@@ -32,9 +32,9 @@ pub struct Report {
     pub violations: Vec<String>,
 }
 
-impl Report {
+impl NemesisReport {
     /// Counts what a history holds.
-    pub(super) fn of(history: &History) -> Self {
+    pub(super) fn of(history: &ClientHistory) -> Self {
         let mut report = Self {
             operations: history.operations.len(),
             runs: history.runs.len(),
@@ -42,9 +42,9 @@ impl Report {
         };
         for (.., answer) in history.submissions() {
             let count = match answer {
-                Answer::Told(()) => &mut report.accepted,
-                Answer::Refused { .. } => &mut report.refused,
-                Answer::Unknown(_) => &mut report.unknown,
+                ClientAnswer::Told(()) => &mut report.accepted,
+                ClientAnswer::Refused { .. } => &mut report.refused,
+                ClientAnswer::Unknown(_) => &mut report.unknown,
             };
             *count += 1;
         }
@@ -57,7 +57,7 @@ impl Report {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for NemesisReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&serde_json::to_string(self).map_err(|_| fmt::Error)?)
     }

@@ -8,14 +8,14 @@ use anyhow::Result;
 
 use super::checker::check;
 use super::clients::Clients;
-use super::draft::{Draft, VCS};
+use super::draft::{JobDraft, VCS};
 use super::faults::harm::{Harm, heal};
-use super::faults::{Range, Strike, schedule};
-use super::history::{History, Mark};
+use super::faults::{ScheduleRange, Strike, schedule};
+use super::history::{ClientHistory, Mark};
 use super::traffic::Traffic;
-use super::{Kind, Report, findings, outputs, peace};
+use super::{HarmKind, NemesisReport, findings, outputs, peace};
 use crate::client::Client;
-use crate::net::{Lan, Node, View, Watch};
+use crate::net::{BareNode, Lan, View, Watch};
 use crate::promises::{machine, promises};
 use crate::site::Site;
 use crate::wall_clock::WallClock;
@@ -29,7 +29,7 @@ const VOTERS: usize = 3;
 
 /// What is to be done.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct RunPlan {
     /// What all randomness comes from.
     pub seed: u64,
     /// How many nodes.
@@ -39,7 +39,7 @@ pub struct Plan {
     /// How long one lasts at most.
     pub longest: Duration,
     /// Which faults.
-    pub kinds: Vec<Kind>,
+    pub kinds: Vec<HarmKind>,
     /// Questions a second.
     pub rate: f64,
 }
@@ -49,14 +49,14 @@ pub struct Plan {
 ///
 /// # Errors
 /// When the cluster cannot be made. What goes wrong later is a violation.
-pub async fn run(plan: &Plan) -> Result<Option<(Report, History)>> {
+pub async fn run(plan: &RunPlan) -> Result<Option<(NemesisReport, ClientHistory)>> {
     let Some(site) = form(plan).await? else {
         return Ok(None);
     };
     let clients = Arc::new(clients(&site.lan).await?);
     let kinds = possible(plan, &site.lan);
     let strikes = schedule(
-        &Range {
+        &ScheduleRange {
             nodes: plan.nodes,
             kinds: &kinds,
             length: plan.length,
@@ -73,22 +73,22 @@ pub async fn run(plan: &Plan) -> Result<Option<(Report, History)>> {
     trouble.extend(peace::settle(&site.lan, &clients, &drafts).await);
     let settled = healed.elapsed();
     let history = history(&site.lan, &clients, &drafts, trouble).await;
-    let report = Report {
+    let report = NemesisReport {
         seed: plan.seed,
         minutes: round(plan.length.as_secs_f64() / 60.0),
         settled_s: round(settled.as_secs_f64()),
         faults,
         violations: check(&history),
-        ..Report::of(&history)
+        ..NemesisReport::of(&history)
     };
     Ok(Some((report, history)))
 }
 
 /// Makes the cluster: every node has its state on a small disk, and a clock of its own where that
 /// can be.
-async fn form(plan: &Plan) -> Result<Option<Site>> {
-    let clock = WallClock::library().filter(|_| plan.kinds.contains(&Kind::Clock));
-    let full = plan.kinds.contains(&Kind::FullDisk);
+async fn form(plan: &RunPlan) -> Result<Option<Site>> {
+    let clock = WallClock::library().filter(|_| plan.kinds.contains(&HarmKind::Clock));
+    let full = plan.kinds.contains(&HarmKind::FullDisk);
     let prepared = Site::prepared(plan.nodes, |node| {
         if full {
             node.mount_state(DISK_BYTES)?;
@@ -111,7 +111,7 @@ async fn form(plan: &Plan) -> Result<Option<Site>> {
 }
 
 /// Promises machines to each virtual cluster.
-fn share(node: &Node) -> Result<()> {
+fn share(node: &BareNode) -> Result<()> {
     let text = promises(&machine(node)?, &VCS);
     let file = node.home().join("shared.yaml");
     std::fs::write(&file, text)?;
@@ -131,13 +131,13 @@ async fn clients(lan: &Lan) -> Result<Clients> {
 }
 
 /// The kinds of faults that can be made here; the others are told.
-fn possible(plan: &Plan, lan: &Lan) -> Vec<Kind> {
-    let can = |kind: &Kind| match kind {
-        Kind::Delay => lan.delay(1, 0).is_ok(),
-        Kind::Clock => lan.node(1).clock().is_ok(),
+fn possible(plan: &RunPlan, lan: &Lan) -> Vec<HarmKind> {
+    let can = |kind: &HarmKind| match kind {
+        HarmKind::Delay => lan.delay(1, 0).is_ok(),
+        HarmKind::Clock => lan.node(1).clock().is_ok(),
         _ => true,
     };
-    let (can, cannot): (Vec<Kind>, Vec<Kind>) = plan.kinds.iter().copied().partition(can);
+    let (can, cannot): (Vec<HarmKind>, Vec<HarmKind>) = plan.kinds.iter().copied().partition(can);
     for kind in cannot {
         eprintln!(
             "SKIPPED: faults of the kind {} cannot be made here",
@@ -164,13 +164,13 @@ async fn attack(mut site: Site, strikes: Vec<Strike>) -> Result<Attacked> {
 async fn history(
     lan: &Lan,
     clients: &Clients,
-    drafts: &BTreeMap<Mark, Draft>,
+    drafts: &BTreeMap<Mark, JobDraft>,
     trouble: Vec<String>,
-) -> History {
+) -> ClientHistory {
     let mut ending = findings::ending(lan, clients).await;
     ending.trouble.extend(trouble);
     let orders = drafts.iter().map(|(mark, draft)| (*mark, draft.order()));
-    History {
+    ClientHistory {
         orders: orders.collect(),
         operations: clients.operations(),
         runs: outputs::runs(lan),

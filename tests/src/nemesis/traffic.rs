@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
 use super::clients::Clients;
-use super::draft::Draft;
+use super::draft::JobDraft;
 use super::history::Mark;
 use crate::sim::random::Random;
 
@@ -22,7 +22,7 @@ pub(super) struct Traffic {
     clients: Arc<Clients>,
     nodes: usize,
     random: Random,
-    drafts: BTreeMap<Mark, Draft>,
+    drafts: BTreeMap<Mark, JobDraft>,
     names: Vec<String>,
 }
 
@@ -38,7 +38,7 @@ impl Traffic {
     }
 
     /// Goes on for so long, with so many questions a second, and gives what was submitted.
-    pub(super) async fn run(mut self, length: Duration, rate: f64) -> BTreeMap<Mark, Draft> {
+    pub(super) async fn run(mut self, length: Duration, rate: f64) -> BTreeMap<Mark, JobDraft> {
         let end = Instant::now() + length;
         let mut open = JoinSet::new();
         while Instant::now() < end {
@@ -85,7 +85,7 @@ impl Traffic {
     /// Submits, and looks at once at another node whether it is there.
     fn submit(&mut self, node: usize, name: String, open: &mut JoinSet<()>) {
         let mark = Mark(u32::try_from(self.drafts.len()).unwrap_or(u32::MAX));
-        let draft = Draft::draw(mark, name, &mut self.random);
+        let draft = JobDraft::draw(mark, name, &mut self.random);
         self.drafts.insert(mark, draft.clone());
         let (clients, other) = (self.clients.clone(), self.node());
         open.spawn(async move {
@@ -97,7 +97,7 @@ impl Traffic {
 
     /// Mostly one that would not end by itself.
     fn stop(&mut self, node: usize, open: &mut JoinSet<()>) {
-        let endless: Vec<&Draft> = self.drafts.values().filter(|it| it.is_endless()).collect();
+        let endless: Vec<&JobDraft> = self.drafts.values().filter(|it| it.is_endless()).collect();
         let chosen = self.random.index(endless.len());
         let name = match (endless.get(chosen), self.random.below(4)) {
             (Some(draft), 1..) => Some(draft.name.clone()),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 
-use super::{Faults, Namespace, Node, sweep};
+use super::{BareNode, Faults, Namespace, sweep};
 use crate::home::muster;
 
 /// Where the default route leads: nowhere, but agents look for it.
@@ -25,7 +25,7 @@ const UP_LIMIT: Duration = Duration::from_secs(10);
 /// Nodes numbered from 1, none of them started. Dropping it ends every agent and leaves nothing.
 #[derive(Debug)]
 pub struct Lan {
-    nodes: Vec<Node>,
+    nodes: Vec<BareNode>,
     ports: usize,
     faults: Faults,
     bridge: Namespace,
@@ -68,7 +68,7 @@ impl Lan {
             let (number, namespace) = lan.plug()?;
             let home = lan.dir.path().join(format!("n{number}"));
             lan.nodes
-                .push(Node::new(muster, home, number, Arc::new(namespace))?);
+                .push(BareNode::new(muster, home, number, Arc::new(namespace))?);
         }
         if nodes >= TOLD_FROM {
             lan.tell_neighbours()?;
@@ -133,17 +133,17 @@ impl Lan {
     }
 
     /// The node with this number, from 1.
-    pub fn node(&self, number: usize) -> &Node {
+    pub fn node(&self, number: usize) -> &BareNode {
         &self.nodes[number - 1]
     }
 
     /// The node with this number, from 1.
-    pub fn node_mut(&mut self, number: usize) -> &mut Node {
+    pub fn node_mut(&mut self, number: usize) -> &mut BareNode {
         &mut self.nodes[number - 1]
     }
 
     /// All of them.
-    pub fn nodes(&self) -> &[Node] {
+    pub fn nodes(&self) -> &[BareNode] {
         &self.nodes
     }
 
@@ -165,7 +165,7 @@ impl Lan {
     /// When one does not come up.
     pub fn start(&mut self) -> Result<()> {
         let nodes = self.nodes.iter_mut().filter(|node| !node.runs());
-        at_once(nodes, Node::start)
+        at_once(nodes, BareNode::start)
     }
 
     /// Ends every agent that runs, all at once.
@@ -174,7 +174,7 @@ impl Lan {
     /// When one does not end well.
     pub fn stop(&mut self) -> Result<()> {
         let nodes = self.nodes.iter_mut().filter(|node| node.runs());
-        at_once(nodes, Node::stop)
+        at_once(nodes, BareNode::stop)
     }
 
     /// Loses so many of a hundred packets to and from a node. 0 for none.
@@ -309,8 +309,8 @@ impl Drop for Lan {
 
 /// Does the same to many nodes at once; the first error of all.
 fn at_once<'a>(
-    nodes: impl Iterator<Item = &'a mut Node>,
-    run: impl Fn(&mut Node) -> Result<()> + Copy + Send,
+    nodes: impl Iterator<Item = &'a mut BareNode>,
+    run: impl Fn(&mut BareNode) -> Result<()> + Copy + Send,
 ) -> Result<()> {
     std::thread::scope(|scope| {
         let threads: Vec<_> = nodes.map(|node| scope.spawn(move || run(node))).collect();
@@ -337,7 +337,7 @@ fn hardware_address(number: usize) -> String {
 }
 
 /// Says where a node is, as long as it does not move.
-fn neighbour(node: &Node) -> String {
+fn neighbour(node: &BareNode) -> String {
     format!(
         "neigh replace {} lladdr {} dev eth0 nud permanent\n",
         node.address(),

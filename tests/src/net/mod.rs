@@ -18,7 +18,7 @@ use std::process::Command;
 pub use self::faults::Faults;
 pub use self::lan::Lan;
 pub use self::namespace::Namespace;
-pub use self::node::Node;
+pub use self::node::BareNode;
 pub use self::view::{View, Watch};
 
 /// Why the tests that need network namespaces cannot run here, if they cannot. In CI that is a

@@ -14,8 +14,8 @@ use super::Namespace;
 use super::lan::ipv4;
 use crate::agent::{Agent, admin_password};
 use crate::client::Client;
-use crate::disk::Disk;
-use crate::home::Home;
+use crate::disk::MountedDisk;
+use crate::home::AgentHome;
 use crate::wall_clock::WallClock;
 
 /// Where agents answer in their own namespaces.
@@ -25,19 +25,19 @@ const COMMAND_S: &str = "90";
 
 /// A node that has no container engine: who is in the network is what its tests are about.
 #[derive(Debug)]
-pub struct Node {
+pub struct BareNode {
     muster: PathBuf,
     home: PathBuf,
     number: usize,
     namespace: Arc<Namespace>,
     agent: Option<Agent>,
-    disk: Option<Disk>,
+    disk: Option<MountedDisk>,
     clock: Option<WallClock>,
     pub(super) address: IpAddr,
     pub(super) moves: u8,
 }
 
-impl Node {
+impl BareNode {
     pub(super) fn new(
         muster: &Path,
         home: PathBuf,
@@ -107,7 +107,7 @@ impl Node {
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub fn equip(&self, engine: &Home) -> Result<()> {
+    pub fn equip(&self, engine: &AgentHome) -> Result<()> {
         let path = self.home.join("agent.toml");
         let text = std::fs::read_to_string(&path)?;
         let none = format!("{}/no-containerd.sock", self.home.display());
@@ -127,7 +127,7 @@ impl Node {
     /// # Errors
     /// When it cannot be mounted.
     pub fn mount_state(&mut self, bytes: u64) -> Result<()> {
-        self.disk = Some(Disk::mount(&self.home.join("state"), bytes)?);
+        self.disk = Some(MountedDisk::mount(&self.home.join("state"), bytes)?);
         Ok(())
     }
 
@@ -135,7 +135,7 @@ impl Node {
     ///
     /// # Errors
     /// When it has none of its own.
-    pub fn disk(&self) -> Result<&Disk> {
+    pub fn disk(&self) -> Result<&MountedDisk> {
         self.disk.as_ref().context("no disk of its own")
     }
 
@@ -191,7 +191,7 @@ impl Node {
         self.agent.take().context("no agent")?.kill()
     }
 
-    /// Stops the agent in its tracks, until [`Node::resume`].
+    /// Stops the agent in its tracks, until [`BareNode::resume`].
     ///
     /// # Errors
     /// When it does not run.

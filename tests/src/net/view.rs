@@ -17,7 +17,7 @@ const LOOK_LIMIT: Duration = Duration::from_secs(5);
 pub struct View(pub Value);
 
 impl View {
-    /// The voters that count now: of the list of jobs of this virtual cluster, or of the cluster's affairs.
+    /// The voters that count now: of the list of jobs of this virtual cluster, or of the cluster state.
     pub fn voters(&self, vc: Option<&str>) -> Vec<&str> {
         let led = vc.map_or(&self.0["leadership"], |vc| &self.0["vcs"][vc]);
         let names = |field: &str| led[field].as_array().map_or(&[][..], Vec::as_slice);

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, VecDeque};
 use muster_gossip::frame::Carrier;
 use muster_model::time::Time;
 
-use super::network::{Network, Weather};
-use super::queue::Queue;
+use super::network::{SimNetwork, Weather};
+use super::queue::EventQueue;
 use super::random::Random;
 use super::streams::{self, Attempt, Cards};
 
@@ -34,7 +34,7 @@ pub(crate) struct Sending<F> {
 
 /// What the protocol has to do next.
 #[derive(Debug)]
-pub(crate) enum Step<F> {
+pub(crate) enum ProtocolStep<F> {
     /// A frame arrives.
     Frame {
         to: usize,
@@ -83,7 +83,7 @@ enum Event<F> {
 }
 
 #[derive(Debug)]
-struct Node<F> {
+struct EngineNode<F> {
     up: bool,
     /// Counts starts and stops, so that what was meant for an earlier life is lost.
     life: u32,
@@ -98,9 +98,9 @@ const NEVER: Time = Time(u64::MAX);
 
 /// Time, the network and the lives of nodes.
 #[derive(Debug)]
-pub(crate) struct Engine<F> {
+pub(crate) struct SimEngine<F> {
     pub(crate) now: Time,
-    pub(crate) network: Network,
+    pub(crate) network: SimNetwork,
     /// UDP payload bytes that all nodes sent, and packets.
     pub(crate) bytes: u64,
     pub(crate) packets: u64,
@@ -110,17 +110,17 @@ pub(crate) struct Engine<F> {
     last: BTreeMap<(usize, usize), Time>,
     /// Datagrams dropped because a node that stood still had too many.
     pub(crate) overflows: u64,
-    queue: Queue<Event<F>>,
-    nodes: Vec<Node<F>>,
+    queue: EventQueue<Event<F>>,
+    nodes: Vec<EngineNode<F>>,
     cards: Cards,
     recorded: Vec<(usize, usize, F)>,
     random: Random,
 }
 
-impl<F: Clone> Engine<F> {
+impl<F: Clone> SimEngine<F> {
     /// Nodes that are all down.
     pub(crate) fn new(nodes: usize, seed: u64, weather: Weather) -> Self {
-        let down = || Node {
+        let down = || EngineNode {
             up: false,
             life: 0,
             paused: None,
@@ -129,13 +129,13 @@ impl<F: Clone> Engine<F> {
         };
         Self {
             now: Time(0),
-            network: Network::new(nodes, seed, weather),
+            network: SimNetwork::new(nodes, seed, weather),
             bytes: 0,
             packets: 0,
             in_order: false,
             last: BTreeMap::new(),
             overflows: 0,
-            queue: Queue::default(),
+            queue: EventQueue::default(),
             nodes: (0..nodes).map(|_| down()).collect(),
             cards: Cards::new(nodes),
             recorded: Vec::new(),
@@ -144,7 +144,7 @@ impl<F: Clone> Engine<F> {
     }
 
     /// The next step, if there is one by `until`; time moves on to it, or to `until`.
-    pub(crate) fn next(&mut self, until: Time) -> Option<Step<F>> {
+    pub(crate) fn next(&mut self, until: Time) -> Option<ProtocolStep<F>> {
         loop {
             let Some((at, event)) = self.queue.pop(until) else {
                 self.now = self.now.max(until);
@@ -163,7 +163,7 @@ impl<F: Clone> Engine<F> {
                 }
                 Event::Timer { node, armed } => self.ring(node, armed),
                 Event::Resume { node, life } => self.resume(node, life),
-                Event::Chore(chore) => Some(Step::Chore(chore)),
+                Event::Chore(chore) => Some(ProtocolStep::Chore(chore)),
             };
             if step.is_some() {
                 return step;
@@ -341,7 +341,7 @@ impl<F: Clone> Engine<F> {
         self.queue.push(at, Event::Packet(packet));
     }
 
-    fn arrive(&mut self, packet: Packet<F>) -> Option<Step<F>> {
+    fn arrive(&mut self, packet: Packet<F>) -> Option<ProtocolStep<F>> {
         let node = &mut self.nodes[packet.to];
         if !node.up || node.life != packet.life {
             return None;
@@ -361,7 +361,7 @@ impl<F: Clone> Engine<F> {
             corrupt,
             ..
         } = packet;
-        Some(Step::Frame {
+        Some(ProtocolStep::Frame {
             to,
             from,
             frame,
@@ -369,17 +369,17 @@ impl<F: Clone> Engine<F> {
         })
     }
 
-    fn ring(&mut self, node: usize, armed: Time) -> Option<Step<F>> {
+    fn ring(&mut self, node: usize, armed: Time) -> Option<ProtocolStep<F>> {
         let known = &mut self.nodes[node];
         if known.armed != armed || !known.up || known.paused.is_some() {
             return None;
         }
         known.armed = NEVER;
-        Some(Step::Wake(node))
+        Some(ProtocolStep::Wake(node))
     }
 
     /// All that waits is read before the clock is looked at, as the driver does.
-    fn resume(&mut self, node: usize, life: u32) -> Option<Step<F>> {
+    fn resume(&mut self, node: usize, life: u32) -> Option<ProtocolStep<F>> {
         let now = self.now;
         let known = &mut self.nodes[node];
         if known.life != life || known.paused.is_none_or(|end| end > now) {

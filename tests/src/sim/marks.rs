@@ -33,7 +33,7 @@ impl News {
 }
 
 #[derive(Debug)]
-struct Mark {
+struct AwaitedMark {
     at: Time,
     seen: Vec<Option<Time>>,
 }
@@ -48,7 +48,7 @@ pub(crate) trait Fit {
 #[derive(Debug)]
 pub(crate) struct Marks {
     nodes: usize,
-    open: BTreeMap<News, Mark>,
+    open: BTreeMap<News, AwaitedMark>,
 }
 
 impl Marks {
@@ -62,7 +62,7 @@ impl Marks {
     /// From now on, who learns this is noted.
     pub(crate) fn set(&mut self, now: Time, news: News) {
         let seen = vec![None; self.nodes];
-        self.open.insert(news, Mark { at: now, seen });
+        self.open.insert(news, AwaitedMark { at: now, seen });
     }
 
     /// A node knows this.

@@ -23,7 +23,7 @@ pub mod suite;
 mod views;
 mod world;
 
-pub use report::Report;
+pub use report::RunReport;
 
 use std::time::Instant;
 
@@ -34,7 +34,7 @@ use world::World;
 
 /// What is simulated.
 #[derive(Clone, Debug)]
-pub struct Run {
+pub struct SimRun {
     /// How many nodes.
     pub nodes: usize,
     /// What all randomness comes from.
@@ -53,9 +53,9 @@ pub enum Which {
 }
 
 /// The load of the table.
-pub fn table(run: &Run, which: Which) -> Report {
+pub fn table(run: &SimRun, which: Which) -> RunReport {
     match which {
-        Which::Muster => measure(run, mesh::Nodes::new(run.nodes, run.nodes, run.seed)),
+        Which::Muster => measure(run, mesh::MeshNodes::new(run.nodes, run.nodes, run.seed)),
         Which::Foca => measure(run, foca::Swim::new(run.nodes, run.seed)),
     }
 }
@@ -65,13 +65,13 @@ pub fn table(run: &Run, which: Which) -> Report {
 ///
 /// # Errors
 /// A name that is no scenario's.
-pub fn faults(run: &Run, names: &[String]) -> Result<Report, String> {
+pub fn faults(run: &SimRun, names: &[String]) -> Result<RunReport, String> {
     let started = Instant::now();
     let chosen = suite::choose(names)?;
     let (beside, alone): (Vec<_>, Vec<_>) = chosen.into_iter().partition(|one| one.is_weather());
     let mut plays: Vec<Vec<_>> = alone.into_iter().map(|one| vec![one]).collect();
     plays.extend((!beside.is_empty()).then_some(beside));
-    let mut report = Report::new(run.seed, run.nodes);
+    let mut report = RunReport::new(run.seed, run.nodes);
     let (mut virtual_ms, mut packets, mut steps) = (0, 0, 0);
     for play in plays {
         let ending = scenario::play(&play, run.nodes, run.seed, run.loss);
@@ -95,7 +95,7 @@ pub fn faults(run: &Run, names: &[String]) -> Result<Report, String> {
 ///
 /// # Errors
 /// A name that is no scenario's of a cluster.
-pub fn cluster(run: &Run, names: &[String]) -> Result<Report, String> {
+pub fn cluster(run: &SimRun, names: &[String]) -> Result<RunReport, String> {
     let chosen = match names.is_empty() {
         true => vec![cluster::play::ANY],
         false => suite::choose_of_cluster(names)?,
@@ -104,7 +104,7 @@ pub fn cluster(run: &Run, names: &[String]) -> Result<Report, String> {
 }
 
 /// How fast a cluster is to which nothing happens.
-pub fn cluster_table(run: &Run) -> Report {
+pub fn cluster_table(run: &SimRun) -> RunReport {
     cluster::play::play(run, &Choice::Table).0
 }
 
@@ -118,12 +118,12 @@ pub fn list_of_cluster() -> impl Iterator<Item = (&'static str, &'static str)> {
     cluster::list()
 }
 
-fn measure<P: Protocol + 'static>(run: &Run, protocol: P) -> Report {
+fn measure<P: Protocol + 'static>(run: &SimRun, protocol: P) -> RunReport {
     let started = Instant::now();
     let weather = network::Weather::lossy(run.loss);
     let mut world = World::new(protocol, run.nodes, run.seed, weather);
     let figures = load::run(&mut world);
-    let mut report = Report::new(run.seed, run.nodes);
+    let mut report = RunReport::new(run.seed, run.nodes);
     report.figures(&figures);
     report.violations(figures::judge(&figures, run.nodes, run.loss));
     report.violations(world.protocol.violations());

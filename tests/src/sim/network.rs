@@ -142,7 +142,7 @@ pub(crate) struct Fate {
 
 /// The network.
 #[derive(Debug)]
-pub(crate) struct Network {
+pub(crate) struct SimNetwork {
     /// What it does to all packets.
     pub(crate) weather: Weather,
     /// Who cannot hear whom.
@@ -151,7 +151,7 @@ pub(crate) struct Network {
     random: Random,
 }
 
-impl Network {
+impl SimNetwork {
     pub(crate) fn new(nodes: usize, seed: u64, weather: Weather) -> Self {
         Self {
             weather,
@@ -236,7 +236,7 @@ mod tests {
     fn packets_are_lost_and_doubled_as_often_as_asked() {
         let mut weather = Weather::lossy(10.0);
         weather.duplicate = Chance::percent(50.0);
-        let mut network = Network::new(2, 7, weather);
+        let mut network = SimNetwork::new(2, 7, weather);
         let fates: Vec<_> = (0..10_000).map(|_| network.packet(0, 1)).collect();
         let lost = fates.iter().filter(|fate| fate.first.is_none()).count();
         let twice = fates.iter().filter(|fate| fate.second.is_some()).count();

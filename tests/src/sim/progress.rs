@@ -11,12 +11,12 @@ const PAUSE: Duration = Duration::from_secs(10);
 
 /// When was said last how far the run is.
 #[derive(Debug)]
-pub(crate) struct Progress {
+pub(crate) struct RunProgress {
     began: Instant,
     said: Instant,
 }
 
-impl Progress {
+impl RunProgress {
     /// A run that begins now.
     pub(crate) fn new() -> Self {
         let now = Instant::now();

@@ -12,7 +12,7 @@ use super::engine::Sending;
 #[derive(Debug)]
 pub(crate) struct Effects<F> {
     pub(crate) sends: Vec<Sending<F>>,
-    pub(crate) seen: Vec<Seen>,
+    pub(crate) seen: Vec<ProtocolEvent>,
 }
 
 impl<F> Default for Effects<F> {
@@ -26,7 +26,7 @@ impl<F> Default for Effects<F> {
 
 /// What a node came to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Seen {
+pub(crate) enum ProtocolEvent {
     /// Somebody can be reached as said now.
     Reach { subject: usize, reach: Reach },
     /// A node says something new of itself, which is this change of it.

@@ -48,7 +48,7 @@ impl<E> Ord for Entry<E> {
 
 /// Events in order of time.
 #[derive(Debug)]
-pub(crate) struct Queue<E> {
+pub(crate) struct EventQueue<E> {
     order: u64,
     /// Number of the bucket that is being emptied.
     bucket: u64,
@@ -61,7 +61,7 @@ pub(crate) struct Queue<E> {
     far: BinaryHeap<Reverse<Entry<E>>>,
 }
 
-impl<E> Default for Queue<E> {
+impl<E> Default for EventQueue<E> {
     fn default() -> Self {
         Self {
             order: 0,
@@ -75,7 +75,7 @@ impl<E> Default for Queue<E> {
     }
 }
 
-impl<E> Queue<E> {
+impl<E> EventQueue<E> {
     /// `event` happens at `at`, or now if that is over.
     pub(crate) fn push(&mut self, at: Time, event: E) {
         self.order += 1;
@@ -171,7 +171,7 @@ mod tests {
     }
 
     fn check_order(random: &mut Random) {
-        let mut queue = Queue::default();
+        let mut queue = EventQueue::default();
         let mut expected = Vec::new();
         let mut now = Time(0);
         for number in 0..2_000_u64 {

@@ -9,12 +9,12 @@ use super::figures::Figures;
 
 /// One run's line.
 #[derive(Debug)]
-pub struct Report {
+pub struct RunReport {
     line: Map<String, Value>,
     violations: Vec<String>,
 }
 
-impl Report {
+impl RunReport {
     pub(crate) fn new(seed: u64, nodes: usize) -> Self {
         let mut report = Self::plain(seed, nodes);
         Figures::default().write(&mut report.line);
@@ -72,7 +72,7 @@ impl Report {
     }
 }
 
-impl std::fmt::Display for Report {
+impl std::fmt::Display for RunReport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}", Value::Object(self.line.clone()))
     }

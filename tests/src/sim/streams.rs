@@ -3,7 +3,7 @@
 
 use muster_model::time::Time;
 
-use super::network::Network;
+use super::network::SimNetwork;
 
 /// Payload bytes of a packet that carries a part of a stream.
 pub(crate) const PACKET_BYTES: usize = 1_162;
@@ -26,7 +26,7 @@ pub(crate) fn packets(bytes: usize) -> usize {
 }
 
 /// How many rounds of recovery it takes until all of `packets` have arrived.
-pub(crate) fn rounds(network: &mut Network, from: usize, to: usize, packets: usize) -> u64 {
+pub(crate) fn rounds(network: &mut SimNetwork, from: usize, to: usize, packets: usize) -> u64 {
     let mut missing = packets;
     let mut rounds = 0;
     loop {
@@ -106,9 +106,9 @@ mod tests {
 
     #[test]
     fn lost_packets_cost_rounds() {
-        let mut calm = Network::new(2, 1, Weather::lossy(0.0));
+        let mut calm = SimNetwork::new(2, 1, Weather::lossy(0.0));
         assert_eq!(rounds(&mut calm, 0, 1, 100), 0);
-        let mut lossy = Network::new(2, 1, Weather::lossy(5.0));
+        let mut lossy = SimNetwork::new(2, 1, Weather::lossy(5.0));
         let all: u64 = (0..1_000).map(|_| rounds(&mut lossy, 0, 1, 55)).sum();
         // 1 - 0.95^55 = 94 % need a round, 13 % a second one.
         assert!((1_000..1_180).contains(&all), "{all}");

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::cluster::{self, play::Choice};
 use super::report::rounded;
-use super::scenario::{self, Ending, Scenario};
+use super::scenario::{self, MeshScenario, ScenarioResult};
 
 /// What scenarios are played on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -23,7 +23,7 @@ pub enum Of {
 
 /// What is played.
 #[derive(Clone, Debug)]
-pub struct Suite {
+pub struct SuitePlan {
     /// On this.
     pub of: Of,
     /// Names of scenarios and faults; `all` for all, `S` for all scenarios with a number.
@@ -44,27 +44,27 @@ pub struct Suite {
 
 /// What came of it.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct SuiteOutcome {
     /// One JSON line.
     pub line: Value,
     /// Whether nothing was wrong.
     pub clean: bool,
 }
 
-struct Run {
+struct ScenarioRun {
     of: Of,
     name: &'static str,
     seed: u64,
 }
 
-impl Run {
-    fn play(&self, suite: &Suite) -> Ending {
+impl ScenarioRun {
+    fn play(&self, suite: &SuitePlan) -> ScenarioResult {
         match (self.of, scenario::find(self.name)) {
             (Of::Mesh, Some(scenario)) => {
                 scenario::play(&[scenario], suite.nodes, self.seed, suite.loss)
             }
             _ => {
-                let run = super::Run {
+                let run = super::SimRun {
                     nodes: suite.nodes,
                     seed: self.seed,
                     loss: suite.loss,
@@ -80,11 +80,11 @@ impl Run {
 ///
 /// # Errors
 /// A name that is no scenario's.
-pub fn play(suite: &Suite) -> Result<Outcome, String> {
+pub fn play(suite: &SuitePlan) -> Result<SuiteOutcome, String> {
     let runs = runs(suite)?;
     let started = Instant::now();
     let next = AtomicUsize::new(0);
-    let endings = Mutex::new(vec![Ending::default(); runs.len()]);
+    let endings = Mutex::new(vec![ScenarioResult::default(); runs.len()]);
     std::thread::scope(|scope| {
         for _ in 0..suite.jobs.max(1) {
             scope.spawn(|| work(suite, &runs, &next, &endings));
@@ -94,7 +94,12 @@ pub fn play(suite: &Suite) -> Result<Outcome, String> {
     Ok(outcome(suite, &runs, &endings, started))
 }
 
-fn work(suite: &Suite, runs: &[Run], next: &AtomicUsize, endings: &Mutex<Vec<Ending>>) {
+fn work(
+    suite: &SuitePlan,
+    runs: &[ScenarioRun],
+    next: &AtomicUsize,
+    endings: &Mutex<Vec<ScenarioResult>>,
+) {
     while let Some(at) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|at| *at < runs.len()) {
         let run = &runs[at];
         let ending = run.play(suite);
@@ -105,19 +110,23 @@ fn work(suite: &Suite, runs: &[Run], next: &AtomicUsize, endings: &Mutex<Vec<End
     }
 }
 
-fn runs(suite: &Suite) -> Result<Vec<Run>, String> {
+fn runs(suite: &SuitePlan) -> Result<Vec<ScenarioRun>, String> {
     let of = suite.of;
     let chosen: Vec<_> = match of {
         Of::Mesh => choose(&suite.scenarios)?.iter().map(|it| it.name).collect(),
         Of::Cluster => choose_of_cluster(&suite.scenarios)?,
     };
     let seeds = suite.seeds.clone();
-    let all = seeds.flat_map(|seed| chosen.iter().map(move |&name| Run { of, name, seed }));
+    let all = seeds.flat_map(|seed| {
+        chosen
+            .iter()
+            .map(move |&name| ScenarioRun { of, name, seed })
+    });
     Ok(all.take(suite.runs.unwrap_or(usize::MAX)).collect())
 }
 
 /// The scenarios of these names.
-pub(crate) fn choose(names: &[String]) -> Result<Vec<&'static Scenario>, String> {
+pub(crate) fn choose(names: &[String]) -> Result<Vec<&'static MeshScenario>, String> {
     let mut chosen = Vec::new();
     for name in names {
         match name.as_str() {
@@ -155,7 +164,12 @@ fn unknown(name: &str) -> String {
     format!("there is no fault or scenario {name:?}; `sim faults` lists them")
 }
 
-fn outcome(suite: &Suite, runs: &[Run], endings: &[Ending], started: Instant) -> Outcome {
+fn outcome(
+    suite: &SuitePlan,
+    runs: &[ScenarioRun],
+    endings: &[ScenarioResult],
+    started: Instant,
+) -> SuiteOutcome {
     let failures: Vec<Value> = runs
         .iter()
         .zip(endings)
@@ -165,7 +179,7 @@ fn outcome(suite: &Suite, runs: &[Run], endings: &[Ending], started: Instant) ->
             json!({"scenario": run.name, "seed": run.seed, "violations": first})
         })
         .collect();
-    let total = |of: fn(&Ending) -> u64| endings.iter().map(of).sum::<u64>();
+    let total = |of: fn(&ScenarioResult) -> u64| endings.iter().map(of).sum::<u64>();
     let clean = failures.is_empty();
     let line = json!({
         "nodes": suite.nodes,
@@ -177,5 +191,5 @@ fn outcome(suite: &Suite, runs: &[Run], endings: &[Ending], started: Instant) ->
         "virtual_s": total(|ending| ending.virtual_ms) / 1_000,
         "wall_s": rounded(started.elapsed().as_secs_f64()),
     });
-    Outcome { line, clean }
+    SuiteOutcome { line, clean }
 }

@@ -4,11 +4,11 @@
 use muster_gossip::mesh::Reach;
 use muster_model::time::Time;
 
-use super::engine::{Engine, Step};
+use super::engine::{ProtocolStep, SimEngine};
 use super::marks::{Fit, Marks, News};
 use super::network::Weather;
-use super::progress::Progress;
-use super::protocol::{Arrival, Edit, Effects, Protocol, Seen};
+use super::progress::RunProgress;
+use super::protocol::{Arrival, Edit, Effects, Protocol, ProtocolEvent};
 use super::random::Random;
 use super::views::Views;
 
@@ -17,7 +17,7 @@ pub(crate) type Chore<P> = Box<dyn FnMut(&mut World<P>) -> Option<Time>>;
 
 /// One cluster in virtual time.
 pub(crate) struct World<P: Protocol> {
-    pub(crate) engine: Engine<P::Frame>,
+    pub(crate) engine: SimEngine<P::Frame>,
     pub(crate) protocol: P,
     pub(crate) views: Views,
     pub(crate) marks: Marks,
@@ -25,7 +25,7 @@ pub(crate) struct World<P: Protocol> {
     pub(crate) life: Lives,
     /// Steps done, as a measure of work.
     pub(crate) steps: u64,
-    progress: Progress,
+    progress: RunProgress,
     chores: Vec<Option<Chore<P>>>,
     effects: Effects<P::Frame>,
     changes: u64,
@@ -54,7 +54,7 @@ impl<P: Protocol> World<P> {
     /// A cluster whose nodes are all down.
     pub(crate) fn new(protocol: P, nodes: usize, seed: u64, weather: Weather) -> Self {
         Self {
-            engine: Engine::new(nodes, seed, weather),
+            engine: SimEngine::new(nodes, seed, weather),
             protocol,
             views: Views::new(nodes),
             marks: Marks::new(nodes),
@@ -65,7 +65,7 @@ impl<P: Protocol> World<P> {
                 cut_off: vec![false; nodes],
             },
             steps: 0,
-            progress: Progress::new(),
+            progress: RunProgress::new(),
             chores: Vec::new(),
             effects: Effects::default(),
             changes: 0,
@@ -256,9 +256,9 @@ impl<P: Protocol> World<P> {
             .all(|node| self.views.reach(node, subject) == reach)
     }
 
-    fn step(&mut self, step: Step<P::Frame>) {
+    fn step(&mut self, step: ProtocolStep<P::Frame>) {
         match step {
-            Step::Frame {
+            ProtocolStep::Frame {
                 to,
                 from,
                 frame,
@@ -272,8 +272,8 @@ impl<P: Protocol> World<P> {
                 };
                 self.act(to, |protocol, now, out| protocol.receive(now, arrival, out));
             }
-            Step::Wake(node) => self.wake(node),
-            Step::Chore(index) => self.chore(index),
+            ProtocolStep::Wake(node) => self.wake(node),
+            ProtocolStep::Chore(index) => self.chore(index),
         }
     }
 
@@ -309,19 +309,21 @@ impl<P: Protocol> World<P> {
         self.engine.arm(node, self.protocol.deadline(node));
     }
 
-    fn note(&mut self, node: usize, seen: Seen) {
+    fn note(&mut self, node: usize, seen: ProtocolEvent) {
         let now = self.engine.now;
         match seen {
-            Seen::Reach { subject, reach } => {
+            ProtocolEvent::Reach { subject, reach } => {
                 self.views.learn(now, node, subject, reach);
                 for news in News::of_reach(reach) {
                     self.marks.note(now, node, news(subject));
                 }
             }
-            Seen::Change { subject, number } => {
+            ProtocolEvent::Change { subject, number } => {
                 self.marks.note(now, node, News::Change(subject, number));
             }
-            Seen::Document { version } => self.marks.note(now, node, News::Document(version)),
+            ProtocolEvent::Document { version } => {
+                self.marks.note(now, node, News::Document(version))
+            }
         }
     }
 }

@@ -7,7 +7,7 @@ use muster_tests::client::Client;
 use muster_tests::net::View;
 use serde_json::Value;
 
-use super::affairs::{leading, voters};
+use super::cluster_group::{leading, voters};
 use super::{LIMIT, everywhere, united};
 
 /// Reads the alarms of one member.

@@ -3,17 +3,17 @@
 use std::net::{TcpStream, UdpSocket};
 
 use anyhow::{Result, ensure};
-use muster_tests::net::{Lan, Node, missing};
+use muster_tests::net::{BareNode, Lan, missing};
 use serde_json::Value;
 
 /// Whether somebody listens at the mesh's TCP port.
-fn is_open(node: &Node) -> Result<bool> {
+fn is_open(node: &BareNode) -> Result<bool> {
     node.namespace()
         .enter(|| TcpStream::connect("127.0.0.1:7740").is_ok())
 }
 
 /// How jobs are scheduled on the node, by the next listing; null: as ever.
-fn scheduling(node: &Node) -> Result<Value> {
+fn scheduling(node: &BareNode) -> Result<Value> {
     let view = node.json(&["cluster", "members"])?;
     Ok(view["members"][0]["scheduling"]["mode"].clone())
 }

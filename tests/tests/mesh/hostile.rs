@@ -4,10 +4,12 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, ensure};
-use muster_gossip::frame::{FRAME_BYTES_MAX, Frame, Push, codec};
+use muster_gossip::frame::{FRAME_BYTES_MAX, MeshFrame, Push, codec};
 use muster_gossip::member::MemberId;
-use muster_gossip::record::{DocumentId, Header, NodeBody, Record, RecordKey, Stage, Version};
-use muster_tests::net::{Lan, Node, View, Watch};
+use muster_gossip::record::{
+    DocumentId, Header, HeaderStage, NodeBody, Record, RecordKey, RecordVersion,
+};
+use muster_tests::net::{BareNode, Lan, View, Watch};
 
 use super::impostor::{Impostor, Line};
 use super::{LIMIT, elsewhere, pages, rules, united};
@@ -99,7 +101,7 @@ fn id(lan: &Lan, number: usize) -> Result<u32> {
 }
 
 /// Runs something where a node is.
-fn inside<T: Send>(node: &Node, run: impl Future<Output = Result<T>> + Send) -> Result<T> {
+fn inside<T: Send>(node: &BareNode, run: impl Future<Output = Result<T>> + Send) -> Result<T> {
     node.namespace().enter(|| {
         let runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = { runtime }.enable_all().build()?;
@@ -139,7 +141,7 @@ async fn attack(impostor: &Impostor, victim: IpAddr, old: &Arc<Record>) -> Resul
     }
     // Whole frames, whose cargo is none: groups drop it.
     for cargo in [vec![], vec![0xff; 64], vec![7; 200 << 10]] {
-        let cargo = line.encode(&Frame::Cargo(cargo.into()));
+        let cargo = line.encode(&MeshFrame::Cargo(cargo.into()));
         line.send(&cargo).await?;
     }
     line.hang_up().await?;
@@ -150,9 +152,9 @@ async fn attack(impostor: &Impostor, victim: IpAddr, old: &Arc<Record>) -> Resul
     Ok(sent)
 }
 
-fn push(record: Arc<Record>) -> Frame {
+fn push(record: Arc<Record>) -> MeshFrame {
     let records = vec![record];
-    Frame::Push(Push { number: 0, records })
+    MeshFrame::Push(Push { number: 0, records })
 }
 
 /// Frames with this record, each with another byte of it changed. Their checksums are right.
@@ -170,7 +172,7 @@ fn tampered(line: &Line, record: &Arc<Record>) -> Vec<Vec<u8>> {
 
 /// What this member's next words could be, signed by the impostor.
 fn forgery(impostor: &Impostor, newest: &Record, number: u64) -> Result<Arc<Record>> {
-    let version = Version {
+    let version = RecordVersion {
         number: newest.version.number + number,
         ..newest.version
     };
@@ -195,14 +197,14 @@ fn header(signer: &Impostor, id: DocumentId) -> Result<Record> {
         hash: [1; 32],
         bytes: GIB,
         chunks: [2; 32],
-        stage: Stage::Active,
+        stage: HeaderStage::Active,
         active: 1_000,
         active_body: None,
         author: "nobody".to_owned(),
         at_ms: 0,
         forced: true,
     };
-    let version = Version {
+    let version = RecordVersion {
         incarnation: 1,
         number: 1_000,
     };
@@ -279,7 +281,7 @@ fn same(before: &[View], after: &[View]) -> Result<()> {
 }
 
 /// What was refused, and why, stands where users look.
-fn told_of(node: &Node) -> Result<()> {
+fn told_of(node: &BareNode) -> Result<()> {
     // Node 4 does not answer, so all is not well.
     let status = node.refused(&["cluster", "status"], 1)?;
     let members = node.prints(&["cluster", "members"])?;
@@ -346,7 +348,7 @@ fn memory(lan: &Lan) -> Result<Vec<u64>> {
     (1..=3).map(|number| resident(lan.node(number))).collect()
 }
 
-fn resident(node: &Node) -> Result<u64> {
+fn resident(node: &BareNode) -> Result<u64> {
     let status = std::fs::read_to_string(format!("/proc/{}/status", node.pid()?))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kib = line.and_then(|line| line.trim().strip_suffix(" kB"));

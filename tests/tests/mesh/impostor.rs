@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use libp2p::identity::Keypair;
-use muster_gossip::frame::{Ack, FRAME_BYTES_MAX, Frame, Want, codec};
+use muster_gossip::frame::{Ack, FRAME_BYTES_MAX, MeshFrame, Want, codec};
 use muster_gossip::key::{ClusterId, NodeKey, Sign, Signature};
 use muster_gossip::record::{Record, RecordKey};
-use muster_tests::net::Node;
+use muster_tests::net::BareNode;
 use quinn::crypto::rustls::QuicClientConfig;
 use tokio::sync::Mutex;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
@@ -47,7 +47,7 @@ fn public(key: &Keypair) -> NodeKey {
     NodeKey(key.to_bytes())
 }
 
-fn read(node: &Node, name: &str) -> Result<Keypair> {
+fn read(node: &BareNode, name: &str) -> Result<Keypair> {
     let path = node.home().join("state/mesh").join(name);
     let seed = std::fs::read(&path).with_context(|| path.display().to_string())?;
     Ok(Keypair::ed25519_from_bytes(seed)?)
@@ -55,7 +55,7 @@ fn read(node: &Node, name: &str) -> Result<Keypair> {
 
 impl Impostor {
     /// Has the key of this name from the disk of `node`; the founder's disk says which cluster.
-    pub(super) fn new(node: &Node, name: &str, founder: &Node) -> Result<Self> {
+    pub(super) fn new(node: &BareNode, name: &str, founder: &BareNode) -> Result<Self> {
         let root = public(&read(founder, "own/root.key")?);
         Ok(Self {
             key: read(node, name)?,
@@ -121,7 +121,7 @@ pub(super) struct Line {
 
 impl Line {
     /// The bytes of a frame, as they should be.
-    pub(super) fn encode(&self, frame: &Frame) -> Vec<u8> {
+    pub(super) fn encode(&self, frame: &MeshFrame) -> Vec<u8> {
         codec::encode(frame, self.cluster, GENERATION)
     }
 
@@ -144,7 +144,7 @@ impl Line {
     /// Asks the member for a record, of this start of its writer at least: what the member had to
     /// say earlier comes first.
     pub(super) async fn ask(&self, key: RecordKey, start: u64) -> Result<Arc<Record>> {
-        let want = Frame::Want(Want { keys: vec![key] });
+        let want = MeshFrame::Want(Want { keys: vec![key] });
         self.send(&self.encode(&want)).await?;
         let hear = self.hear(|record| record.key == key && record.version.incarnation >= start);
         timeout(PATIENCE, hear).await?
@@ -154,7 +154,7 @@ impl Line {
         let mut words = self.words.lock().await;
         loop {
             let bytes = words.recv().await.context("the member hung up")?;
-            let Ok(Frame::Push(push)) = codec::decode(&bytes, self.cluster, GENERATION) else {
+            let Ok(MeshFrame::Push(push)) = codec::decode(&bytes, self.cluster, GENERATION) else {
                 continue;
             };
             if let Some(record) = push.records.into_iter().find(|record| wanted(record)) {
@@ -166,7 +166,7 @@ impl Line {
     /// Waits until the member has heard it all, and hangs up.
     pub(super) async fn hang_up(self) -> Result<()> {
         // A stream may be opened when one of those before was read.
-        let nothing = self.encode(&Frame::Ack(Ack { numbers: vec![] }));
+        let nothing = self.encode(&MeshFrame::Ack(Ack { numbers: vec![] }));
         for _ in 0..4 * STREAMS_MAX {
             self.send(&nothing).await?;
         }

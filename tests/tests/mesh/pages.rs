@@ -4,13 +4,13 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use muster_tests::net::{Lan, Node, missing};
+use muster_tests::net::{BareNode, Lan, missing};
 use serde_json::Value;
 
 use super::{LIMIT, everywhere};
 
 /// Gets a page as people at a terminal do.
-pub(super) fn curl(node: &Node, path: &str) -> Result<String> {
+pub(super) fn curl(node: &BareNode, path: &str) -> Result<String> {
     let url = format!("https://{}{path}", SocketAddr::new(node.address(), 7741));
     let options = [
         "--insecure",
@@ -24,7 +24,7 @@ pub(super) fn curl(node: &Node, path: &str) -> Result<String> {
         .run("curl", &[&options[..], &[&url]].concat(), "")
 }
 
-fn status(node: &Node) -> Result<Value> {
+fn status(node: &BareNode) -> Result<Value> {
     let text = curl(node, "/status.json")?;
     serde_json::from_str(&text).with_context(|| text)
 }
@@ -102,7 +102,7 @@ async fn the_doctor_looks_at_every_member_in_both_directions() -> Result<()> {
 
 /// Waits until the doctor finds that all is well with the way to so many members and back, and
 /// gives all that it finds.
-pub(super) async fn all_is_well(node: &Node, members: &str) -> Result<Vec<Value>> {
+pub(super) async fn all_is_well(node: &BareNode, members: &str) -> Result<Vec<Value>> {
     // What was opened in order to join has to be closed before all may ask each other.
     let start = Instant::now();
     let findings = loop {
@@ -124,7 +124,7 @@ pub(super) async fn all_is_well(node: &Node, members: &str) -> Result<Vec<Value>
 }
 
 /// What the doctor finds; the exit code must say whether any of it is trouble.
-pub(super) fn examined(node: &Node) -> Result<Vec<Value>> {
+pub(super) fn examined(node: &BareNode) -> Result<Vec<Value>> {
     let output = node.muster(&["doctor", "-o", "json"])?;
     let findings: Vec<Value> = serde_json::from_slice(&output.stdout)
         .with_context(|| String::from_utf8_lossy(&output.stderr).into_owned())?;

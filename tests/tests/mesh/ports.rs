@@ -4,7 +4,7 @@ use std::net::{TcpListener, UdpSocket};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use muster_tests::net::{Lan, Node, missing};
+use muster_tests::net::{BareNode, Lan, missing};
 
 use super::pages::curl;
 
@@ -12,7 +12,7 @@ use super::pages::curl;
 const SOON: Duration = Duration::from_secs(20);
 
 /// Waits until the command's output is as wanted.
-fn until(node: &Node, arguments: &[&str], wanted: impl Fn(&str) -> bool) -> Result<String> {
+fn until(node: &BareNode, arguments: &[&str], wanted: impl Fn(&str) -> bool) -> Result<String> {
     let start = Instant::now();
     loop {
         let output = node.muster(arguments)?;

@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, ensure};
 use muster_tests::net::{Lan, View, Watch, missing};
 
-use super::affairs::{leading, voters};
+use super::cluster_group::{leading, voters};
 use super::rules::{applied, document, rules};
 use super::{LIMIT, everywhere};
 use crate::recovery::plan;

@@ -1,7 +1,7 @@
 //! The failure rules as a document of the cluster.
 
 use anyhow::{Context as _, Result, ensure};
-use muster_tests::net::{Lan, Node, View, Watch, missing};
+use muster_tests::net::{BareNode, Lan, View, Watch, missing};
 use serde_json::Value;
 
 use super::{LIMIT, elsewhere, everywhere};
@@ -16,14 +16,14 @@ pub(super) fn rules(word: &str) -> String {
 }
 
 /// Writes the rules and has the node apply them, with these options.
-fn apply(node: &Node, text: &str, options: &[&str]) -> Result<std::process::Output> {
+fn apply(node: &BareNode, text: &str, options: &[&str]) -> Result<std::process::Output> {
     let file = node.home().join("rules.yaml");
     std::fs::write(&file, text)?;
     let file = file.to_string_lossy();
     node.muster(&[&["rules", "apply", &file], options].concat())
 }
 
-pub(super) fn applied(node: &Node, text: &str, options: &[&str]) -> Result<String> {
+pub(super) fn applied(node: &BareNode, text: &str, options: &[&str]) -> Result<String> {
     let output = apply(node, text, options)?;
     let error = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{error}");

@@ -7,7 +7,7 @@ use hyper::{Method, StatusCode};
 use muster_tests::client::Client;
 use muster_tests::net::{Lan, View};
 
-use super::affairs::{leading, voters};
+use super::cluster_group::{leading, voters};
 use super::{LIMIT, elsewhere, everywhere, united};
 
 const CHECK: &str = "/api/v2/tokens/check";

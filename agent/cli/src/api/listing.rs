@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::fmt::{Display, Write};
 
 use muster_model::id::{UserName, VcName};
-use muster_model::state::State;
+use muster_model::state::JobState;
 use muster_model::view::{Age, JobSummary};
 use serde::{Deserialize, Serialize};
 
 use super::{Api, encode};
 use crate::age;
-use crate::error::Error;
+use crate::error::CliError;
 
 /// Jobs on one page, newest first.
 pub(crate) const PAGE: usize = 2_000;
@@ -26,7 +26,7 @@ const AGE: &str = "x-muster-age";
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ListedJob {
     /// Derived from the summary's sub-state and exit code.
-    pub(crate) state: State,
+    pub(crate) state: JobState,
     #[serde(flatten)]
     pub(crate) summary: JobSummary,
     /// How old this is, if it is not what the leader says now.
@@ -36,7 +36,7 @@ pub(crate) struct ListedJob {
 
 /// A listing.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Listed {
+pub(crate) struct JobListing {
     pub(crate) jobs: Vec<ListedJob>,
     /// Names of virtual clusters whose jobs are missing, if there are any.
     pub(crate) away: Option<String>,
@@ -44,7 +44,7 @@ pub(crate) struct Listed {
     pub(crate) aged: Vec<Age>,
 }
 
-impl Listed {
+impl JobListing {
     /// Who told it: another page fits to this one only if the same did.
     fn sources(&self) -> (&Option<String>, BTreeSet<&VcName>) {
         (&self.away, self.aged.iter().map(|age| &age.vc).collect())
@@ -55,7 +55,7 @@ impl Listed {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Filter<'a> {
     pub(crate) users: &'a [UserName],
-    pub(crate) states: &'a [State],
+    pub(crate) states: &'a [JobState],
     pub(crate) vcs: &'a [VcName],
 }
 
@@ -82,9 +82,9 @@ fn add<T: Display>(query: &mut String, name: &str, values: &[T]) {
 
 impl Api {
     /// All jobs that the filter takes, each once, in no order.
-    pub(crate) async fn jobs(&self, filter: Filter<'_>) -> Result<Listed, Error> {
+    pub(crate) async fn jobs(&self, filter: Filter<'_>) -> Result<JobListing, CliError> {
         let query = filter.query();
-        let mut listed = Listed::default();
+        let mut listed = JobListing::default();
         let mut known = BTreeSet::new();
         let mut offset = 0;
         loop {
@@ -109,11 +109,11 @@ impl Api {
         }
     }
 
-    async fn page(&self, offset: usize, query: &str) -> Result<Listed, Error> {
+    async fn page(&self, offset: usize, query: &str) -> Result<JobListing, CliError> {
         let path = format!("/api/muster/v1/jobs?limit={PAGE}&offset={offset}{query}");
         let page = self.client.list("cannot list jobs", &path, [AWAY, AGE]);
         let (jobs, [away, aged]) = page.await?;
         let aged = age::read(&aged.unwrap_or_default());
-        Ok(Listed { jobs, away, aged })
+        Ok(JobListing { jobs, away, aged })
     }
 }

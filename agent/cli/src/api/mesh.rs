@@ -13,14 +13,14 @@ use serde_json::{Value, json};
 
 use super::{Api, encode};
 use crate::client::understood;
-use crate::error::Error;
+use crate::error::CliError;
 
 const CLUSTER: &str = "/api/muster/v1/cluster";
 const DOCUMENTS: &str = "/api/muster/v1/documents";
 
 /// The version that an edit made.
 #[derive(Clone, Copy, Debug, Deserialize)]
-struct Made {
+struct CreatedVersion {
     version: u64,
 }
 
@@ -33,12 +33,12 @@ fn recovery(vc: Option<&str>) -> String {
 
 impl Api {
     /// The mesh as the agent sees it.
-    pub(crate) async fn mesh(&self) -> Result<MeshView, Error> {
+    pub(crate) async fn mesh(&self) -> Result<MeshView, CliError> {
         self.client.get("cannot show the cluster", CLUSTER).await
     }
 
     /// The alarms of the agent's machine.
-    pub(crate) async fn alarms(&self, after: &AlarmsAfter) -> Result<Alarms, Error> {
+    pub(crate) async fn alarms(&self, after: &AlarmsAfter) -> Result<Alarms, CliError> {
         let boot = after.boot.as_deref().map(encode);
         let boot = boot.map_or_else(String::new, |boot| format!("&boot={boot}"));
         let path = format!("/api/muster/v1/alarms?after={}{boot}", after.number);
@@ -46,7 +46,7 @@ impl Api {
     }
 
     /// Gives the cluster of the agent's machine a name, and lets others join.
-    pub(crate) async fn init_cluster(&self, name: &str) -> Result<ClusterView, Error> {
+    pub(crate) async fn init_cluster(&self, name: &str) -> Result<ClusterView, CliError> {
         let what = "cannot name the cluster";
         self.client
             .post(what, CLUSTER, &json!({ "name": name }))
@@ -54,14 +54,14 @@ impl Api {
     }
 
     /// What keeps the node from joining a cluster.
-    pub(crate) async fn join_plan(&self) -> Result<JoinPlan, Error> {
+    pub(crate) async fn join_plan(&self) -> Result<JoinPlan, CliError> {
         self.client
             .get("cannot join", &format!("{CLUSTER}/join"))
             .await
     }
 
     /// Joins a cluster.
-    pub(crate) async fn join(&self, address: &str, token: &str) -> Result<Joined, Error> {
+    pub(crate) async fn join(&self, address: &str, token: &str) -> Result<Joined, CliError> {
         let body = json!({ "address": address, "token": token });
         self.client
             .post("cannot join", &format!("{CLUSTER}/join"), &body)
@@ -69,7 +69,7 @@ impl Api {
     }
 
     /// Leaves the cluster.
-    pub(crate) async fn leave(&self) -> Result<(), Error> {
+    pub(crate) async fn leave(&self) -> Result<(), CliError> {
         let path = format!("{CLUSTER}/leave");
         self.client
             .post::<Value>("cannot leave the cluster", &path, &json!({}))
@@ -78,7 +78,7 @@ impl Api {
     }
 
     /// Expels a member.
-    pub(crate) async fn expel(&self, member: &str) -> Result<(), Error> {
+    pub(crate) async fn expel(&self, member: &str) -> Result<(), CliError> {
         let what = format!("cannot expel {member}");
         self.client
             .delete(&what, &format!("{CLUSTER}/members/{}", encode(member)))
@@ -86,28 +86,28 @@ impl Api {
     }
 
     /// Keeps jobs off a member, or lets them come again.
-    pub(crate) async fn schedule(&self, member: &str, body: &Value) -> Result<(), Error> {
+    pub(crate) async fn schedule(&self, member: &str, body: &Value) -> Result<(), CliError> {
         let what = format!("cannot change {member}");
         let path = format!("{CLUSTER}/members/{}/scheduling", encode(member));
         self.client.put(&what, &path, body).await
     }
 
     /// The tasks that may be running on a member.
-    pub(crate) async fn tasks_on(&self, member: &str) -> Result<Vec<MemberTask>, Error> {
+    pub(crate) async fn tasks_on(&self, member: &str) -> Result<Vec<MemberTask>, CliError> {
         let what = format!("cannot show what runs on {member}");
         let path = format!("{CLUSTER}/members/{}/tasks", encode(member));
         self.client.get(&what, &path).await
     }
 
     /// Says that a member is off; answers the tasks that are given up.
-    pub(crate) async fn say_off(&self, member: &str) -> Result<Vec<MemberTask>, Error> {
+    pub(crate) async fn say_off(&self, member: &str) -> Result<Vec<MemberTask>, CliError> {
         let what = format!("cannot take {member} for off");
         let path = format!("{CLUSTER}/members/{}/off", encode(member));
         self.client.post(&what, &path, &json!({})).await
     }
 
     /// How a virtual cluster would go on without most of its voters, or the cluster itself.
-    pub(crate) async fn recovery(&self, vc: Option<&str>) -> Result<RecoveryView, Error> {
+    pub(crate) async fn recovery(&self, vc: Option<&str>) -> Result<RecoveryView, CliError> {
         let what = format!("cannot recover {}", vc.unwrap_or("the cluster"));
         self.client.get(&what, &recovery(vc)).await
     }
@@ -117,7 +117,7 @@ impl Api {
         &self,
         vc: Option<&str>,
         lost: &[String],
-    ) -> Result<RecoveryView, Error> {
+    ) -> Result<RecoveryView, CliError> {
         let what = format!("cannot recover {}", vc.unwrap_or("the cluster"));
         self.client
             .post(&what, &recovery(vc), &json!({ "lost": lost }))
@@ -125,7 +125,7 @@ impl Api {
     }
 
     /// Makes a token.
-    pub(crate) async fn create_token(&self, token: NewToken) -> Result<CreatedToken, Error> {
+    pub(crate) async fn create_token(&self, token: NewToken) -> Result<CreatedToken, CliError> {
         let NewToken {
             expires_s,
             uses,
@@ -138,14 +138,14 @@ impl Api {
     }
 
     /// Every token.
-    pub(crate) async fn join_tokens(&self) -> Result<Vec<TokenView>, Error> {
+    pub(crate) async fn join_tokens(&self) -> Result<Vec<TokenView>, CliError> {
         self.client
             .get("cannot list tokens", &format!("{CLUSTER}/tokens"))
             .await
     }
 
     /// Revokes a token.
-    pub(crate) async fn revoke_token(&self, id: &str) -> Result<(), Error> {
+    pub(crate) async fn revoke_token(&self, id: &str) -> Result<(), CliError> {
         let what = format!("cannot revoke {id}");
         self.client
             .delete(&what, &format!("{CLUSTER}/tokens/{}", encode(id)))
@@ -153,13 +153,13 @@ impl Api {
     }
 
     /// How far a document is.
-    pub(crate) async fn document(&self, name: &str) -> Result<DocumentView, Error> {
+    pub(crate) async fn document(&self, name: &str) -> Result<DocumentView, CliError> {
         let what = format!("cannot show {name}");
         self.client.get(&what, &format!("{DOCUMENTS}/{name}")).await
     }
 
     /// Earlier versions of a document.
-    pub(crate) async fn history(&self, name: &str) -> Result<Vec<VersionView>, Error> {
+    pub(crate) async fn history(&self, name: &str) -> Result<Vec<VersionView>, CliError> {
         let what = format!("cannot show {name}");
         let path = format!("{DOCUMENTS}/{name}/history");
         self.client.get(&what, &path).await
@@ -170,7 +170,7 @@ impl Api {
         &self,
         name: &str,
         version: Option<u64>,
-    ) -> Result<DocumentText, Error> {
+    ) -> Result<DocumentText, CliError> {
         let query = version.map_or_else(String::new, |version| format!("?version={version}"));
         let what = format!("cannot show {name}");
         let path = format!("{DOCUMENTS}/{name}/text{query}");
@@ -184,24 +184,24 @@ impl Api {
         base: u64,
         text: String,
         now: bool,
-    ) -> Result<u64, Error> {
+    ) -> Result<u64, CliError> {
         let what = format!("cannot apply {name}");
         let path = format!("{DOCUMENTS}/{name}?base={base}&now={now}");
         let answer = self.client.send_yaml(&what, Method::PUT, &path, text);
-        let made: Made = understood(&what, &answer.await?)?;
+        let made: CreatedVersion = understood(&what, &answer.await?)?;
         Ok(made.version)
     }
 
     /// Gives a document an earlier version's text; answers the new version.
-    pub(crate) async fn rollback(&self, name: &str, version: u64) -> Result<u64, Error> {
+    pub(crate) async fn rollback(&self, name: &str, version: u64) -> Result<u64, CliError> {
         let what = format!("cannot go back to version {version}");
         let path = format!("{DOCUMENTS}/{name}/rollback?version={version}");
-        let made: Made = self.client.post(&what, &path, &json!({})).await?;
+        let made: CreatedVersion = self.client.post(&what, &path, &json!({})).await?;
         Ok(made.version)
     }
 
     /// What would become of jobs and promises if the cluster were described so.
-    pub(crate) async fn what_if(&self, text: String) -> Result<WhatIf, Error> {
+    pub(crate) async fn what_if(&self, text: String) -> Result<WhatIf, CliError> {
         let path = "/api/muster/v1/virtual-clusters/what-if";
         let what = "cannot describe the cluster so";
         let answer = self.client.send_yaml(what, Method::POST, path, text);
@@ -209,7 +209,7 @@ impl Api {
     }
 
     /// Has the agent look for what is wrong. Takes seconds.
-    pub(crate) async fn doctor(&self) -> Result<Vec<Finding>, Error> {
+    pub(crate) async fn doctor(&self) -> Result<Vec<Finding>, CliError> {
         self.client
             .post("cannot look", "/api/muster/v1/doctor", &json!({}))
             .await

@@ -6,11 +6,11 @@ use muster_model::alarm::{Alarm, AlarmState, Alarms, AlarmsAfter};
 
 use crate::api::Api;
 use crate::console::{Console, Paint};
-use crate::error::Error;
+use crate::error::CliError;
 use crate::moment::date;
-use crate::output::Output;
-use crate::status::Status;
-use crate::table::{Cell, Table};
+use crate::output::OutputOption;
+use crate::status::CliStatus;
+use crate::table::{TableCell, TextTable};
 
 pub(super) const EXAMPLES: &str = "\
 Without --after it lists the alarms that stand, then the last 20 of all. An alarm is raised once and cleared
@@ -35,11 +35,11 @@ pub struct Arguments {
     #[arg(long, value_name = "BOOT", requires = "after")]
     boot: Option<String>,
     #[command(flatten)]
-    output: Output,
+    output: OutputOption,
 }
 
 impl Arguments {
-    pub(super) async fn run(self, api: &Api, console: &Console) -> Result<Status, Error> {
+    pub(super) async fn run(self, api: &Api, console: &Console) -> Result<CliStatus, CliError> {
         let after = AlarmsAfter {
             number: self.after.unwrap_or(0),
             boot: self.boot,
@@ -52,7 +52,7 @@ impl Arguments {
         if alarms.dropped && !is_all {
             console.note("some alarms after that one are forgotten");
         }
-        Ok(Status::Ok)
+        Ok(CliStatus::Ok)
     }
 }
 
@@ -80,7 +80,7 @@ fn page(shown: &Alarms, is_all: bool, paint: Paint) -> String {
 }
 
 fn table(alarms: &[Alarm], paint: Paint) -> String {
-    let mut table = Table::new([
+    let mut table = TextTable::new([
         "NUMBER",
         "WHEN",
         "STATE",
@@ -92,7 +92,7 @@ fn table(alarms: &[Alarm], paint: Paint) -> String {
         table.row([
             alarm.number.into(),
             date(alarm.at_ms).into(),
-            Cell::styled(alarm.state, style(alarm.state)),
+            TableCell::styled(alarm.state, style(alarm.state)),
             alarm.kind.into(),
             alarm.subject.clone().into(),
             alarm.text.as_str().into(),

@@ -10,10 +10,10 @@ use tokio::time::{Instant, sleep};
 use crate::api::Api;
 use crate::console::Console;
 use crate::document_file;
-use crate::error::Error;
+use crate::error::CliError;
 use crate::names::at_most;
 use crate::spinner::Spinner;
-use crate::status::Status;
+use crate::status::CliStatus;
 
 pub(super) const EXAMPLES: &str = "\
 Jobs must have ended. Their list, and this machine's own users, are there again when it leaves the
@@ -35,15 +35,15 @@ const TOKEN_BYTES_MAX: u64 = 1024;
 const JOBS_NAMED: usize = 5;
 
 #[derive(Debug, Args)]
-pub struct Arguments {
+pub struct JoinArguments {
     /// A member's address, as HOST or HOST:PORT; mdns for one that is found in the local network.
     address: String,
     /// What `muster cluster token create` printed there; - for stdin.
     token: String,
 }
 
-impl Arguments {
-    pub(super) async fn run(self, api: &Api, console: &Console) -> Result<Status, Error> {
+impl JoinArguments {
+    pub(super) async fn run(self, api: &Api, console: &Console) -> Result<CliStatus, CliError> {
         let token = if self.token == "-" {
             document_file::read(Path::new("-"), TOKEN_BYTES_MAX)?
         } else {
@@ -62,12 +62,17 @@ impl Arguments {
             "users, passwords and the list of jobs are those of the cluster now; this machine's own \
              are there again when it leaves",
         );
-        Ok(Status::Ok)
+        Ok(CliStatus::Ok)
     }
 }
 
 /// Joins, and comes again while the other side is busy.
-async fn join(api: &Api, console: &Console, address: &str, token: &str) -> Result<Joined, Error> {
+async fn join(
+    api: &Api,
+    console: &Console,
+    address: &str,
+    token: &str,
+) -> Result<Joined, CliError> {
     let start = Instant::now();
     let spinner = Spinner::new(format!("joining the cluster of {address}"));
     let mut told = false;
@@ -95,11 +100,11 @@ const fn patience_left(waited: Duration) -> Option<Duration> {
     }
 }
 
-fn refuse_with_jobs(jobs: &[String]) -> Result<(), Error> {
+fn refuse_with_jobs(jobs: &[String]) -> Result<(), CliError> {
     if jobs.is_empty() {
         return Ok(());
     }
-    Err(Error::Failed {
+    Err(CliError::Failed {
         what: "cannot join".to_owned(),
         message: format!(
             "jobs are queued or running here: {}. Wait for them, or stop them with \

@@ -2,17 +2,17 @@
 
 use anstyle::{AnsiColor, Style};
 use clap::Args;
-use muster_model::mesh::{MemberState, MemberView, MeshView, OneWay, Reach};
+use muster_model::mesh::{MemberReach, MemberState, MemberView, MeshView, OneWay};
 use serde::Serialize;
 
 use crate::api::Api;
 use crate::console::{Console, Paint};
-use crate::error::Error;
+use crate::error::CliError;
 use crate::moment::span;
-use crate::output::Output;
+use crate::output::OutputOption;
 use crate::page::Page;
-use crate::status::Status;
-use crate::table::{Cell, Table};
+use crate::status::CliStatus;
+use crate::table::{TableCell, TextTable};
 
 pub(super) const EXAMPLES: &str = "\
 SAID is the age of the newest that a member said of itself; it speaks when something changes.
@@ -23,24 +23,24 @@ Examples:
   muster cluster members -o json | jq -r '.members[] | select(.reach != \"alive\").name'";
 
 #[derive(Debug, Args)]
-pub struct Arguments {
+pub struct MembersArguments {
     /// Also those who left or were expelled.
     #[arg(long, short)]
     all: bool,
     #[command(flatten)]
-    output: Output,
+    output: OutputOption,
 }
 
 /// What is shown.
 #[derive(Debug, Serialize)]
-struct Members {
+struct ListedMembers {
     members: Vec<MemberView>,
     islands: Vec<Vec<String>>,
     one_way: Vec<OneWay>,
 }
 
-impl Arguments {
-    pub(super) async fn run(self, api: &Api, console: &Console) -> Result<Status, Error> {
+impl MembersArguments {
+    pub(super) async fn run(self, api: &Api, console: &Console) -> Result<CliStatus, CliError> {
         let MeshView {
             mut members,
             islands,
@@ -48,18 +48,18 @@ impl Arguments {
             ..
         } = api.mesh().await?;
         members.retain(|member| self.all || member.state == MemberState::Admitted);
-        let members = Members {
+        let members = ListedMembers {
             members,
             islands,
             one_way,
         };
         self.output.write(console, &members, page)?;
-        Ok(Status::Ok)
+        Ok(CliStatus::Ok)
     }
 }
 
-fn page(shown: &Members, paint: Paint) -> String {
-    let mut table = Table::new([
+fn page(shown: &ListedMembers, paint: Paint) -> String {
+    let mut table = TextTable::new([
         "MEMBER", "STATE", "ADDRESS", "RACK", "AGENT", "SAID", "HAS", "",
     ]);
     for member in &shown.members {
@@ -67,7 +67,7 @@ fn page(shown: &Members, paint: Paint) -> String {
         let said = member.age_s.map(|age| span(age * 1000));
         table.row([
             member.name.as_str().into(),
-            Cell::styled(standing(member), style(member)),
+            TableCell::styled(standing(member), style(member)),
             address.unwrap_or_default().into(),
             member.rack.as_str().into(),
             member.agent_version.as_str().into(),
@@ -103,10 +103,12 @@ fn remark(member: &MemberView) -> String {
 
 fn style(member: &MemberView) -> Style {
     let colour = match (member.state, member.reach) {
-        (MemberState::Admitted, Reach::Alive) if member.scheduling.is_some() => AnsiColor::Yellow,
-        (MemberState::Admitted, Reach::Alive) => AnsiColor::Green,
-        (MemberState::Admitted, Reach::Suspect) => AnsiColor::Yellow,
-        (MemberState::Admitted, Reach::Unreachable) => AnsiColor::Red,
+        (MemberState::Admitted, MemberReach::Alive) if member.scheduling.is_some() => {
+            AnsiColor::Yellow
+        }
+        (MemberState::Admitted, MemberReach::Alive) => AnsiColor::Green,
+        (MemberState::Admitted, MemberReach::Suspect) => AnsiColor::Yellow,
+        (MemberState::Admitted, MemberReach::Unreachable) => AnsiColor::Red,
         (MemberState::Left | MemberState::Expelled, _) => AnsiColor::BrightBlack,
     };
     colour.on_default().bold()

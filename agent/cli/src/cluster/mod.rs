@@ -8,18 +8,18 @@ mod status;
 mod token;
 
 use clap::Subcommand;
-use muster_model::mesh::Reach;
+use muster_model::mesh::MemberReach;
 
 use super::api::Api;
 use super::console::Console;
-use super::error::Error;
-use super::output::Output;
+use super::error::CliError;
+use super::output::OutputOption;
 use super::scheduling::jobs;
-use super::status::Status;
+use super::status::CliStatus;
 
 /// What can be done with the cluster.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum ClusterCommand {
     /// Give the cluster of this machine a name and open its ports, so that others can join. All that
     /// it has stays: jobs, users, rules, virtual clusters.
     #[command(after_help = "Examples:
@@ -35,14 +35,14 @@ pub enum Command {
         )]
         name: String,
         #[command(flatten)]
-        output: Output,
+        output: OutputOption,
     },
     /// Tokens: whoever has one may add a machine to the cluster.
     #[command(subcommand)]
-    Token(token::Command),
+    Token(token::TokenCommand),
     /// Make this machine a member of another machine's cluster.
     #[command(after_help = join::EXAMPLES)]
-    Join(join::Arguments),
+    Join(join::JoinArguments),
     /// Take this machine out of its cluster; it is alone afterwards.
     #[command(after_help = "Examples:
   muster cluster leave
@@ -50,7 +50,7 @@ pub enum Command {
     Leave,
     /// List the members, how they are, and who does not hear whom.
     #[command(visible_alias = "ls", after_help = members::EXAMPLES)]
-    Members(members::Arguments),
+    Members(members::MembersArguments),
     /// List what is wrong with the cluster as the agent's machine sees it, and what happened lately.
     #[command(after_help = alarms::EXAMPLES)]
     Alarms(alarms::Arguments),
@@ -86,14 +86,14 @@ do run still, they run twice: look at the machine first.")]
     },
     /// Have a virtual cluster go on that has lost most of the machines that keep its list of jobs.
     #[command(after_help = recover::EXAMPLES)]
-    Recover(recover::Arguments),
+    Recover(recover::RecoverArguments),
     /// Show the cluster: exits with 0 if all is well, 1 if not.
     #[command(after_help = status::EXAMPLES)]
-    Status(status::Arguments),
+    Status(status::StatusArguments),
 }
 
-impl Command {
-    pub(super) async fn run(self, api: &Api, console: &Console) -> Result<Status, Error> {
+impl ClusterCommand {
+    pub(super) async fn run(self, api: &Api, console: &Console) -> Result<CliStatus, CliError> {
         match self {
             Self::Init { name, output } => init(&name, output, api, console).await,
             Self::Token(command) => command.run(api, console).await,
@@ -109,23 +109,28 @@ impl Command {
     }
 }
 
-async fn init(name: &str, output: Output, api: &Api, console: &Console) -> Result<Status, Error> {
+async fn init(
+    name: &str,
+    output: OutputOption,
+    api: &Api,
+    console: &Console,
+) -> Result<CliStatus, CliError> {
     let made = api.init_cluster(name).await?;
     output.write(console, &made, |made, _| made.id.clone())?;
     console.note("the cluster has a name, and its ports are open; let others in: muster cluster token create");
-    Ok(Status::Ok)
+    Ok(CliStatus::Ok)
 }
 
-async fn leave(api: &Api, console: &Console) -> Result<Status, Error> {
+async fn leave(api: &Api, console: &Console) -> Result<CliStatus, CliError> {
     api.leave().await?;
     console.note("this machine is alone now");
-    Ok(Status::Ok)
+    Ok(CliStatus::Ok)
 }
 
-async fn expel(name: &str, yes: bool, api: &Api, console: &Console) -> Result<Status, Error> {
+async fn expel(name: &str, yes: bool, api: &Api, console: &Console) -> Result<CliStatus, CliError> {
     if !yes && !may_be_expelled(name, api, console).await? {
         console.note("nothing was changed");
-        return Ok(Status::Negative);
+        return Ok(CliStatus::Negative);
     }
     api.expel(name).await?;
     console.note(format!("{name} is a member no more"));
@@ -139,18 +144,18 @@ async fn expel(name: &str, yes: bool, api: &Api, console: &Console) -> Result<St
         // It is expelled all the same.
         Err(error) => console.note(error.to_string()),
     }
-    Ok(Status::Ok)
+    Ok(CliStatus::Ok)
 }
 
 /// Asks, where the member can be reached.
-async fn may_be_expelled(name: &str, api: &Api, console: &Console) -> Result<bool, Error> {
+async fn may_be_expelled(name: &str, api: &Api, console: &Console) -> Result<bool, CliError> {
     let mesh = api.mesh().await?;
     let mut admitted = mesh.admitted();
     let Some(member) = admitted.find(|member| member.name == name) else {
         // The answer says what is wrong.
         return Ok(true);
     };
-    if member.reach == Reach::Unreachable {
+    if member.reach == MemberReach::Unreachable {
         return Ok(true);
     }
     let votes = if member.votes {
@@ -164,15 +169,15 @@ async fn may_be_expelled(name: &str, api: &Api, console: &Console) -> Result<boo
     );
     match console.interactive {
         true => console.agreed(&format!("{what}. Expel it for good?")),
-        false => Err(Error::Usage(format!(
+        false => Err(CliError::Usage(format!(
             "{what}. Say --yes to expel it for good"
         ))),
     }
 }
 
-async fn off(name: &str, yes: bool, api: &Api, console: &Console) -> Result<Status, Error> {
+async fn off(name: &str, yes: bool, api: &Api, console: &Console) -> Result<CliStatus, CliError> {
     if !yes {
-        return Err(Error::Usage(format!(
+        return Err(CliError::Usage(format!(
             "if tasks of {name} run still, they will run twice; say --yes once you have seen that \
              the machine is off"
         )));
@@ -183,7 +188,7 @@ async fn off(name: &str, yes: bool, api: &Api, console: &Console) -> Result<Stat
         1 => format!("1 task on {name} is given up, of {}", jobs(&tasks)),
         count => format!("{count} tasks on {name} are given up, of {}", jobs(&tasks)),
     });
-    Ok(Status::Ok)
+    Ok(CliStatus::Ok)
 }
 
 /// What a cluster is called: its name, and enough of its id to tell it from others.

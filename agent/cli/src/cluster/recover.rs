@@ -7,9 +7,9 @@ use muster_model::mesh::RecoveryView;
 
 use crate::api::Api;
 use crate::console::{Console, printable};
-use crate::error::Error;
-use crate::output::Output;
-use crate::status::Status;
+use crate::error::CliError;
+use crate::output::OutputOption;
+use crate::status::CliStatus;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -18,7 +18,7 @@ Examples:
   muster cluster recover --vc prod                    how a virtual cluster would
   muster cluster recover --vc prod --lost n1,n4,n5
 
-The cluster needs most of the machines that keep its own affairs (members, tokens, users, documents), and
+The cluster needs most of the machines that keep its own state (members, tokens, users, documents), and
 each virtual cluster most of those that keep its list of jobs; `muster cluster status` shows which. When so
 many of them are lost for good that nobody can lead any more, it goes on from the copy that knows most.
 Whatever only the lost ones knew of is lost; whatever else runs goes on. Where both are lost, as in a
@@ -30,7 +30,7 @@ elsewhere, and they admit members of their own. When one of them comes back, it 
 and what it knew does not count any more.";
 
 #[derive(Debug, Args)]
-pub struct Arguments {
+pub struct RecoverArguments {
     /// The virtual cluster, as `muster vc list` names it; without it, the cluster itself.
     #[arg(long, value_name = "NAME")]
     vc: Option<String>,
@@ -38,16 +38,16 @@ pub struct Arguments {
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     lost: Vec<String>,
     #[command(flatten)]
-    output: Output,
+    output: OutputOption,
 }
 
-impl Arguments {
-    pub(super) async fn run(self, api: &Api, console: &Console) -> Result<Status, Error> {
+impl RecoverArguments {
+    pub(super) async fn run(self, api: &Api, console: &Console) -> Result<CliStatus, CliError> {
         let vc = self.vc.as_deref();
         if self.lost.is_empty() {
             let plan = api.recovery(vc).await?;
             self.output.write(console, &plan, |plan, _| told(plan))?;
-            return Ok(Status::Ok);
+            return Ok(CliStatus::Ok);
         }
         let done = api.recover(vc, &self.lost).await?;
         let named = |done: &RecoveryView| done.vc.clone().unwrap_or_else(|| done.from.clone());
@@ -64,7 +64,7 @@ impl Arguments {
                 "a virtual cluster that has lost most of its voters too: muster cluster recover --vc NAME",
             );
         }
-        Ok(Status::Ok)
+        Ok(CliStatus::Ok)
     }
 }
 
@@ -98,7 +98,7 @@ fn told(plan: &RecoveryView) -> String {
         ),
         None => (
             "The cluster".to_owned(),
-            "its affairs",
+            "its state",
             "Members, tokens and edits",
             String::new(),
         ),

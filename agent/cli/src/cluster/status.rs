@@ -3,15 +3,15 @@
 use std::fmt::Write as _;
 
 use clap::Args;
-use muster_model::mesh::{Leadership, MemberView, MeshView, Reach};
+use muster_model::mesh::{Leadership, MemberReach, MemberView, MeshView};
 
 use super::members::visibility;
 use crate::api::Api;
 use crate::console::{Console, Paint};
-use crate::error::Error;
-use crate::output::Output;
+use crate::error::CliError;
+use crate::output::OutputOption;
 use crate::page::Page;
-use crate::status::Status;
+use crate::status::CliStatus;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -20,16 +20,16 @@ Examples:
   muster cluster status > /dev/null || muster doctor";
 
 #[derive(Debug, Args)]
-pub struct Arguments {
+pub struct StatusArguments {
     #[command(flatten)]
-    output: Output,
+    output: OutputOption,
 }
 
-impl Arguments {
-    pub(super) async fn run(self, api: &Api, console: &Console) -> Result<Status, Error> {
+impl StatusArguments {
+    pub(super) async fn run(self, api: &Api, console: &Console) -> Result<CliStatus, CliError> {
         let mesh = api.mesh().await?;
         self.output.write(console, &mesh, page)?;
-        Ok(Status::of(is_well(&mesh)))
+        Ok(CliStatus::of(is_well(&mesh)))
     }
 }
 
@@ -78,7 +78,7 @@ fn facts(mesh: &MeshView) -> Vec<(&'static str, String)> {
         facts.push(("id", cluster.id.clone()));
         facts.push(("generation", cluster.generation.to_string()));
         facts.push(("features", format!("level {}", cluster.feature_level)));
-        facts.push(("affairs", mesh.leadership.to_string()));
+        facts.push(("cluster state", mesh.leadership.to_string()));
         for (vc, jobs) in &mesh.vcs {
             facts.push(("jobs", format!("{vc}: {jobs}")));
         }
@@ -110,9 +110,9 @@ fn counts(mesh: &MeshView) -> String {
     let mut text = format!(
         "{}: {} alive",
         mesh.admitted().count(),
-        names(Reach::Alive).len()
+        names(MemberReach::Alive).len()
     );
-    for reach in [Reach::Suspect, Reach::Unreachable] {
+    for reach in [MemberReach::Suspect, MemberReach::Unreachable] {
         let names = names(reach);
         if !names.is_empty() {
             let _ = write!(text, ", {} {reach} ({})", names.len(), names.join(", "));

@@ -8,15 +8,15 @@ use muster_model::mesh::{NewToken, TokenView};
 
 use crate::api::Api;
 use crate::console::{Console, Paint};
-use crate::error::Error;
+use crate::error::CliError;
 use crate::moment::{date, duration, now_ms, span};
-use crate::output::Output;
-use crate::status::Status;
-use crate::table::{Cell, Table};
+use crate::output::OutputOption;
+use crate::status::CliStatus;
+use crate::table::{TableCell, TextTable};
 
 /// What can be done with tokens.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum TokenCommand {
     /// Make a token. Prints it, this once: it cannot be had again.
     #[command(after_help = "Examples:
   muster cluster token create
@@ -32,7 +32,7 @@ pub enum Command {
     )]
     List {
         #[command(flatten)]
-        output: Output,
+        output: OutputOption,
     },
     /// Revoke a token: it admits nobody any more. Whom it admitted stays a member.
     #[command(
@@ -60,23 +60,23 @@ pub struct Create {
     #[arg(long)]
     no_vote: bool,
     #[command(flatten)]
-    output: Output,
+    output: OutputOption,
 }
 
-impl Command {
-    pub(super) async fn run(self, api: &Api, console: &Console) -> Result<Status, Error> {
+impl TokenCommand {
+    pub(super) async fn run(self, api: &Api, console: &Console) -> Result<CliStatus, CliError> {
         match self {
             Self::Create(arguments) => arguments.run(api, console).await,
             Self::List { output } => {
                 let tokens = api.join_tokens().await?;
                 let now = now_ms();
                 output.write(console, &tokens, |tokens, paint| table(tokens, now, paint))?;
-                Ok(Status::Ok)
+                Ok(CliStatus::Ok)
             }
             Self::Revoke { id } => {
                 api.revoke_token(id_of(&id)).await?;
                 console.note(format!("token {} admits nobody any more", id_of(&id)));
-                Ok(Status::Ok)
+                Ok(CliStatus::Ok)
             }
         }
     }
@@ -88,7 +88,7 @@ fn id_of(text: &str) -> &str {
 }
 
 impl Create {
-    async fn run(self, api: &Api, console: &Console) -> Result<Status, Error> {
+    async fn run(self, api: &Api, console: &Console) -> Result<CliStatus, CliError> {
         let created = api
             .create_token(NewToken {
                 expires_s: self.expires.as_secs(),
@@ -110,7 +110,7 @@ impl Create {
             "admits {machines} until {}; there: muster cluster join {address} TOKEN",
             date(created.token.expires_ms)
         ));
-        Ok(Status::Ok)
+        Ok(CliStatus::Ok)
     }
 }
 
@@ -118,11 +118,11 @@ fn table(tokens: &[TokenView], now: u64, paint: Paint) -> String {
     if tokens.is_empty() {
         return "no tokens".to_owned();
     }
-    let mut table = Table::new(["TOKEN", "STATE", "USES LEFT", "EXPIRES", "VOTES", "BY"]);
+    let mut table = TextTable::new(["TOKEN", "STATE", "USES LEFT", "EXPIRES", "VOTES", "BY"]);
     for token in tokens {
         let state = match token.spent(now) {
-            None => Cell::styled("valid", AnsiColor::Green.on_default()),
-            Some(why) => Cell::styled(why, AnsiColor::BrightBlack.on_default()),
+            None => TableCell::styled("valid", AnsiColor::Green.on_default()),
+            Some(why) => TableCell::styled(why, AnsiColor::BrightBlack.on_default()),
         };
         let expires = match token.expires_ms.checked_sub(now) {
             Some(left) => format!("in {}", span(left)),

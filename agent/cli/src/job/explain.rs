@@ -4,19 +4,19 @@ use std::fmt::Write;
 
 use clap::Args;
 use muster_model::explanation::{Earliest, Explanation, GangExplanation, Launch};
-use muster_model::state::State;
+use muster_model::state::JobState;
 
 use super::last_end::in_full;
 use super::page::idle_gpus;
 use crate::console::{Console, Paint, state_style};
-use crate::endpoint::Connection;
-use crate::error::Error;
+use crate::endpoint::EndpointArguments;
+use crate::error::CliError;
 use crate::job_ref::JobArgument;
 use crate::moment::{date, now_ms, span};
-use crate::output::Output;
+use crate::output::OutputOption;
 use crate::page::Page;
 use crate::pull::progress;
-use crate::status::Status;
+use crate::status::CliStatus;
 
 pub(super) const EXAMPLES: &str = "\
 The earliest start is known if the jobs in the way declare extras.muster.maxRunTime (seconds).
@@ -26,26 +26,26 @@ Examples:
   muster job explain ada~train -o json | jq -r '.gangs[].holders[].job'";
 
 #[derive(Debug, Args)]
-pub struct Arguments {
+pub struct ExplainArguments {
     #[command(flatten)]
     job: JobArgument,
     #[command(flatten)]
-    output: Output,
+    output: OutputOption,
 }
 
-impl Arguments {
+impl ExplainArguments {
     pub(super) async fn run(
         self,
-        connection: &Connection,
+        connection: &EndpointArguments,
         console: &Console,
-    ) -> Result<Status, Error> {
+    ) -> Result<CliStatus, CliError> {
         let (api, key) = self.job.resolve(connection)?;
         let explanation = api.explanation(&key).await?;
         let now = now_ms();
         self.output.write(console, &explanation, |shown, paint| {
             page(shown, now, paint)
         })?;
-        Ok(Status::Ok)
+        Ok(CliStatus::Ok)
     }
 }
 
@@ -89,10 +89,10 @@ fn without_reason(explanation: &Explanation) -> &'static str {
         return "It has ended and waits for nothing.";
     }
     match (state, explanation.launches.is_empty()) {
-        (State::Waiting, true) => {
+        (JobState::Waiting, true) => {
             "Why it waits is not known yet: the agent has just started. Ask again."
         }
-        (State::Waiting, false) => "It has its places, and starts when all of it is ready.",
+        (JobState::Waiting, false) => "It has its places, and starts when all of it is ready.",
         _ => "It waits for nothing.",
     }
 }
@@ -170,7 +170,7 @@ fn earliest(earliest: Earliest, now: u64) -> String {
 mod tests {
     use super::*;
     use crate::job::last_end::tests::unresolved;
-    use muster_model::explanation::{Holder, Lack, Move};
+    use muster_model::explanation::{CellHolder, Lack, Move};
     use muster_model::pull::Pull;
 
     const PLAIN: Paint = Paint { colour: false };
@@ -179,7 +179,7 @@ mod tests {
     fn everything_known_is_told() {
         let explanation = Explanation {
             key: "ada~big".parse().unwrap(),
-            state: State::Waiting,
+            state: JobState::Waiting,
             reason: Some("needs 4 V100 on one node; 2 are free on n1".to_owned()),
             gangs: vec![GangExplanation {
                 task: None,
@@ -191,7 +191,7 @@ mod tests {
                     wanted: 4,
                     missing: 2,
                 }],
-                holders: vec![Holder {
+                holders: vec![CellHolder {
                     job: "bob~long".parse().unwrap(),
                     leaves: 2,
                     ends_by: Some(60_000),
@@ -230,7 +230,7 @@ All tasks, which start together
     fn a_job_that_was_tried_again_says_how_its_last_attempt_ended() {
         let explanation = Explanation {
             key: "ada~big".parse().unwrap(),
-            state: State::Waiting,
+            state: JobState::Waiting,
             reason: Some("waits for the end of the pause before another try".to_owned()),
             gangs: Vec::new(),
             waiting: 1,
@@ -271,7 +271,7 @@ How its last attempt ended
         };
         let explanation = Explanation {
             key: "ada~big".parse().unwrap(),
-            state: State::Waiting,
+            state: JobState::Waiting,
             reason: None,
             gangs: Vec::new(),
             waiting: 0,

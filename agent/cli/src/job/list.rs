@@ -2,20 +2,20 @@
 
 use clap::Args;
 use muster_model::id::{UserName, VcName};
-use muster_model::state::State;
+use muster_model::state::JobState;
 use muster_model::view::{Age, JobSummary};
 
 use super::last_end::in_short;
 use super::page::{failed_tasks, idle_gpus};
 use crate::age;
-use crate::api::{Api, Filter, Listed, ListedJob};
+use crate::api::{Api, Filter, JobListing, ListedJob};
 use crate::console::{Console, Paint, state_style};
-use crate::endpoint::Connection;
-use crate::error::Error;
+use crate::endpoint::EndpointArguments;
+use crate::error::CliError;
 use crate::moment::{now_ms, span};
-use crate::output::Output;
-use crate::status::Status;
-use crate::table::{Cell, Table};
+use crate::output::OutputOption;
+use crate::status::CliStatus;
+use crate::table::{TableCell, TextTable};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -24,38 +24,38 @@ Examples:
   muster job list --user ada -o json | jq -r '.[].key.name'";
 
 #[derive(Debug, Args)]
-pub struct Arguments {
+pub struct ListArguments {
     /// Only jobs of these users.
     #[arg(long, value_name = "USER", value_delimiter = ',')]
     user: Vec<UserName>,
     /// Only jobs in one of these states: waiting, running, stopping, succeeded, stopped, failed.
     #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = state)]
-    state: Vec<State>,
+    state: Vec<JobState>,
     /// Only jobs of these virtual clusters.
     #[arg(long, value_name = "VC", value_delimiter = ',')]
     vc: Vec<VcName>,
     #[command(flatten)]
-    output: Output,
+    output: OutputOption,
 }
 
-fn state(text: &str) -> Result<State, String> {
+fn state(text: &str) -> Result<JobState, String> {
     serde_json::from_value(text.to_uppercase().into())
         .map_err(|_| "use waiting, running, stopping, succeeded, stopped or failed".to_owned())
 }
 
-impl Arguments {
+impl ListArguments {
     pub(super) async fn run(
         self,
-        connection: &Connection,
+        connection: &EndpointArguments,
         console: &Console,
-    ) -> Result<Status, Error> {
+    ) -> Result<CliStatus, CliError> {
         let api = Api::new(connection, None)?;
         let filter = Filter {
             users: &self.user,
             states: &self.state,
             vcs: &self.vc,
         };
-        let Listed {
+        let JobListing {
             mut jobs,
             away,
             aged,
@@ -75,7 +75,7 @@ impl Arguments {
         let now = now_ms();
         self.output
             .write(console, &jobs, |jobs, paint| table(jobs, now, paint))?;
-        Ok(Status::Ok)
+        Ok(CliStatus::Ok)
     }
 }
 
@@ -83,7 +83,7 @@ fn table(jobs: &[ListedJob], now: u64, paint: Paint) -> String {
     if jobs.is_empty() {
         return "no jobs".to_owned();
     }
-    let mut table = Table::new([
+    let mut table = TextTable::new([
         "JOB", "STATE", "VC", "TASKS", "GPUS", "RETRIES", "AGE", "RAN", "",
     ]);
     for ListedJob { state, summary, .. } in jobs {
@@ -93,7 +93,7 @@ fn table(jobs: &[ListedJob], now: u64, paint: Paint) -> String {
             .map(|launched| span(end.saturating_sub(launched)));
         table.row([
             (&summary.key).into(),
-            Cell::styled(state, state_style(*state)),
+            TableCell::styled(state, state_style(*state)),
             (&summary.vc).into(),
             summary.tasks.into(),
             summary.gpus.into(),
@@ -107,17 +107,17 @@ fn table(jobs: &[ListedJob], now: u64, paint: Paint) -> String {
 }
 
 /// The one thing to know beyond the state; of a job that was tried again, how its last attempt ended too.
-fn remark(state: State, summary: &JobSummary, now: u64) -> String {
+fn remark(state: JobState, summary: &JobSummary, now: u64) -> String {
     let last = summary.last_end.as_deref();
     let last = last.map(|last| in_short(last, now));
     match (state, summary.exit_code, summary.waiting_for.as_deref()) {
-        (State::Failed, Some(code), _) => format!("exit {code}"),
-        (State::Succeeded, _, _) => failed_tasks(summary).unwrap_or_default(),
-        (State::Waiting, _, Some(reason)) => match last {
+        (JobState::Failed, Some(code), _) => format!("exit {code}"),
+        (JobState::Succeeded, _, _) => failed_tasks(summary).unwrap_or_default(),
+        (JobState::Waiting, _, Some(reason)) => match last {
             Some(last) => format!("{reason}; {last}"),
             None => reason.to_owned(),
         },
-        (State::Waiting | State::Running, _, _) => {
+        (JobState::Waiting | JobState::Running, _, _) => {
             let idle = idle_gpus(summary.gpus_idle);
             let all: Vec<String> = idle.into_iter().chain(last).collect();
             all.join("; ")

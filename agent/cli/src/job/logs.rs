@@ -9,14 +9,14 @@ use tokio::sync::mpsc::{self, Receiver};
 
 use super::written;
 use crate::age;
-use crate::api::{Api, LogPart, LogSource, LogStart};
+use crate::api::{Api, LogSelection, LogSource, LogStart};
 use crate::console::Console;
-use crate::endpoint::Connection;
-use crate::error::Error;
-use crate::follow::{EVENTS_MAX, Event, Follower, Selection, sources, tell_missing};
+use crate::endpoint::EndpointArguments;
+use crate::error::CliError;
+use crate::follow::{EVENTS_MAX, FollowEvent, JobFollower, Selection, sources, tell_missing};
 use crate::job_ref::JobArgument;
-use crate::progress::Progress;
-use crate::status::Status;
+use crate::progress::ProgressLine;
+use crate::status::CliStatus;
 
 /// A longer line is shown in parts.
 const LINE_BYTES_MAX: usize = 64 << 10;
@@ -31,7 +31,7 @@ Examples:
 Where a job has more than one task, each line begins with `role:index | `.";
 
 #[derive(Debug, Args)]
-pub struct Arguments {
+pub struct LogsArguments {
     #[command(flatten)]
     job: JobArgument,
     /// Go on with what is written until the job has ended, through its retries too.
@@ -58,12 +58,12 @@ pub struct Arguments {
     tail: Option<u64>,
 }
 
-impl Arguments {
+impl LogsArguments {
     pub(super) async fn run(
         self,
-        connection: &Connection,
+        connection: &EndpointArguments,
         console: &Console,
-    ) -> Result<Status, Error> {
+    ) -> Result<CliStatus, CliError> {
         let (api, key) = self.job.resolve(connection)?;
         let selection = Selection {
             role: self.role,
@@ -74,9 +74,10 @@ impl Arguments {
         let start = self.tail.map_or(LogStart::Beginning, LogStart::Tail);
         if self.follow {
             let (events, received) = mpsc::channel(EVENTS_MAX);
-            let follower = Follower::new(&api, &key, &[&self.name], events).only(selection, start);
+            let follower =
+                JobFollower::new(&api, &key, &[&self.name], events).only(selection, start);
             tokio::try_join!(follower.run(), print(&api, &key, received, console))?;
-            return Ok(Status::Ok);
+            return Ok(CliStatus::Ok);
         }
         let Dated { value: detail, age } = api.job(&key, selection.attempt).await?;
         age::tell(&age, console);
@@ -94,7 +95,7 @@ impl Arguments {
         if logs.is_empty() {
             return Err(nothing_to_read(&detail, &selection));
         }
-        let part = LogPart {
+        let part = LogSelection {
             start,
             follow: false,
         };
@@ -117,20 +118,20 @@ fn latest(logs: Vec<LogSource>, selection: &Selection) -> Vec<LogSource> {
     latest
 }
 
-fn nothing_to_read(detail: &JobDetail, selection: &Selection) -> Error {
+fn nothing_to_read(detail: &JobDetail, selection: &Selection) -> CliError {
     let key = &detail.summary.key;
     if detail.tasks().next().is_none() && detail.summary.retries.total > 0 {
-        return Error::Usage(format!(
+        return CliError::Usage(format!(
             "no attempt of {key} that is kept has written anything; `muster job show` tells how they ended"
         ));
     }
     if detail.tasks().next().is_none() {
-        return Error::Usage(format!(
+        return CliError::Usage(format!(
             "{key} has not started any task yet; use -f to wait for it"
         ));
     }
     if detail.tasks().any(|task| selection.takes(&task.id)) {
-        return Error::Usage(format!("{key} has not started this attempt of the task"));
+        return CliError::Usage(format!("{key} has not started this attempt of the task"));
     }
     let roles: Vec<String> = detail
         .roles
@@ -140,7 +141,7 @@ fn nothing_to_read(detail: &JobDetail, selection: &Selection) -> Error {
             n => format!("{}:0 to {}", role.name, n - 1),
         })
         .collect();
-    Error::Usage(format!(
+    CliError::Usage(format!(
         "{key} has no such task; it has {}",
         roles.join(", ")
     ))
@@ -150,9 +151,9 @@ async fn print_each(
     api: &Api,
     key: &JobKey,
     logs: &[LogSource],
-    part: LogPart,
+    part: LogSelection,
     console: &Console,
-) -> Result<Status, Error> {
+) -> Result<CliStatus, CliError> {
     let mut prefixer = Prefixer::new(logs.len() > 1);
     for source in logs {
         let mut log = match api.log(key, source, part).await {
@@ -172,27 +173,27 @@ async fn print_each(
         }
         console.out(prefixer.finish())?;
     }
-    Ok(Status::Ok)
+    Ok(CliStatus::Ok)
 }
 
 async fn print(
     api: &Api,
     key: &JobKey,
-    mut received: Receiver<Event>,
+    mut received: Receiver<FollowEvent>,
     console: &Console,
-) -> Result<(), Error> {
-    let mut progress = Progress::new(api, key);
+) -> Result<(), CliError> {
+    let mut progress = ProgressLine::new(api, key);
     let mut prefixer = Prefixer::new(false);
     while let Some(event) = received.recv().await {
         match event {
-            Event::Job(summary) => {
+            FollowEvent::Job(summary) => {
                 prefixer.on |= summary.tasks > 1;
                 progress.tell(&summary);
             }
-            Event::Missing(source, bytes) => {
+            FollowEvent::Missing(source, bytes) => {
                 progress.suspend(|| tell_missing(&source, bytes, console));
             }
-            Event::Chunk(source, bytes) => {
+            FollowEvent::Chunk(source, bytes) => {
                 progress.clear();
                 console.out(prefixer.push(&source, &bytes))?;
             }

@@ -15,47 +15,47 @@ mod written;
 use clap::Subcommand;
 
 use super::console::Console;
-use super::endpoint::Connection;
-use super::error::Error;
-use super::status::Status;
+use super::endpoint::EndpointArguments;
+use super::error::CliError;
+use super::status::CliStatus;
 
 pub(super) use self::wait::tell_why;
 
 /// What can be done with jobs.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum JobCommand {
     /// Submit a job: an OpenPAI protocol v2 YAML file. Prints user~name.
     #[command(visible_alias = "create", after_help = submit::EXAMPLES)]
-    Submit(submit::Arguments),
+    Submit(submit::SubmitArguments),
     /// List jobs, newest first.
     #[command(visible_alias = "ls", after_help = list::EXAMPLES)]
-    List(list::Arguments),
+    List(list::ListArguments),
     /// Show a job: why it waits or how it ended, and its tasks.
     #[command(after_help = show::EXAMPLES)]
-    Show(show::Arguments),
+    Show(show::ShowArguments),
     /// Explain why a job waits: what blocks it, what it lacks, who holds that, and how long.
     #[command(after_help = explain::EXAMPLES)]
-    Explain(explain::Arguments),
+    Explain(explain::ExplainArguments),
     /// Print what a job's tasks wrote.
     #[command(after_help = logs::EXAMPLES)]
-    Logs(logs::Arguments),
+    Logs(logs::LogsArguments),
     /// Stop a job. A stopped job is not started again.
     #[command(after_help = stop::EXAMPLES)]
-    Stop(stop::Arguments),
+    Stop(stop::StopArguments),
     /// Wait until a job has ended: exits with 0 if it succeeded, 1 if not, 124 on timeout.
     #[command(after_help = wait::EXAMPLES)]
-    Wait(wait::Arguments),
+    Wait(wait::WaitArguments),
     /// Check a job file without an agent: exits with 0 if it is valid, 1 if not.
     #[command(after_help = validate::EXAMPLES)]
-    Validate(validate::Arguments),
+    Validate(validate::ValidateArguments),
 }
 
-impl Command {
+impl JobCommand {
     pub(super) async fn run(
         self,
-        connection: &Connection,
+        connection: &EndpointArguments,
         console: &Console,
-    ) -> Result<Status, Error> {
+    ) -> Result<CliStatus, CliError> {
         match self {
             Self::Submit(arguments) => arguments.run(connection, console).await,
             Self::List(arguments) => arguments.run(connection, console).await,

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use muster_model::exit::Verdict;
 use muster_model::remark::Remark;
-use muster_model::state::{ExecutionType, State};
+use muster_model::state::{ExecutionType, JobState};
 use muster_model::view::{
     AttemptView, JobDetail, JobSummary, NodeLease, PartitionView, Retries, RunLease, TaskView,
 };
@@ -13,7 +13,7 @@ use super::last_end::in_full;
 use crate::console::{Paint, printable, state_style};
 use crate::moment::{date, span};
 use crate::page::Page;
-use crate::table::{Cell, Table};
+use crate::table::{TableCell, TextTable};
 
 /// The page. `now` is in milliseconds since the epoch.
 pub(super) fn page(detail: &JobDetail, now: u64, paint: Paint) -> String {
@@ -74,10 +74,10 @@ pub(super) fn headline(summary: &JobSummary, paint: Paint) -> String {
         paint.bold(&summary.key.to_string()),
         paint.styled(state_style(state), &state.to_string())
     );
-    if let (State::Failed, Some(code)) = (state, summary.exit_code) {
+    if let (JobState::Failed, Some(code)) = (state, summary.exit_code) {
         let _ = write!(line, "  exit code {code}");
     }
-    if let Some(failed) = failed_tasks(summary).filter(|_| state == State::Succeeded) {
+    if let Some(failed) = failed_tasks(summary).filter(|_| state == JobState::Succeeded) {
         let _ = write!(line, "  {failed}");
     }
     if summary.execution_type == ExecutionType::Stop && !state.is_final() {
@@ -96,7 +96,7 @@ pub(super) fn failed_all_the_same(detail: &JobDetail) -> Option<String> {
     };
     let failed = detail.tasks().filter(has_failed).count();
     let all = u32::try_from(detail.tasks().count()).unwrap_or(u32::MAX);
-    (detail.summary.state() == State::Succeeded && failed > 0).then(|| {
+    (detail.summary.state() == JobState::Succeeded && failed > 0).then(|| {
         format!(
             "{failed} of {} failed; by its completion policy the job succeeded all the same",
             counted(all, "task")
@@ -174,7 +174,7 @@ fn counted(number: u32, thing: &str) -> String {
 
 fn attempt_line(attempt: &AttemptView, retries: Retries) -> String {
     let code = attempt.verdict.as_ref().map(Verdict::code);
-    let state = State::of_attempt(attempt.sub_state, code);
+    let state = JobState::of_attempt(attempt.sub_state, code);
     let mut line = format!("{} is {state}", attempt.id);
     if retries.total > 0 {
         let _ = write!(
@@ -302,8 +302,8 @@ fn evidence(page: &mut Page, verdict: &Verdict) {
     quote("Last lines of the runtime's log", &verdict.platform_log);
 }
 
-fn tasks(detail: &JobDetail) -> Table<9> {
-    let mut table = Table::new([
+fn tasks(detail: &JobDetail) -> TextTable<9> {
+    let mut table = TextTable::new([
         "TASK", "STATE", "NODE", "ADDRESS", "DEVICES", "PORTS", "ATTEMPT", "RETRIES", "EXIT",
     ]);
     for task in detail.tasks() {
@@ -312,10 +312,10 @@ fn tasks(detail: &JobDetail) -> Table<9> {
     table
 }
 
-fn task_row(task: &TaskView) -> [Cell; 9] {
+fn task_row(task: &TaskView) -> [TableCell; 9] {
     let latest = task.attempts.last();
     let verdict = latest.and_then(|attempt| attempt.verdict.as_ref());
-    let state = State::of(task.sub_state, verdict.map(Verdict::code));
+    let state = JobState::of(task.sub_state, verdict.map(Verdict::code));
     let node = latest.and_then(|attempt| attempt.node.as_ref());
     let devices = latest
         .map(|attempt| list(&attempt.devices))
@@ -325,7 +325,7 @@ fn task_row(task: &TaskView) -> [Cell; 9] {
         .unwrap_or_default();
     [
         (&task.id).into(),
-        Cell::styled(state, state_style(state)),
+        TableCell::styled(state, state_style(state)),
         node.map(ToString::to_string).unwrap_or_default().into(),
         latest
             .and_then(|attempt| attempt.address.clone())

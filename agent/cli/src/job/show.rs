@@ -1,19 +1,19 @@
 //! `muster job show`.
 
 use clap::Args;
-use muster_model::state::State;
+use muster_model::state::JobState;
 use muster_model::view::{Dated, JobDetail};
 use serde::Serialize;
 
 use super::page::page;
 use crate::age;
 use crate::console::Console;
-use crate::endpoint::Connection;
-use crate::error::Error;
+use crate::endpoint::EndpointArguments;
+use crate::error::CliError;
 use crate::job_ref::JobArgument;
 use crate::moment::now_ms;
-use crate::output::Output;
-use crate::status::Status;
+use crate::output::OutputOption;
+use crate::status::CliStatus;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -22,30 +22,30 @@ Examples:
   muster job show train -o json | jq -r .state";
 
 #[derive(Debug, Args)]
-pub struct Arguments {
+pub struct ShowArguments {
     #[command(flatten)]
     job: JobArgument,
     /// Show the job as it was in this attempt, counted from 0 [default: the latest].
     #[arg(long, value_name = "N")]
     attempt: Option<u32>,
     #[command(flatten)]
-    output: Output,
+    output: OutputOption,
 }
 
 #[derive(Serialize)]
-struct Shown {
+struct ShownJob {
     /// What users see of the summary's sub-state and exit code.
-    state: State,
+    state: JobState,
     #[serde(flatten)]
     detail: Dated<JobDetail>,
 }
 
-impl Arguments {
+impl ShowArguments {
     pub(super) async fn run(
         self,
-        connection: &Connection,
+        connection: &EndpointArguments,
         console: &Console,
-    ) -> Result<Status, Error> {
+    ) -> Result<CliStatus, CliError> {
         let (api, key) = self.job.resolve(connection)?;
         let Dated {
             value: mut detail,
@@ -53,11 +53,11 @@ impl Arguments {
         } = api.job(&key, self.attempt).await?;
         age::tell(&age, console);
         // Only a leader knows why a job waits.
-        if detail.summary.state() == State::Waiting && age.is_none() {
+        if detail.summary.state() == JobState::Waiting && age.is_none() {
             let explanation = api.explanation(&key).await?;
             detail.summary.waiting_for = explanation.reason.or(detail.summary.waiting_for);
         }
-        let shown = Shown {
+        let shown = ShownJob {
             state: detail.summary.state(),
             detail: Dated { value: detail, age },
         };
@@ -65,6 +65,6 @@ impl Arguments {
         self.output.write(console, &shown, |shown, paint| {
             page(&shown.detail.value, now, paint)
         })?;
-        Ok(Status::Ok)
+        Ok(CliStatus::Ok)
     }
 }

@@ -5,10 +5,10 @@ use clap::Args;
 use super::page::headline;
 use super::wait::until_final;
 use crate::console::Console;
-use crate::endpoint::Connection;
-use crate::error::Error;
+use crate::endpoint::EndpointArguments;
+use crate::error::CliError;
 use crate::job_ref::JobArgument;
-use crate::status::Status;
+use crate::status::CliStatus;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -16,7 +16,7 @@ Examples:
   muster job stop ada~train --wait";
 
 #[derive(Debug, Args)]
-pub struct Arguments {
+pub struct StopArguments {
     #[command(flatten)]
     job: JobArgument,
     /// Wait until nothing of it runs any more.
@@ -24,21 +24,21 @@ pub struct Arguments {
     wait: bool,
 }
 
-impl Arguments {
+impl StopArguments {
     pub(super) async fn run(
         self,
-        connection: &Connection,
+        connection: &EndpointArguments,
         console: &Console,
-    ) -> Result<Status, Error> {
+    ) -> Result<CliStatus, CliError> {
         let (api, key) = self.job.resolve(connection)?;
         api.stop(&key).await?;
         if !self.wait {
             console.note(format!("{key} is being stopped"));
-            return Ok(Status::Ok);
+            return Ok(CliStatus::Ok);
         }
         if let Some(job) = until_final(&api, &key, None).await? {
             console.line(headline(&job.summary, console.paint))?;
         }
-        Ok(Status::Ok)
+        Ok(CliStatus::Ok)
     }
 }

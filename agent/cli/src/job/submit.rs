@@ -8,10 +8,10 @@ use super::wait::{tell, until_final};
 use crate::api::Accepted;
 use crate::console::Console;
 use crate::document_file;
-use crate::endpoint::Connection;
-use crate::error::Error;
+use crate::endpoint::EndpointArguments;
+use crate::error::CliError;
 use crate::job_ref::Acting;
-use crate::status::Status;
+use crate::status::CliStatus;
 
 /// The agent takes no larger job.
 pub(super) const JOB_BYTES_MAX: u64 = 1 << 20;
@@ -23,7 +23,7 @@ Examples:
   sed s/NAME/train-$(date +%s)/ train.yaml | muster job submit -";
 
 #[derive(Debug, Args)]
-pub struct Arguments {
+pub struct SubmitArguments {
     /// The job file; - for stdin.
     file: PathBuf,
     /// Wait until it has ended, and exit as `muster job wait` does.
@@ -33,12 +33,12 @@ pub struct Arguments {
     acting: Acting,
 }
 
-impl Arguments {
+impl SubmitArguments {
     pub(super) async fn run(
         self,
-        connection: &Connection,
+        connection: &EndpointArguments,
         console: &Console,
-    ) -> Result<Status, Error> {
+    ) -> Result<CliStatus, CliError> {
         let yaml = document_file::read(&self.file, JOB_BYTES_MAX)?;
         let api = self.acting.api(connection)?;
         let Accepted { key, warnings } = api.submit(yaml).await?;
@@ -46,10 +46,10 @@ impl Arguments {
         console.line(key.to_string())?;
         if self.wait {
             let Some(job) = until_final(&api, &key, None).await? else {
-                return Ok(Status::TimedOut);
+                return Ok(CliStatus::TimedOut);
             };
             return tell(&job, console);
         }
-        Ok(Status::Ok)
+        Ok(CliStatus::Ok)
     }
 }

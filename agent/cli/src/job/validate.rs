@@ -9,9 +9,9 @@ use muster_model::remark::Remark;
 use super::submit::JOB_BYTES_MAX;
 use crate::console::{Console, printable};
 use crate::document_file;
-use crate::error::Error;
-use crate::output::Output;
-use crate::status::Status;
+use crate::error::CliError;
+use crate::output::OutputOption;
+use crate::status::CliStatus;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -19,24 +19,24 @@ Examples:
   muster job validate - -o json < train.yaml | jq -r .entrypoints.worker";
 
 #[derive(Debug, Args)]
-pub struct Arguments {
+pub struct ValidateArguments {
     /// The job file; - for stdin.
     file: PathBuf,
     #[command(flatten)]
-    output: Output,
+    output: OutputOption,
 }
 
-impl Arguments {
-    pub(super) fn run(self, console: &Console) -> Result<Status, Error> {
+impl ValidateArguments {
+    pub(super) fn run(self, console: &Console) -> Result<CliStatus, CliError> {
         let text = document_file::read(&self.file, JOB_BYTES_MAX)?;
         let verdict = protocol::verdict(&text);
         self.output
             .write(console, &verdict, |verdict, _| readable(verdict))?;
-        Ok(Status::of(verdict.valid))
+        Ok(CliStatus::of(verdict.valid))
     }
 }
 
-fn readable(verdict: &protocol::Verdict) -> String {
+fn readable(verdict: &protocol::JobValidation) -> String {
     let errors = verdict.errors.iter().map(Remark::to_string);
     let warnings = verdict
         .warnings

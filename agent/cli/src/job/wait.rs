@@ -4,20 +4,20 @@ use std::time::Duration;
 
 use clap::Args;
 use muster_model::id::JobKey;
-use muster_model::state::State;
+use muster_model::state::JobState;
 use muster_model::view::JobDetail;
 use tokio::time::Instant;
 
 use super::page::{ending, failed_all_the_same, headline};
 use crate::api::Api;
 use crate::console::Console;
-use crate::endpoint::Connection;
-use crate::error::Error;
+use crate::endpoint::EndpointArguments;
+use crate::error::CliError;
 use crate::job_ref::JobArgument;
 use crate::moment::duration;
 use crate::patience::Patience;
-use crate::progress::Progress;
-use crate::status::Status;
+use crate::progress::ProgressLine;
+use crate::status::CliStatus;
 
 /// One request waits so long at most: proxies cut longer ones.
 const POLL: Duration = Duration::from_secs(20);
@@ -31,7 +31,7 @@ Exits with 0 if the job succeeded, 1 if it failed or was stopped, 124 if the tim
 The job runs on when waiting ends.";
 
 #[derive(Debug, Args)]
-pub struct Arguments {
+pub struct WaitArguments {
     #[command(flatten)]
     job: JobArgument,
     /// Wait no longer than this: 60 (seconds), 90s, 15m, 2h.
@@ -39,18 +39,18 @@ pub struct Arguments {
     timeout: Option<Duration>,
 }
 
-impl Arguments {
+impl WaitArguments {
     pub(super) async fn run(
         self,
-        connection: &Connection,
+        connection: &EndpointArguments,
         console: &Console,
-    ) -> Result<Status, Error> {
+    ) -> Result<CliStatus, CliError> {
         let (api, key) = self.job.resolve(connection)?;
         match until_final(&api, &key, self.timeout).await? {
             Some(job) => tell(&job, console),
             None => {
                 console.note(format!("{key} has not ended in time; it runs on"));
-                Ok(Status::TimedOut)
+                Ok(CliStatus::TimedOut)
             }
         }
     }
@@ -61,9 +61,9 @@ pub(super) async fn until_final(
     api: &Api,
     key: &JobKey,
     limit: Option<Duration>,
-) -> Result<Option<JobDetail>, Error> {
+) -> Result<Option<JobDetail>, CliError> {
     let start = Instant::now();
-    let progress = Progress::new(api, key);
+    let progress = ProgressLine::new(api, key);
     // A copy may tell how the job stands while nobody leads who could tell of its end.
     let (mut looking, mut settling) = (Patience::default(), Patience::default());
     loop {
@@ -84,8 +84,8 @@ pub(super) async fn until_final(
 }
 
 /// Prints how a job ended, and says it as an exit code.
-pub(super) fn tell(job: &JobDetail, console: &Console) -> Result<Status, Error> {
-    let succeeded = job.summary.state() == State::Succeeded;
+pub(super) fn tell(job: &JobDetail, console: &Console) -> Result<CliStatus, CliError> {
+    let succeeded = job.summary.state() == JobState::Succeeded;
     console.line(headline(&job.summary, console.paint))?;
     if let Some(failed) = failed_all_the_same(job) {
         console.note(failed);
@@ -93,7 +93,7 @@ pub(super) fn tell(job: &JobDetail, console: &Console) -> Result<Status, Error> 
     if !succeeded {
         tell_why(job, console);
     }
-    Ok(Status::of(succeeded))
+    Ok(CliStatus::of(succeeded))
 }
 
 /// Says why a job ended otherwise than well, and where there is more.

@@ -3,13 +3,13 @@
 use muster_model::id::JobKey;
 use muster_model::view::JobDetail;
 
-use crate::api::{Api, LogPart, LogSource, LogStart};
-use crate::error::Error;
+use crate::api::{Api, LogSelection, LogSource, LogStart};
+use crate::error::CliError;
 use crate::follow::{Selection, sources};
 
 /// What the newest attempt wrote that wrote anything.
 #[derive(Debug)]
-pub(super) struct Written {
+pub(super) struct WrittenLogs {
     /// Of each of its tasks that wrote something the newest log.
     pub(super) logs: Vec<LogSource>,
     /// Which attempt that is, where it is not the newest of all, in words.
@@ -22,7 +22,7 @@ pub(super) async fn newest(
     detail: &JobDetail,
     selection: &Selection,
     names: &[String],
-) -> Result<Option<Written>, Error> {
+) -> Result<Option<WrittenLogs>, CliError> {
     let key = &detail.summary.key;
     let is_named = selection.attempt.is_some() || selection.task_attempt.is_some();
     if is_named || !was_tried_again(detail) {
@@ -36,7 +36,7 @@ pub(super) async fn newest(
         let logs = logs_of(api, key, &sources(of_attempt, selection, names)).await?;
         if !logs.is_empty() {
             let remark = remark(of_attempt, &logs, latest);
-            return Ok(Some(Written { logs, remark }));
+            return Ok(Some(WrittenLogs { logs, remark }));
         }
         // Of a job that is tried again and again only the newest attempts are kept.
         let Some(before) = number.checked_sub(1) else {
@@ -58,7 +58,7 @@ fn was_tried_again(detail: &JobDetail) -> bool {
 }
 
 /// Of each task its newest log that has something in it.
-async fn logs_of(api: &Api, key: &JobKey, all: &[LogSource]) -> Result<Vec<LogSource>, Error> {
+async fn logs_of(api: &Api, key: &JobKey, all: &[LogSource]) -> Result<Vec<LogSource>, CliError> {
     let mut logs = Vec::new();
     for of_task in all.chunk_by(|a, b| a.task == b.task) {
         for source in of_task.iter().rev() {
@@ -72,8 +72,8 @@ async fn logs_of(api: &Api, key: &JobKey, all: &[LogSource]) -> Result<Vec<LogSo
 }
 
 /// Whether anything was written there.
-async fn has_some(api: &Api, key: &JobKey, source: &LogSource) -> Result<bool, Error> {
-    let last = LogPart {
+async fn has_some(api: &Api, key: &JobKey, source: &LogSource) -> Result<bool, CliError> {
+    let last = LogSelection {
         start: LogStart::Tail(1),
         follow: false,
     };

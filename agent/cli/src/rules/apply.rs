@@ -9,8 +9,8 @@ use super::RULES;
 use crate::api::Api;
 use crate::console::Console;
 use crate::document_file;
-use crate::error::Error;
-use crate::status::Status;
+use crate::error::CliError;
+use crate::status::CliStatus;
 
 pub(super) const EXAMPLES: &str = "\
 Every node checks the new rules before one uses them; then a few use them, then all. --now skips
@@ -25,7 +25,7 @@ Examples:
 
 /// Arguments of `apply`.
 #[derive(Debug, Args)]
-pub struct Apply {
+pub struct RulesApplyArguments {
     /// The rule file; - for stdin.
     file: PathBuf,
     /// In force on all nodes at once, without steps.
@@ -36,10 +36,10 @@ pub struct Apply {
     base: Option<u64>,
 }
 
-impl Apply {
-    pub(super) async fn run(self, api: &Api, console: &Console) -> Result<Status, Error> {
+impl RulesApplyArguments {
+    pub(super) async fn run(self, api: &Api, console: &Console) -> Result<CliStatus, CliError> {
         let text = document_file::read(&self.file, RULES_BYTES_MAX as u64)?;
-        RuleSet::parse(&text).map_err(|problems| Error::unusable(&self.file, &problems))?;
+        RuleSet::parse(&text).map_err(|problems| CliError::unusable(&self.file, &problems))?;
         let (marked, text) = RULES.unmarked(&text);
         let base = RULES.base(api, self.base.or(marked)).await?;
         let version = RULES.edit(api, base, (text.to_owned(), self.now)).await?;
@@ -47,6 +47,6 @@ impl Apply {
         if !self.now {
             console.note("it is checked everywhere first; see how far it is: muster rules status");
         }
-        Ok(Status::Ok)
+        Ok(CliStatus::Ok)
     }
 }

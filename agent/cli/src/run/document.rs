@@ -6,7 +6,7 @@ use muster_model::id::VcName;
 use serde_json::{Value, json};
 
 use crate::byte_size::Mebibytes;
-use crate::error::Error;
+use crate::error::CliError;
 
 const ROLE: &str = "main";
 const IMAGE: &str = "image";
@@ -53,7 +53,7 @@ impl FromStr for Variable {
 
 /// A job of one task that runs one command.
 #[derive(Debug)]
-pub(super) struct Document<'a> {
+pub(super) struct OneTaskJob<'a> {
     pub(super) name: String,
     pub(super) image: &'a str,
     pub(super) cpus: u32,
@@ -65,9 +65,9 @@ pub(super) struct Document<'a> {
     pub(super) command: &'a [String],
 }
 
-impl Document<'_> {
+impl OneTaskJob<'_> {
     /// The job in OpenPAI's protocol v2, as JSON, which every YAML reader reads.
-    pub(super) fn text(&self) -> Result<String, Error> {
+    pub(super) fn text(&self) -> Result<String, CliError> {
         let text = format!("{:#}", self.value()?);
         Ok(text
             .chars()
@@ -91,7 +91,7 @@ impl Document<'_> {
             }))
     }
 
-    fn value(&self) -> Result<Value, Error> {
+    fn value(&self) -> Result<Value, CliError> {
         let mut role = json!({
             "instances": 1,
             "completion": { "minFailedInstances": 1, "minSucceededInstances": 1 },
@@ -134,8 +134,8 @@ impl Document<'_> {
         Ok(job)
     }
 
-    fn script(&self) -> Result<Vec<String>, Error> {
-        let nul = |_| Error::Usage("the command and its variables cannot hold a NUL".into());
+    fn script(&self) -> Result<Vec<String>, CliError> {
+        let nul = |_| CliError::Usage("the command and its variables cannot hold a NUL".into());
         let mut lines = Vec::new();
         for Variable { name, value } in self.env {
             let value = shlex::try_quote(value).map_err(nul)?;
@@ -168,8 +168,8 @@ mod tests {
     use muster_model::protocol;
     use std::process::Command;
 
-    fn document<'a>(command: &'a [String], env: &'a [Variable]) -> Document<'a> {
-        Document {
+    fn document<'a>(command: &'a [String], env: &'a [Variable]) -> OneTaskJob<'a> {
+        OneTaskJob {
             name: default_name(command),
             image: "registry.example/a/b:1",
             cpus: 3,

@@ -6,22 +6,22 @@ mod document;
 
 use clap::Args;
 use muster_model::id::{JobKey, JobName, VcName};
-use muster_model::state::State;
+use muster_model::state::JobState;
 use muster_model::view::JobDetail;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{self, Receiver};
 
-use self::document::{Document, Variable, default_name};
+use self::document::{OneTaskJob, Variable, default_name};
 use super::api::{Accepted, Api};
 use super::byte_size::Mebibytes;
 use super::console::Console;
-use super::endpoint::Connection;
-use super::error::Error;
-use super::follow::{EVENTS_MAX, Event, Follower, tell_missing};
+use super::endpoint::EndpointArguments;
+use super::error::CliError;
+use super::follow::{EVENTS_MAX, FollowEvent, JobFollower, tell_missing};
 use super::job;
 use super::job_ref::Acting;
-use super::progress::Progress;
-use super::status::Status;
+use super::progress::ProgressLine;
+use super::status::CliStatus;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -38,7 +38,7 @@ const SIGNALS_MAX: usize = 4;
 /// Arguments of `muster run`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Arguments {
+pub struct RunArguments {
     /// The image to run in, as `muster image list` or a registry names it.
     #[arg(long, value_name = "IMAGE", env = "MUSTER_IMAGE")]
     image: String,
@@ -70,13 +70,13 @@ pub struct Arguments {
     command: Vec<String>,
 }
 
-impl Arguments {
+impl RunArguments {
     pub(super) async fn run(
         self,
-        connection: &Connection,
+        connection: &EndpointArguments,
         console: &Console,
-    ) -> Result<Status, Error> {
-        let document = Document {
+    ) -> Result<CliStatus, CliError> {
+        let document = OneTaskJob {
             name: match &self.name {
                 Some(name) => name.to_string(),
                 None => default_name(&self.command),
@@ -112,9 +112,9 @@ async fn attend(
     key: &JobKey,
     mut signals: Signals,
     console: &Console,
-) -> Result<Status, Error> {
+) -> Result<CliStatus, CliError> {
     let (events, received) = mpsc::channel(EVENTS_MAX);
-    let follower = Follower::new(api, key, &["stdout", "stderr"], events);
+    let follower = JobFollower::new(api, key, &["stdout", "stderr"], events);
     let work = async { tokio::try_join!(follower.run(), print(api, key, received, console)) };
     tokio::pin!(work);
     let mut interrupted = None;
@@ -148,24 +148,24 @@ async fn stop(api: Api, key: JobKey, console: Console) {
 }
 
 /// How a shell says that a signal ended something.
-const fn interrupted_by(signal: u8) -> Status {
-    Status::Task(128 + signal)
+const fn interrupted_by(signal: u8) -> CliStatus {
+    CliStatus::Task(128 + signal)
 }
 
 async fn print(
     api: &Api,
     key: &JobKey,
-    mut received: Receiver<Event>,
+    mut received: Receiver<FollowEvent>,
     console: &Console,
-) -> Result<(), Error> {
-    let mut progress = Progress::new(api, key);
+) -> Result<(), CliError> {
+    let mut progress = ProgressLine::new(api, key);
     while let Some(event) = received.recv().await {
         match event {
-            Event::Job(summary) => progress.tell(&summary),
-            Event::Missing(source, bytes) => {
+            FollowEvent::Job(summary) => progress.tell(&summary),
+            FollowEvent::Missing(source, bytes) => {
                 progress.suspend(|| tell_missing(&source, bytes, console))
             }
-            Event::Chunk(source, bytes) => {
+            FollowEvent::Chunk(source, bytes) => {
                 progress.clear();
                 if source.name == "stderr" {
                     console.err(bytes)?;
@@ -179,19 +179,19 @@ async fn print(
 }
 
 /// The task's own exit code; 1 where it failed without one.
-fn told(detail: &JobDetail, console: &Console) -> Status {
+fn told(detail: &JobDetail, console: &Console) -> CliStatus {
     let verdict = detail
         .attempt
         .as_ref()
         .and_then(|attempt| attempt.verdict.as_ref());
     let origin = verdict.and_then(|verdict| verdict.origin_exit_code);
-    if detail.summary.state() == State::Succeeded {
-        return Status::Ok;
+    if detail.summary.state() == JobState::Succeeded {
+        return CliStatus::Ok;
     }
     job::tell_why(detail, console);
     match origin.map(|code| u8::try_from(code & 0xff).unwrap_or(1)) {
-        None | Some(0) => Status::Negative,
-        Some(code) => Status::Task(code),
+        None | Some(0) => CliStatus::Negative,
+        Some(code) => CliStatus::Task(code),
     }
 }
 
@@ -199,11 +199,11 @@ fn told(detail: &JobDetail, console: &Console) -> Status {
 struct Signals(Receiver<u8>);
 
 impl Signals {
-    fn new() -> Result<Self, Error> {
+    fn new() -> Result<Self, CliError> {
         let (sender, signals) = mpsc::channel(SIGNALS_MAX);
         for (kind, number) in [(SignalKind::interrupt(), 2), (SignalKind::terminate(), 15)] {
             let mut watched = signal(kind)
-                .map_err(|error| Error::Usage(format!("cannot watch for signals: {error}")))?;
+                .map_err(|error| CliError::Usage(format!("cannot watch for signals: {error}")))?;
             let sender = sender.clone();
             tokio::spawn(async move {
                 while watched.recv().await.is_some() && sender.send(number).await.is_ok() {}
@@ -224,12 +224,12 @@ impl Signals {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stub::{Answer, Stub, summary};
+    use crate::stub::{AgentStub, StubAnswer, summary};
     use muster_model::state::SubState;
 
-    fn job(sub_state: SubState, code: Option<i32>) -> Answer {
+    fn job(sub_state: SubState, code: Option<i32>) -> StubAnswer {
         let summary = summary("ada~j", sub_state, code);
-        Answer::json(JobDetail {
+        StubAnswer::json(JobDetail {
             summary,
             attempt: None,
             roles: Vec::new(),
@@ -238,15 +238,18 @@ mod tests {
         })
     }
 
-    async fn interrupted(signals: &[u8], jobs: [Answer; 2]) -> (Status, Vec<String>) {
-        let stub = Stub::start();
+    async fn interrupted(signals: &[u8], jobs: [StubAnswer; 2]) -> (CliStatus, Vec<String>) {
+        let stub = AgentStub::start();
         stub.answer("GET /api/muster/v1/jobs/ada~j", jobs);
-        stub.answer("PUT /api/v2/jobs/ada~j/executionType", [Answer::text("{}")]);
+        stub.answer(
+            "PUT /api/v2/jobs/ada~j/executionType",
+            [StubAnswer::text("{}")],
+        );
         let (sender, received) = mpsc::channel(signals.len());
         for &number in signals {
             sender.send(number).await.unwrap();
         }
-        let api = Api::new(&Connection::at_socket(stub.socket()), None).unwrap();
+        let api = Api::new(&EndpointArguments::at_socket(stub.socket()), None).unwrap();
         let key = "ada~j".parse().unwrap();
         let (console, ..) = Console::captured();
         let status = attend(&api, &key, Signals(received), &console)
@@ -265,7 +268,7 @@ mod tests {
             job(SubState::Completed, Some(-210)),
         );
         let (status, asked) = interrupted(&[2], [running, stopped]).await;
-        assert_eq!(status, Status::Task(130));
+        assert_eq!(status, CliStatus::Task(130));
         assert!(
             asked.contains(&"PUT /api/v2/jobs/ada~j/executionType".to_owned()),
             "{asked:?}"
@@ -280,6 +283,6 @@ mod tests {
     async fn the_second_signal_leaves_at_once() {
         let running = || job(SubState::AttemptRunning, None);
         let (status, _) = interrupted(&[15, 2], [running(), running()]).await;
-        assert_eq!(status, Status::Task(143));
+        assert_eq!(status, CliStatus::Task(143));
     }
 }

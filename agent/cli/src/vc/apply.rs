@@ -13,10 +13,10 @@ use super::{DESCRIPTION, DESCRIPTION_BYTES_MAX, plain_hint};
 use crate::api::Api;
 use crate::console::{Console, printable};
 use crate::document_file;
-use crate::error::Error;
+use crate::error::CliError;
 use crate::names::at_most;
-use crate::output::Output;
-use crate::status::Status;
+use crate::output::OutputOption;
+use crate::status::CliStatus;
 
 pub(super) const EXAMPLES: &str = "\
 The file names virtual clusters, and how many cells of which type each is promised. Machines need not
@@ -48,7 +48,7 @@ const NAMED_MAX: usize = 10;
 
 /// Arguments of `apply`.
 #[derive(Debug, Args)]
-pub struct Apply {
+pub struct VcApplyArguments {
     /// The description; - for stdin.
     file: PathBuf,
     /// Only say what it would do: exits with 0 if nobody loses anything by it, 1 if somebody does or
@@ -62,14 +62,14 @@ pub struct Apply {
     #[arg(long, value_name = "VERSION")]
     base: Option<u64>,
     #[command(flatten)]
-    output: Output,
+    output: OutputOption,
 }
 
-impl Apply {
-    pub(super) async fn run(self, api: &Api, console: &Console) -> Result<Status, Error> {
+impl VcApplyArguments {
+    pub(super) async fn run(self, api: &Api, console: &Console) -> Result<CliStatus, CliError> {
         let text = document_file::read(&self.file, DESCRIPTION_BYTES_MAX)?;
         let spec = ClusterSpec::from_hived_yaml(&text);
-        let spec = spec.map_err(|problems| Error::unusable(&self.file, &problems))?;
+        let spec = spec.map_err(|problems| CliError::unusable(&self.file, &problems))?;
         plain_hint(&spec).iter().for_each(|hint| console.note(hint));
         let (marked, text) = DESCRIPTION.unmarked(&text);
         let what = api.what_if(text.to_owned()).await?;
@@ -79,11 +79,11 @@ impl Apply {
                 lines => lines.join("\n"),
             };
             self.output.write(console, &what, |what, _| page(what))?;
-            return Ok(Status::of(losses(&what).is_empty()));
+            return Ok(CliStatus::of(losses(&what).is_empty()));
         }
         let base = DESCRIPTION.base(api, self.base.or(marked)).await?;
         if !may_go_on(&what, self.yes, console)? {
-            return Ok(Status::Negative);
+            return Ok(CliStatus::Negative);
         }
         let version = DESCRIPTION.edit(api, base, (text.to_owned(), true)).await?;
         made(version, self.output, console)
@@ -94,28 +94,28 @@ impl Apply {
 pub(super) async fn rollback(
     version: u64,
     yes: bool,
-    output: Output,
+    output: OutputOption,
     api: &Api,
     console: &Console,
-) -> Result<Status, Error> {
+) -> Result<CliStatus, CliError> {
     let text = api.text(DESCRIPTION.name, Some(version)).await?.text;
     let what = api.what_if(text).await?;
     if !may_go_on(&what, yes, console)? {
-        return Ok(Status::Negative);
+        return Ok(CliStatus::Negative);
     }
     let made_version = api.rollback(DESCRIPTION.name, version).await?;
     made(made_version, output, console)
 }
 
-fn made(version: u64, output: Output, console: &Console) -> Result<Status, Error> {
+fn made(version: u64, output: OutputOption, console: &Console) -> Result<CliStatus, CliError> {
     let answer = json!({ "version": version });
     output.write(console, &answer, |_, _| format!("version {version}"))?;
     console.note("it holds; see what each has now: muster vc list");
-    Ok(Status::Ok)
+    Ok(CliStatus::Ok)
 }
 
 /// Says what follows, and asks where somebody loses something.
-fn may_go_on(what: &WhatIf, yes: bool, console: &Console) -> Result<bool, Error> {
+fn may_go_on(what: &WhatIf, yes: bool, console: &Console) -> Result<bool, CliError> {
     let all = lines(what).join("\n  ");
     if losses(what).is_empty() || yes {
         if !all.is_empty() {
@@ -124,7 +124,7 @@ fn may_go_on(what: &WhatIf, yes: bool, console: &Console) -> Result<bool, Error>
         return Ok(true);
     }
     if !console.interactive {
-        return Err(Error::Usage(format!(
+        return Err(CliError::Usage(format!(
             "somebody would or may lose something by it, so nothing was changed:\n  {all}\nrepeat it with \
              --yes if that may be"
         )));

@@ -13,8 +13,8 @@ use super::{DESCRIPTION_BYTES_MAX, plain_hint};
 use crate::api::Api;
 use crate::console::Console;
 use crate::document_file;
-use crate::error::Error;
-use crate::status::Status;
+use crate::error::CliError;
+use crate::status::CliStatus;
 
 pub(super) const EXAMPLES: &str = "\
 Reads hivedscheduler.yaml, the services-configuration.yaml of OpenPAI (hivedscheduler.config), or a
@@ -29,16 +29,16 @@ Examples:
 /// The parts that describe a cluster.
 const PARTS: [&str; 2] = ["physicalCluster", "virtualClusters"];
 
-pub(super) async fn run(file: &Path, api: &Api, console: &Console) -> Result<Status, Error> {
+pub(super) async fn run(file: &Path, api: &Api, console: &Console) -> Result<CliStatus, CliError> {
     let text = document_file::read(file, DESCRIPTION_BYTES_MAX)?;
-    let unusable = |why: String| Error::unusable(file, &[why]);
+    let unusable = |why: String| CliError::unusable(file, &[why]);
     let mut found = description(&text).map_err(unusable)?;
     let mesh = api.mesh().await?;
     let members: Vec<&MemberView> = mesh.admitted().collect();
     rename(&mut found.cluster, &names(&members));
     let text =
         serde_saphyr::to_string(&found.cluster).map_err(|error| unusable(error.to_string()))?;
-    let spec = read(&text).map_err(|problems| Error::unusable(file, &problems))?;
+    let spec = read(&text).map_err(|problems| CliError::unusable(file, &problems))?;
     if !found.left_out.is_empty() {
         let left_out = found.left_out.join(", ");
         console.note(format!("left out, for Muster needs none of it: {left_out}"));
@@ -46,19 +46,19 @@ pub(super) async fn run(file: &Path, api: &Api, console: &Console) -> Result<Sta
     tell(&spec, &members, console);
     plain_hint(&spec).iter().for_each(|hint| console.note(hint));
     console.out(text)?;
-    Ok(Status::Ok)
+    Ok(CliStatus::Ok)
 }
 
 /// A description among other things.
 #[derive(Debug, PartialEq)]
-struct Found {
+struct ImportedDescription {
     cluster: Value,
     /// Names of the other things.
     left_out: Vec<String>,
 }
 
 /// Finds the description in a configuration of HiveD, or in a text within one of another program.
-fn description(text: &str) -> Result<Found, String> {
+fn description(text: &str) -> Result<ImportedDescription, String> {
     let whole = parsed(text)?;
     if let Some(found) = pick(&whole) {
         return Ok(found);
@@ -75,7 +75,7 @@ fn parsed(text: &str) -> Result<Value, String> {
     serde_saphyr::from_str(text).map_err(|error| error.to_string())
 }
 
-fn pick(value: &Value) -> Option<Found> {
+fn pick(value: &Value) -> Option<ImportedDescription> {
     let all = value.as_object()?;
     let is_part = |key: &&String| PARTS.contains(&key.as_str());
     if !all.keys().any(|key| is_part(&key)) {
@@ -86,7 +86,7 @@ fn pick(value: &Value) -> Option<Found> {
         .map(|(key, part)| (key.clone(), part.clone()))
         .collect();
     let others = all.keys().filter(|key| !is_part(key));
-    Some(Found {
+    Some(ImportedDescription {
         cluster: Value::Object(cluster),
         left_out: others.cloned().collect(),
     })

@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use muster_consensus::{Home, Input, Kept, NodeId, ReplicaId, Write};
+use muster_consensus::{HostInput, NodeId, ReplicaHome, ReplicaId, StoredChange, Write};
 use muster_control::vc::VcState;
 use muster_gossip::key::ClusterId;
 use tempfile::TempDir;
@@ -29,18 +29,18 @@ impl Bench {
         };
         let mut store = LogStore::open(&bench.path(), MINE).unwrap();
         let mut outputs = Vec::new();
-        let options = Options::new(NodeId(1), MINE, SEED);
+        let options = HostOptions::new(NodeId(1), MINE, SEED);
         let now = Time::default();
-        let mut host = Host::open(now, options, Vec::new(), Machine::of, &mut outputs);
+        let mut host = Host::open(now, options, Vec::new(), GroupState::of, &mut outputs);
         let homes = (1..=voters).map(|node| {
             let store = StoreId(MINE.0 + node - 1);
             let node = NodeId(node);
-            (ReplicaId(node.0), Home { node, store })
+            (ReplicaId(node.0), ReplicaHome { node, store })
         });
         let homes = homes.collect();
-        host.handle(now, Input::Birth { group, homes }, &mut outputs);
+        host.handle(now, HostInput::Creation { group, homes }, &mut outputs);
         for output in outputs {
-            if let Output::Write(write) = output {
+            if let HostOutput::Write(write) = output {
                 store.write(&write).unwrap();
             }
         }
@@ -51,14 +51,18 @@ impl Bench {
         self.dir.path().join("log.redb")
     }
 
-    fn write(&self, changes: Vec<Kept>) {
+    fn write(&self, changes: Vec<StoredChange>) {
         let mut store = LogStore::open(&self.path(), MINE).unwrap();
         store.write(&Write { number: 1, changes }).unwrap();
     }
 
     /// An entry that a bad disk gives back otherwise than it was written.
     fn damage(&self) {
-        self.write(vec![Kept::Entries(self.group, 2, vec![ENTRY.to_vec()])]);
+        self.write(vec![StoredChange::Entries(
+            self.group,
+            2,
+            vec![ENTRY.to_vec()],
+        )]);
         let mut bytes = std::fs::read(self.path()).unwrap();
         let places = bytes.windows(ENTRY.len()).enumerate();
         let places = places.filter(|(_, window)| *window == ENTRY);
@@ -70,16 +74,16 @@ impl Bench {
         std::fs::write(self.path(), bytes).unwrap();
     }
 
-    fn open(&self, member: Option<&(MemberId, Elsewhere)>) -> Result<Opened> {
+    fn open(&self, member: Option<&(MemberId, OtherReplicas)>) -> Result<OpenedStore> {
         open(&self.path(), member)
     }
 
-    fn found(&self) -> Vec<Found> {
+    fn found(&self) -> Vec<StoredGroup> {
         let mut store = LogStore::open(&self.path(), MINE).unwrap();
         store.load().unwrap()
     }
 
-    fn refused(&self, member: Option<&(MemberId, Elsewhere)>) -> String {
+    fn refused(&self, member: Option<&(MemberId, OtherReplicas)>) -> String {
         let before = self.found();
         let text = format!("{:#}", self.open(member).unwrap_err());
         assert_eq!(self.found(), before, "nothing is deleted");
@@ -88,8 +92,8 @@ impl Bench {
     }
 }
 
-fn member() -> (MemberId, Elsewhere) {
-    (MemberId(1), Elsewhere::default())
+fn member() -> (MemberId, OtherReplicas) {
+    (MemberId(1), OtherReplicas::default())
 }
 
 #[test]
@@ -113,7 +117,7 @@ fn who_alone_votes_does_not_start_without_what_it_knew() {
 #[test]
 fn nor_does_it_when_what_it_knew_makes_no_sense() {
     let bench = Bench::new(cluster(), 1);
-    bench.write(vec![Kept::Entries(cluster(), 3, vec![Vec::new()])]);
+    bench.write(vec![StoredChange::Entries(cluster(), 3, vec![Vec::new()])]);
     let text = bench.refused(Some(&member()));
     assert!(text.contains("the state of the cluster in"), "{text}");
 }
@@ -121,7 +125,7 @@ fn nor_does_it_when_what_it_knew_makes_no_sense() {
 #[test]
 fn nor_while_it_cannot_be_read_who_votes() {
     let bench = Bench::new(cluster(), 3);
-    bench.write(vec![Kept::Snapshot {
+    bench.write(vec![StoredChange::Snapshot {
         group: cluster(),
         bytes: ENTRY.to_vec(),
         keep: None,
@@ -157,7 +161,7 @@ fn what_another_release_wrote_is_left_to_it() {
     let group = name::new_vc(8);
     let bench = Bench::new(group, 3);
     let found = bench.found();
-    let [Found::Replica(stored)] = &found[..] else {
+    let [StoredGroup::Replica(stored)] = &found[..] else {
         panic!("{found:?}");
     };
     let mut bytes = stored.snapshot.clone();
@@ -165,12 +169,12 @@ fn what_another_release_wrote_is_left_to_it() {
     let mut places = bytes.windows(state.len());
     let version = places.position(|window| window == state).unwrap();
     bytes[version] += 1;
-    bench.write(vec![Kept::Snapshot {
+    bench.write(vec![StoredChange::Snapshot {
         group,
         bytes,
         keep: None,
     }]);
-    let others = (MemberId(1), Elsewhere::with(&[cluster(), group]));
+    let others = (MemberId(1), OtherReplicas::with(&[cluster(), group]));
     let text = bench.refused(Some(&others));
     assert!(text.contains("is of another release"), "{text}");
 }
@@ -189,7 +193,7 @@ fn a_file_that_cannot_be_read_is_put_aside_where_others_have_all_of_it() {
     let bench = Bench::new(cluster(), 3);
     overwrite(&bench.path());
     let bytes = std::fs::read(bench.path()).unwrap();
-    let member = (MemberId(1), Elsewhere::with(&[cluster()]));
+    let member = (MemberId(1), OtherReplicas::with(&[cluster()]));
     let opened = bench.open(Some(&member)).unwrap();
     assert_eq!(
         opened.host.groups().count(),
@@ -225,8 +229,8 @@ fn else_nothing_starts_and_the_file_stays() {
 #[test]
 fn nobody_parts_with_a_file_for_a_fault_of_this_release() {
     let bench = Bench::new(cluster(), 3);
-    let all = Elsewhere::with(&[cluster()]);
-    let fault = || Error::Doubtful {
+    let all = OtherReplicas::with(&[cluster()]);
+    let fault = || StoreError::Doubtful {
         path: bench.path(),
         problem: "a fault".to_owned(),
         verdict: "what to do".to_owned(),
@@ -248,7 +252,7 @@ fn a_disk_that_refuses_is_no_damage() {
     let bench = Bench::new(cluster(), 3);
     std::fs::remove_file(bench.path()).unwrap();
     std::fs::create_dir(bench.path()).unwrap();
-    let member = (MemberId(1), Elsewhere::with(&[cluster()]));
+    let member = (MemberId(1), OtherReplicas::with(&[cluster()]));
     bench.open(Some(&member)).unwrap_err();
     assert!(bench.path().is_dir(), "it is not moved");
 }

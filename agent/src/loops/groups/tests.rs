@@ -2,13 +2,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use muster_consensus::{GroupId, Home, NodeId, ReplicaId, StoreId};
-use muster_control::cluster::{self, Birth, Briefing, ClusterState, Hidden, Keys, Lineage};
-use muster_control::coordinator::{Coordinator, Options, Policy};
-use muster_control::groups::{Error, GENERATION, name};
+use muster_consensus::{GroupId, NodeId, ReplicaHome, ReplicaId, StoreId};
+use muster_control::cluster::{self, ClusterMap, ClusterState, Hidden, Keys, Lineage, VcCreation};
+use muster_control::coordinator::{Coordinator, CoordinatorOptions, LeaderPolicy};
+use muster_control::groups::{GENERATION, GroupError, name};
 use muster_control::request::Answers as _;
 use muster_control::request::vc::{FindJob, GetTerm, ListTasksOn, ShowConfig, Submit};
-use muster_control::vc::{AcceptedJob, Document, Entry};
+use muster_control::vc::{AcceptedJob, JobDocument, VcEntry};
 use muster_gossip::key::ClusterId;
 use muster_gossip::member::MemberId;
 use muster_model::id::{JobKey, VcName};
@@ -20,7 +20,7 @@ use super::*;
 use crate::groups::opened;
 use crate::groups::{Groups, handle};
 use crate::loops::node::{self, NodeQueue};
-use crate::vc::{self, CopyDesk, Desk, Mark, Seat, VcHandle};
+use crate::vc::{self, CommitMark, LedVcs, LocalCopies, Seat, VcHandle};
 
 /// A loop that runs; its state lies under a directory.
 struct Bench {
@@ -32,19 +32,19 @@ struct Bench {
 }
 
 /// What a cluster of this node alone tells its member.
-fn briefing(cluster: ClusterId, vcs: &BTreeMap<VcName, GroupId>, store: StoreId) -> Briefing {
-    let home = cluster::Home {
+fn cluster_map(cluster: ClusterId, vcs: &BTreeMap<VcName, GroupId>, store: StoreId) -> ClusterMap {
+    let home = cluster::CopyHome {
         member: ClusterState::FOUNDER,
         store: store.0,
     };
-    let birth = |(vc, group): (&VcName, &GroupId)| Birth {
+    let creation = |(vc, group): (&VcName, &GroupId)| VcCreation {
         vc: vc.clone(),
         group: group.0,
         generation: GENERATION,
         homes: vec![home],
         before: Vec::new(),
     };
-    Briefing {
+    ClusterMap {
         cluster,
         version: 1,
         keys: Keys {
@@ -52,7 +52,7 @@ fn briefing(cluster: ClusterId, vcs: &BTreeMap<VcName, GroupId>, store: StoreId)
             link: Hidden([0; 32]),
             token: Hidden(Vec::new()),
         },
-        vcs: vcs.iter().map(birth).collect(),
+        vcs: vcs.iter().map(creation).collect(),
         users: BTreeMap::new(),
         closed: BTreeMap::new(),
         description: 0,
@@ -64,15 +64,15 @@ async fn bench(dir: &Path) -> Bench {
     let (groups, ends) = handle::queue();
     let (node, queue) = node::queue();
     let coordinator = |vc: &VcName, _| {
-        Coordinator::new(Options {
+        Coordinator::new(CoordinatorOptions {
             vc: vc.clone(),
             generation: 1,
             seed: 1,
-            policy: Policy::default(),
+            policy: LeaderPolicy::default(),
         })
     };
     let store = opened.disk.id();
-    let made = Made {
+    let made = GroupLoopParts {
         alarms: Alarms::new("n1"),
         started: opened.started,
         host: opened.host,
@@ -90,11 +90,11 @@ async fn bench(dir: &Path) -> Bench {
     let vcs: BTreeMap<_, _> = [("default", 11), ("prod", 13)]
         .map(|(name, group)| (vc(name), GroupId(group)))
         .into();
-    let briefing = Arc::new(briefing(cluster, &vcs, store));
-    groups.briefed(briefing).await.unwrap();
+    let cluster_map = Arc::new(cluster_map(cluster, &vcs, store));
+    groups.take_cluster_map(cluster_map).await.unwrap();
     let served = Seat::Unknown;
-    let desk = Desk::new(groups.clone(), name::FOUNDER, watch::channel(served).1);
-    let seat = Seat::Here(vcs, Box::new(desk));
+    let led = LedVcs::new(groups.clone(), name::FOUNDER, watch::channel(served).1);
+    let seat = Seat::Here(vcs, Box::new(led));
     Bench {
         vc: VcHandle::new(groups.clone(), watch::channel(seat).1),
         groups,
@@ -128,7 +128,7 @@ defaults: {{virtualCluster: {of}}}
     AcceptedJob {
         uid: format!("{name}-{of}").replace('~', "-").parse().unwrap(),
         spec: protocol.job_spec().unwrap(),
-        document: Document::default(),
+        document: JobDocument::default(),
         sealed_secrets: Vec::new(),
         submitted_ms: 1,
         key,
@@ -143,7 +143,7 @@ async fn each_job_is_in_the_log_of_its_virtual_cluster_and_found_by_its_name_alo
         bench.vc.submit(job(name, of)).await.unwrap();
     }
     let nowhere = bench.vc.submit(job("ada~three", "dev")).await;
-    assert!(matches!(nowhere, Err(vc::Error::Away(_))), "{nowhere:?}");
+    assert!(matches!(nowhere, Err(vc::VcError::Away(_))), "{nowhere:?}");
     let one = bench.vc.job(key("ada~one")).await.unwrap().unwrap();
     assert_eq!(one.vc, vc("prod"));
     assert_eq!(bench.vc.job(key("ada~none")).await, Ok(None));
@@ -160,12 +160,12 @@ async fn each_job_is_in_the_log_of_its_virtual_cluster_and_found_by_its_name_alo
         assert_eq!((listed.jobs.len(), listed.total), (count, count));
         assert_eq!(listed.away, Vec::new());
     }
-    let tagged = |tag: &str| Entry::AddTag {
+    let tagged = |tag: &str| VcEntry::AddTag {
         job: key("ada~one"),
         tag: tag.to_owned(),
     };
     let wrong = bench.vc.change(&vc("default"), tagged("wrong")).await;
-    assert!(matches!(wrong, Err(vc::Error::Rejected(_))), "{wrong:?}");
+    assert!(matches!(wrong, Err(vc::VcError::Rejected(_))), "{wrong:?}");
     let found = bench.vc.vc_of(&key("ada~one")).await.unwrap().unwrap();
     bench.vc.change(&found, tagged("right")).await.unwrap();
     let detail = bench.vc.detail(key("ada~one"), None).await.unwrap();
@@ -189,13 +189,13 @@ async fn of_two_jobs_of_one_name_the_newest_is_meant() {
 async fn the_state_answers_and_reads_see_what_was_committed() {
     let dir = tempfile::tempdir().unwrap();
     let bench = bench(dir.path()).await;
-    let stop = Entry::AddTag {
+    let stop = VcEntry::AddTag {
         job: key("admin~nothing"),
         tag: "tag".to_owned(),
     };
     let refused = bench.vc.change(&vc("default"), stop).await;
     assert!(
-        matches!(refused, Err(vc::Error::Rejected(_))),
+        matches!(refused, Err(vc::VcError::Rejected(_))),
         "{refused:?}"
     );
     assert_eq!(bench.vc.all_jobs().await, Ok(Vec::new()));
@@ -247,7 +247,7 @@ async fn a_copy_that_ended_is_none_and_never_comes_back() {
     let group = name::cluster(ClusterId::default());
     let here = || bench.groups.look(group, |local| local.standing.view.leads);
     assert_eq!(here().await, Ok(None));
-    let home = Home {
+    let home = ReplicaHome {
         node: NodeId(0),
         store: bench.groups.store().await.unwrap(),
     };
@@ -272,12 +272,12 @@ async fn what_nobody_leads_is_refused_in_time_and_changes_nothing() {
     let homes = (0..3).map(|node| {
         let store = if node == 0 { mine } else { StoreId(node) };
         let node = NodeId(node);
-        (ReplicaId(node.0 + 1), Home { node, store })
+        (ReplicaId(node.0 + 1), ReplicaHome { node, store })
     });
     bench.groups.bear(group, homes.collect()).await.unwrap();
     let asked = Instant::now();
     let refused = bench.groups.propose(group, b"entry").await;
-    assert_eq!(refused.err(), Some(Error::NoLeader));
+    assert_eq!(refused.err(), Some(GroupError::NoLeader));
     assert!(asked.elapsed() < Duration::from_secs(30));
 }
 
@@ -287,25 +287,25 @@ async fn a_copy_says_what_it_has_and_how_old_that_is() {
     let bench = bench(dir.path()).await;
     bench.vc.submit(job("ada~one", "prod")).await.unwrap();
     let group = bench.vc.groups()[&vc("prod")];
-    let desk = CopyDesk::new(bench.groups.clone());
-    assert_eq!(desk.age(group).await, Ok(None), "nobody has set a mark");
+    let copies = LocalCopies::new(bench.groups.clone());
+    assert_eq!(copies.age(group).await, Ok(None), "nobody has set a mark");
     let applied = bench.groups.read(group, |seen| seen.applied).await.unwrap();
-    let mark = |index| Mark {
+    let mark = |index| CommitMark {
         asked: clock::since_boot(),
         index,
     };
-    desk.marks().set(group, applied, mark(applied + 1));
-    assert_eq!(desk.age(group).await, Ok(None), "it lacks an entry");
-    let tag = Entry::AddTag {
+    copies.marks().set(group, applied, mark(applied + 1));
+    assert_eq!(copies.age(group).await, Ok(None), "it lacks an entry");
+    let tag = VcEntry::AddTag {
         job: key("ada~one"),
         tag: "tag".to_owned(),
     };
     bench.vc.change(&vc("prod"), tag).await.unwrap();
     let me = MemberId(0);
-    let at = desk.at(group);
+    let at = copies.at(group);
     let told = at.answer(me, FindJob(key("ada~one"))).await.unwrap();
     assert_eq!(told.0.unwrap().tags, ["tag"]);
-    let age = desk.age(group).await.unwrap();
+    let age = copies.age(group).await.unwrap();
     assert!(age.is_some_and(|ms| ms < 60_000), "{age:?}");
     // It never says that there is nothing, takes nothing, and knows nothing to act on.
     assert!(at.answer(me, FindJob(key("ada~none"))).await.is_err());
@@ -314,5 +314,5 @@ async fn a_copy_says_what_it_has_and_how_old_that_is() {
     let node = "n1".parse().unwrap();
     assert!(at.answer(me, ListTasksOn(node)).await.is_err());
     assert!(at.answer(me, GetTerm).await.is_err());
-    assert!(desk.age(GroupId(7)).await.is_err(), "no copy is here");
+    assert!(copies.age(GroupId(7)).await.is_err(), "no copy is here");
 }

@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use muster_consensus::NodeId;
-use muster_control::lease::{Authority, Output, Request};
+use muster_control::lease::{LeaseAuthority, LeaseOutput, RenewalRequest};
 use muster_model::time::Time;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::NodeLoop;
 use crate::clock;
-use crate::vc::Error;
+use crate::vc::VcError;
 
 /// Answers that may wait.
 const ANSWERS_MAX: usize = 64;
@@ -22,8 +22,8 @@ const ANSWERS_MAX: usize = 64;
 /// The answers to requests for renewal.
 #[derive(Debug)]
 pub(super) struct Renewals {
-    answers: mpsc::Sender<(Request, bool)>,
-    answered: mpsc::Receiver<(Request, bool)>,
+    answers: mpsc::Sender<(RenewalRequest, bool)>,
+    answered: mpsc::Receiver<(RenewalRequest, bool)>,
 }
 
 impl Renewals {
@@ -33,26 +33,26 @@ impl Renewals {
     }
 
     /// The next one.
-    pub(super) async fn next(&mut self) -> Option<(Request, bool)> {
+    pub(super) async fn next(&mut self) -> Option<(RenewalRequest, bool)> {
         self.answered.recv().await
     }
 }
 
 impl NodeLoop {
     /// Does what is due by the leases. What goes to one leader at a time is one message.
-    pub(super) fn see_to_leases(&self, outputs: Vec<Output>) {
-        let mut asked: BTreeMap<_, Vec<Request>> = BTreeMap::new();
+    pub(super) fn see_to_leases(&self, outputs: Vec<LeaseOutput>) {
+        let mut asked: BTreeMap<_, Vec<RenewalRequest>> = BTreeMap::new();
         for output in outputs {
             match output {
-                Output::Ask(request) => {
+                LeaseOutput::Ask(request) => {
                     let leader = match request.of {
-                        Authority::Vc => self.node.leader(&request.vc),
-                        Authority::Cluster => None,
+                        LeaseAuthority::Vc => self.node.leader(&request.vc),
+                        LeaseAuthority::Cluster => None,
                     };
                     asked.entry((request.of, leader)).or_default().push(request);
                 }
-                Output::Extend { uid, ends } => self.executor.renew(&uid, since_boot(ends)),
-                Output::End { uid } => {
+                LeaseOutput::Extend { uid, ends } => self.executor.renew(&uid, since_boot(ends)),
+                LeaseOutput::End { uid } => {
                     tracing::warn!(%uid, "nobody has renewed a task's run lease: it is ended");
                     self.executor.end_lease(uid);
                 }
@@ -64,11 +64,16 @@ impl NodeLoop {
     }
 
     /// The answers are waited for beside the loop: everything else goes on meanwhile.
-    fn ask_for_renewal(&self, of: Authority, leader: Option<NodeId>, requests: Vec<Request>) {
+    fn ask_for_renewal(
+        &self,
+        of: LeaseAuthority,
+        leader: Option<NodeId>,
+        requests: Vec<RenewalRequest>,
+    ) {
         let (vc, node) = (self.vc.clone(), self.id.clone());
         let answers = self.renewals.answers.clone();
         tokio::spawn(async move {
-            if of == Authority::Cluster {
+            if of == LeaseAuthority::Cluster {
                 let renewed = vc.renew_at_cluster(node).await;
                 for request in &requests {
                     tell(&answers, request, &renewed).await;
@@ -97,9 +102,9 @@ impl NodeLoop {
 
 /// Passes on how a request went.
 async fn tell(
-    answers: &mpsc::Sender<(Request, bool)>,
-    request: &Request,
-    renewed: &Result<(), Error>,
+    answers: &mpsc::Sender<(RenewalRequest, bool)>,
+    request: &RenewalRequest,
+    renewed: &Result<(), VcError>,
 ) {
     if let Err(error) = renewed {
         tracing::warn!(of = ?request.of, vc = %request.vc, %error, "run leases are not renewed");

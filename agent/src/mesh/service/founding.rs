@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
-use muster_consensus::{Home, ReplicaId};
+use muster_consensus::{ReplicaHome, ReplicaId};
 use muster_control::cluster::{
-    self, Birth, Cluster, ClusterState, Entry, Founder, Init, Lineage, Name, Secret,
+    self, ClusterEntry, ClusterIdentity, ClusterInit, ClusterState, Founder, GivenName, Lineage,
+    Secret, VcCreation,
 };
 use muster_control::groups::{GENERATION, name};
 use muster_gossip::key::{ClusterId, Sign as _};
@@ -15,8 +16,8 @@ use tokio::sync::watch;
 
 use super::{FEATURE_LEVEL, rack};
 use crate::groups::{ClusterGroup, Groups};
-use crate::mesh::member::Surroundings;
-use crate::mesh::membership::{Files, Membership};
+use crate::mesh::member::MembershipDependencies;
+use crate::mesh::membership::{Files, StoredMembership};
 use crate::{accounts, clock, first_admin, keyring};
 
 /// Has a cluster of this node alone born here: its group, with its one copy, and the first entry. An
@@ -24,23 +25,26 @@ use crate::{accounts, clock, first_admin, keyring};
 ///
 /// # Errors
 /// When the files or the log cannot be used.
-pub(super) async fn found(files: &Files, surroundings: &Surroundings) -> Result<Membership> {
+pub(super) async fn found(
+    files: &Files,
+    dependencies: &MembershipDependencies,
+) -> Result<StoredMembership> {
     let folder = files.own();
     let root = folder.root_key()?;
     let cluster = ClusterId::of_root(&root.key());
-    let group = born(cluster, &surroundings.groups).await?;
+    let group = born(cluster, &dependencies.groups).await?;
     if group.read(|state| state.cluster().is_none()).await? {
         let signing = folder.signing_key()?;
-        let init = init(files, &root, &signing, surroundings).await?;
-        let founded = group.propose(&Entry::Init(Box::new(init))).await?;
+        let init = init(files, &root, &signing, dependencies).await?;
+        let founded = group.propose(&ClusterEntry::Init(Box::new(init))).await?;
         founded.context("the cluster of this machine cannot begin")?;
     }
-    let briefing = group.read(ClusterState::briefing).await?;
-    if let Some(briefing) = briefing {
+    let cluster_map = group.read(ClusterState::cluster_map).await?;
+    if let Some(cluster_map) = cluster_map {
         // So that users and virtual clusters are known from the first moment.
-        accounts::keep(&folder.briefing(), &briefing)?;
+        accounts::keep(&folder.cluster_map(), &cluster_map)?;
     }
-    let membership = Membership {
+    let membership = StoredMembership {
         name: String::new(),
         root: root.key(),
         member: ClusterState::FOUNDER,
@@ -53,7 +57,7 @@ pub(super) async fn found(files: &Files, surroundings: &Surroundings) -> Result<
 
 /// The group of a new cluster, with its one copy here.
 async fn born(cluster: ClusterId, groups: &Groups) -> Result<ClusterGroup> {
-    let home = Home {
+    let home = ReplicaHome {
         node: name::FOUNDER,
         store: groups.store().await?,
     };
@@ -75,22 +79,22 @@ async fn init(
     files: &Files,
     root: &Ed25519Signer,
     signing: &Ed25519Signer,
-    surroundings: &Surroundings,
-) -> Result<Init> {
-    let certificate = Cluster::certify(signing.key(), root)?;
-    let store = surroundings.groups.store().await?;
-    let default = Birth {
+    dependencies: &MembershipDependencies,
+) -> Result<ClusterInit> {
+    let certificate = ClusterIdentity::certify(signing.key(), root)?;
+    let store = dependencies.groups.store().await?;
+    let default = VcCreation {
         vc: DEFAULT_VC.parse()?,
         group: name::new_vc(rand::random()).0,
         generation: GENERATION,
-        homes: vec![cluster::Home {
+        homes: vec![cluster::CopyHome {
             member: ClusterState::FOUNDER,
             store: store.0,
         }],
         before: Vec::new(),
     };
-    Ok(Init {
-        name: Name::default(),
+    Ok(ClusterInit {
+        name: GivenName::default(),
         root: root.key(),
         signing: signing.key(),
         secret: Secret(signing.seed()),
@@ -98,11 +102,11 @@ async fn init(
         feature_level: FEATURE_LEVEL,
         founder: Founder {
             key: files.node_key()?.key(),
-            name: surroundings.node.identity.node.clone(),
-            rack: rack(&surroundings.config.rack)?,
+            name: dependencies.node.identity.node.clone(),
+            rack: rack(&dependencies.config.rack)?,
         },
         vcs: vec![default],
-        users: first_admin::users(&surroundings.admin_password)?,
+        users: first_admin::users(&dependencies.admin_password)?,
         keys: keyring::random()?,
         at_ms: clock::now().as_millis(),
     })

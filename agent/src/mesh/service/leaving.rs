@@ -10,15 +10,15 @@ use muster_control::request::cluster::{Expel, Leave};
 use muster_gossip::member::MemberId;
 use muster_gossip::mesh::Reach;
 use muster_gossip::net::driver::MeshHandle;
-use muster_gossip::record::MemberState;
+use muster_gossip::record::AdmissionState;
 use muster_model::id::VcName;
 use muster_model::job_query::JobQuery;
 use tokio::time::Instant;
 
 use super::{Service, counted};
-use crate::loops::node::Closer;
-use crate::mesh::Error;
-use crate::mesh::member::Member;
+use crate::loops::node::UnschedulableReason;
+use crate::mesh::MeshError;
+use crate::mesh::member::ActiveMembership;
 use crate::vc::{self, Seat};
 
 /// How long tasks that have ended may take to be cleared away, before the node counts as holding them.
@@ -32,28 +32,29 @@ impl Service {
     ///
     /// # Errors
     /// When the node is alone, or the cluster cannot be told.
-    pub(crate) async fn leave(self: &Arc<Self>) -> Result<(), Error> {
-        let node = &self.surroundings.node.node;
+    pub(crate) async fn leave(self: &Arc<Self>) -> Result<(), MeshError> {
+        let node = &self.dependencies.node.node;
         // Whatever leaders it learns of meanwhile.
-        node.closed(Closer::Leaving, Some(LEAVING.to_owned())).await;
+        node.closed(UnschedulableReason::Leaving, Some(LEAVING.to_owned()))
+            .await;
         let left = self.leave_closed().await;
-        node.closed(Closer::Leaving, None).await;
+        node.closed(UnschedulableReason::Leaving, None).await;
         left
     }
 
     /// The same, while nothing new comes here.
-    async fn leave_closed(self: &Arc<Self>) -> Result<(), Error> {
+    async fn leave_closed(self: &Arc<Self>) -> Result<(), MeshError> {
         let _changing = self.changing.lock().await;
         let running = self.member();
         if !running.is_open() {
-            return Err(Error::NotNow(
+            return Err(MeshError::NotNow(
                 "this machine is alone: there is no cluster to leave".to_owned(),
             ));
         }
         let me = running.me;
         let look = running.mesh.look(move |mesh| {
             let known = mesh.member(me);
-            let ended = known.is_some_and(|m| m.body.state != MemberState::Admitted);
+            let ended = known.is_some_and(|m| m.body.state != AdmissionState::Admitted);
             (ended, mesh.members().count())
         });
         let (ended, members) = look.await.unwrap_or((true, 0));
@@ -69,25 +70,25 @@ impl Service {
             left.inspect_err(|_| self.learn_term())?;
         }
         let ended = tokio::task::block_in_place(|| running.folder.put_aside());
-        ended.map_err(|error| Error::Failed(error.into()))?;
+        ended.map_err(|error| MeshError::Failed(error.into()))?;
         running.stop().await;
-        let left = self.surroundings.groups.left().await;
-        left.map_err(|error| Error::Failed(error.into()))?;
-        self.surroundings.node.node.moved().await;
+        let left = self.dependencies.groups.left().await;
+        left.map_err(|error| MeshError::Failed(error.into()))?;
+        self.dependencies.node.node.moved().await;
         self.take_up().await?;
         Ok(())
     }
 
     /// The founder is the last member of its cluster: it keeps all of it but the name, and nobody
     /// can join any more.
-    async fn stay_alone(&self, running: &Member) -> Result<(), Error> {
+    async fn stay_alone(&self, running: &ActiveMembership) -> Result<(), MeshError> {
         self.name(running, "").await?;
         running.close_ports().await;
         Ok(())
     }
 
     /// Whether this node can go: it holds no task, and as the last one leaves no job open.
-    async fn hold_nothing(&self, mesh: &MeshHandle, members: usize) -> Result<(), Error> {
+    async fn hold_nothing(&self, mesh: &MeshHandle, members: usize) -> Result<(), MeshError> {
         let tasks = self.tasks_left().await;
         let open = match members {
             1 => self.open_jobs(mesh).await?,
@@ -96,7 +97,7 @@ impl Service {
         if tasks + open == 0 {
             return Ok(());
         }
-        Err(Error::NotNow(format!(
+        Err(MeshError::NotNow(format!(
             "this node holds {}, and {} would be left to nobody: stop them, or wait for their end, \
              before it leaves",
             counted(tasks, "task"),
@@ -105,15 +106,15 @@ impl Service {
     }
 
     /// How many jobs have not ended, of those whose log is here: nobody else has it.
-    async fn open_jobs(&self, mesh: &MeshHandle) -> Result<usize, Error> {
-        let unknown = |error: vc::Error| Error::NotNow(error.to_string());
-        let vc = &self.surroundings.node.vc;
+    async fn open_jobs(&self, mesh: &MeshHandle) -> Result<usize, MeshError> {
+        let unknown = |error: vc::VcError| MeshError::NotNow(error.to_string());
+        let vc = &self.dependencies.node.vc;
         let listed = vc.jobs(JobQuery::default()).await.map_err(unknown)?;
         let me = mesh.look(|mesh| mesh.me()).await;
-        let me = me.map_err(|error| Error::NotNow(error.to_string()))?;
+        let me = me.map_err(|error| MeshError::NotNow(error.to_string()))?;
         let held = self.held(mesh, me).await;
         if let Some(vc) = listed.away.iter().find(|vc| held.contains(*vc)) {
-            return Err(Error::NotNow(format!(
+            return Err(MeshError::NotNow(format!(
                 "it is not known whether virtual cluster {vc} has jobs: most of its voters left \
                  without a word"
             )));
@@ -126,7 +127,7 @@ impl Service {
     pub(super) async fn tasks_left(&self) -> usize {
         let until = Instant::now() + CLEAR_LIMIT;
         loop {
-            let view = self.surroundings.node.node.view().await;
+            let view = self.dependencies.node.node.view().await;
             let left = view.map_or(0, |view| view.tasks.len());
             if left == 0 || Instant::now() >= until {
                 return left;
@@ -136,10 +137,10 @@ impl Service {
     }
 
     /// Gives up what this node has of the cluster, and tells the others.
-    async fn say_good_bye(&self, running: &Member) -> Result<(), Error> {
+    async fn say_good_bye(&self, running: &ActiveMembership) -> Result<(), MeshError> {
         self.give_up_copies(&running.mesh, running.me).await?;
         // No leader is heard from here on; what one was granted before still counts.
-        self.surroundings.node.node.moved().await;
+        self.dependencies.node.node.moved().await;
         self.hold_nothing(&running.mesh, 2).await?;
         // One that was born meanwhile may have begun here.
         self.give_up_copies(&running.mesh, running.me).await?;
@@ -150,7 +151,7 @@ impl Service {
 
     /// Has the ledger learn its leaders' terms again.
     fn learn_term(&self) {
-        self.surroundings.seat.send_modify(|_| {});
+        self.dependencies.seat.send_modify(|_| {});
     }
 
     /// Expels a member. Its copies of the virtual clusters' logs find other places first, unless it is
@@ -158,7 +159,7 @@ impl Service {
     ///
     /// # Errors
     /// When the cluster says no.
-    pub(crate) async fn expel(&self, name: String, by: String) -> Result<(), Error> {
+    pub(crate) async fn expel(&self, name: String, by: String) -> Result<(), MeshError> {
         let member = self.member();
         let named = name.clone();
         let look = member.mesh.look(move |mesh| {
@@ -168,7 +169,7 @@ impl Service {
         });
         let found = look.await.ok().flatten();
         if found.is_some_and(|(id, _)| id == member.me) {
-            return Err(Error::Invalid(format!(
+            return Err(MeshError::Invalid(format!(
                 "{name} is the machine that was asked: it leaves with `muster cluster leave`"
             )));
         }
@@ -182,17 +183,17 @@ impl Service {
     }
 
     /// A member's copies of the virtual clusters' logs find other places.
-    async fn give_up_copies(&self, mesh: &MeshHandle, member: MemberId) -> Result<(), Error> {
-        if matches!(*self.surroundings.seat.borrow(), Seat::Unknown) {
+    async fn give_up_copies(&self, mesh: &MeshHandle, member: MemberId) -> Result<(), MeshError> {
+        if matches!(*self.dependencies.seat.borrow(), Seat::Unknown) {
             // Where it is not known which there are, nobody can be asked.
             return Ok(());
         }
-        let kept = self.surroundings.node.vc.give_up(member).await;
-        let kept = kept.map_err(|error| Error::NotNow(error.to_string()))?;
+        let kept = self.dependencies.node.vc.give_up(member).await;
+        let kept = kept.map_err(|error| MeshError::NotNow(error.to_string()))?;
         // One that nobody leads holds up none but those who have its log.
         let held = self.held(mesh, member).await;
         match kept.into_iter().find(|(vc, _)| held.contains(vc)) {
-            Some((_, why)) => Err(Error::NotNow(why.to_string())),
+            Some((_, why)) => Err(MeshError::NotNow(why.to_string())),
             None => Ok(()),
         }
     }
@@ -201,7 +202,7 @@ impl Service {
     async fn held(&self, mesh: &MeshHandle, member: MemberId) -> BTreeSet<VcName> {
         let look = mesh.look(move |mesh| routing::holds(mesh, member));
         let held = look.await.unwrap_or_default();
-        let vcs = self.surroundings.node.vc.groups().into_iter();
+        let vcs = self.dependencies.node.vc.groups().into_iter();
         let held = vcs.filter(|(_, group)| held.contains(&group.0));
         held.map(|(vc, _)| vc).collect()
     }

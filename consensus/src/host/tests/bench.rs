@@ -4,18 +4,18 @@ use std::collections::VecDeque;
 
 use super::super::*;
 use crate::machine::journal::Journal;
-use crate::membership::Change;
+use crate::membership::ReplicaChange;
 
 pub(super) const GROUP: GroupId = GroupId(1);
 
-pub(super) fn home(node: u64) -> Home {
-    Home {
+pub(super) fn home(node: u64) -> ReplicaHome {
+    ReplicaHome {
         node: NodeId(node),
         store: StoreId(100 + node),
     }
 }
 
-pub(super) fn homes(nodes: std::ops::RangeInclusive<u64>) -> BTreeMap<ReplicaId, Home> {
+pub(super) fn homes(nodes: std::ops::RangeInclusive<u64>) -> BTreeMap<ReplicaId, ReplicaHome> {
     nodes.map(|node| (ReplicaId(node), home(node))).collect()
 }
 
@@ -28,7 +28,7 @@ pub(super) struct Bench {
     /// Whether writes are durable at once.
     pub(super) fast: bool,
     pub(super) down: Vec<NodeId>,
-    pub(super) said: Vec<(NodeId, Output<usize>)>,
+    pub(super) said: Vec<(NodeId, HostOutput<usize>)>,
     /// Frames sent: from whom, to whom.
     pub(super) frames: Vec<(NodeId, NodeId)>,
     /// Bytes of the longest frame.
@@ -74,15 +74,15 @@ impl Bench {
     pub(super) fn bear(&mut self, group: GroupId, nodes: u64) {
         for node in 1..=nodes {
             let homes = homes(1..=nodes);
-            self.give(node, Input::Birth { group, homes });
+            self.give(node, HostInput::Creation { group, homes });
         }
     }
 
-    pub(super) fn give(&mut self, node: u64, input: Input) {
+    pub(super) fn give(&mut self, node: u64, input: HostInput) {
         self.run(VecDeque::from([(NodeId(node), input)]));
     }
 
-    pub(super) fn run(&mut self, mut inputs: VecDeque<(NodeId, Input)>) {
+    pub(super) fn run(&mut self, mut inputs: VecDeque<(NodeId, HostInput)>) {
         while let Some((node, input)) = inputs.pop_front() {
             if self.down.contains(&node) {
                 continue;
@@ -102,15 +102,15 @@ impl Bench {
     pub(super) fn output(
         &mut self,
         node: NodeId,
-        output: Output<usize>,
-        inputs: &mut VecDeque<(NodeId, Input)>,
+        output: HostOutput<usize>,
+        inputs: &mut VecDeque<(NodeId, HostInput)>,
     ) {
         match output {
-            Output::Write(write) if self.fast => {
-                inputs.push_back((node, Input::Written(write.number)));
+            HostOutput::Write(write) if self.fast => {
+                inputs.push_back((node, HostInput::Written(write.number)));
             }
-            Output::Write(write) => self.writes.push((node, write)),
-            Output::Send { to, frame } => {
+            HostOutput::Write(write) => self.writes.push((node, write)),
+            HostOutput::Send { to, frame } => {
                 self.frames.push((node, to));
                 self.longest = self.longest.max(frame.len());
                 if self.is_lost(&frame) {
@@ -118,7 +118,7 @@ impl Bench {
                 }
                 let from = node;
                 let bytes = frame;
-                inputs.push_back((to, Input::Frame { from, bytes }));
+                inputs.push_back((to, HostInput::Frame { from, bytes }));
             }
             output => self.said.push((node, output)),
         }
@@ -149,7 +149,7 @@ impl Bench {
                 return;
             };
             self.now = self.now.max(at);
-            self.run(VecDeque::from([(node, Input::Tick)]));
+            self.run(VecDeque::from([(node, HostInput::Tick)]));
         }
     }
 
@@ -170,7 +170,7 @@ impl Bench {
     pub(super) fn propose(&mut self, node: NodeId, ticket: u64, entry: &str) {
         self.give(
             node.0,
-            Input::Propose {
+            HostInput::Propose {
                 group: GROUP,
                 ticket: Ticket(ticket),
                 entry: entry.into(),
@@ -178,9 +178,9 @@ impl Bench {
         );
     }
 
-    pub(super) fn change(&mut self, node: NodeId, ticket: u64, changes: Vec<Change>) {
+    pub(super) fn change(&mut self, node: NodeId, ticket: u64, changes: Vec<ReplicaChange>) {
         let ticket = Ticket(ticket);
-        let input = Input::Change {
+        let input = HostInput::Change {
             group: GROUP,
             ticket,
             changes,
@@ -190,23 +190,25 @@ impl Bench {
 
     pub(super) fn accepted(&self, ticket: u64) -> bool {
         let wanted = Some(Ticket(ticket));
-        let said = |(_, output): &(NodeId, Output<usize>)| match output {
-            Output::Applied { ticket, .. } | Output::Changed { ticket, .. } => *ticket == wanted,
+        let said = |(_, output): &(NodeId, HostOutput<usize>)| match output {
+            HostOutput::Applied { ticket, .. } | HostOutput::Changed { ticket, .. } => {
+                *ticket == wanted
+            }
             _ => false,
         };
         self.said.iter().any(said)
     }
 
-    pub(super) fn refused(&self, ticket: u64) -> Option<Refused> {
+    pub(super) fn refused(&self, ticket: u64) -> Option<HostRefusal> {
         self.said.iter().find_map(|(_, output)| match output {
-            Output::Refused { ticket: t, why, .. } if t.0 == ticket => Some(*why),
+            HostOutput::Refused { ticket: t, why, .. } if t.0 == ticket => Some(*why),
             _ => None,
         })
     }
 
     pub(super) fn is_read(&self, ticket: u64) -> bool {
-        let said = |(_, output): &(NodeId, Output<usize>)| match output {
-            Output::Read { ticket: t, .. } => t.0 == ticket,
+        let said = |(_, output): &(NodeId, HostOutput<usize>)| match output {
+            HostOutput::Read { ticket: t, .. } => t.0 == ticket,
             _ => false,
         };
         self.said.iter().any(said)
@@ -226,11 +228,11 @@ impl Bench {
 }
 
 /// What is left of it by links with so much room each.
-fn carried(out: Vec<Output<usize>>, room: usize) -> Vec<Output<usize>> {
+fn carried(out: Vec<HostOutput<usize>>, room: usize) -> Vec<HostOutput<usize>> {
     let mut left: BTreeMap<NodeId, usize> = BTreeMap::new();
     let mut kept: Vec<_> = out.into_iter().rev().collect();
     kept.retain(|output| {
-        let Output::Send { to, frame } = output else {
+        let HostOutput::Send { to, frame } = output else {
             return true;
         };
         let left = left.entry(*to).or_insert(room);
@@ -243,10 +245,10 @@ fn carried(out: Vec<Output<usize>>, room: usize) -> Vec<Output<usize>> {
 }
 
 pub(super) fn host(now: Time, node: u64) -> Host<Journal> {
-    let options = Options {
+    let options = HostOptions {
         log_entries_max: 8,
         questions_max: 30,
-        ..Options::new(NodeId(node), StoreId(100 + node), 1)
+        ..HostOptions::new(NodeId(node), StoreId(100 + node), 1)
     };
     Host::open(
         now,

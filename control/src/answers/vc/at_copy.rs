@@ -11,17 +11,18 @@ use muster_model::explanation::Explanation;
 use muster_model::id::{JobKey, TaskId};
 use muster_model::known_node::KnownNode;
 use muster_model::vc::{Amount, VcView, WhatIf};
-use muster_model::view::{Event, JobDetail, JobSummary, TaskView};
+use muster_model::view::{JobDetail, JobEvent, JobSummary, TaskView};
 
 use crate::answers::port::CopiesPort;
-use crate::groups::{Local, Machine};
+use crate::groups::{GroupState, Local};
 use crate::request::vc::{
-    Change, DescriptionVersion, Explain, FindJob, GetTerm, GiveUp, Jobs, Led, ListEvents,
-    ListFound, ListJobs, ListNodes, ListTasksOn, ListUsed, ListVcs, ListWantedImages, NotTaken,
-    RenewLease, SayOff, ShowConfig, ShowJob, ShowTask, Submit, TryDescription,
+    ChangeJob, CurrentTerm, DescriptionVersion, Explain, FindJob, GetTerm, GiveUp, JobList,
+    ListEvents, ListFoundTasks, ListJobs, ListNodes, ListTasksOn, ListUsed, ListVcs,
+    ListWantedImages, NotTaken, RenewLease, SayOff, ShowConfig, ShowJob, ShowTask, Submit,
+    TryDescription,
 };
-use crate::request::{Answers, Failure, Json};
-use crate::vc::{Applied, NotFound, Rejected, Row, VcState};
+use crate::request::{Answers, Json, RequestFailure};
+use crate::vc::{NotFound, StateJob, VcApplied, VcRejection, VcState};
 
 /// A virtual cluster, by the copy of its log that is here.
 #[derive(Debug)]
@@ -31,8 +32,8 @@ pub struct AtCopy<'a, P> {
 }
 
 /// Said where there is none.
-pub fn no_copy() -> Failure {
-    Failure::unavailable("there is no copy here")
+pub fn no_copy() -> RequestFailure {
+    RequestFailure::unavailable("there is no copy here")
 }
 
 impl<'a, P: CopiesPort> AtCopy<'a, P> {
@@ -45,26 +46,30 @@ impl<'a, P: CopiesPort> AtCopy<'a, P> {
     async fn look<T: Send + 'static>(
         &self,
         look: impl FnOnce(&VcState) -> Option<T> + Send + 'static,
-    ) -> Result<T, Failure> {
+    ) -> Result<T, RequestFailure> {
         let look = |local: Local<'_>| match local.seen.machine {
-            Machine::Vc(state) => look(state),
-            Machine::Cluster(_) => None,
+            GroupState::Vc(state) => look(state),
+            GroupState::Cluster(_) => None,
         };
         let found = self.port.look(self.group, look).await?;
         found.ok_or_else(no_copy)?.ok_or_else(unsaid)
     }
 }
 
-fn unsaid() -> Failure {
-    Failure::unavailable("the copy here does not say that")
+fn unsaid() -> RequestFailure {
+    RequestFailure::unavailable("the copy here does not say that")
 }
 
 impl<P: CopiesPort> Answers<ListJobs> for AtCopy<'_, P> {
-    async fn answer(&self, _: MemberId, ListJobs(query): ListJobs) -> Result<Jobs, Failure> {
+    async fn answer(
+        &self,
+        _: MemberId,
+        ListJobs(query): ListJobs,
+    ) -> Result<JobList, RequestFailure> {
         self.look(move |state| {
             let (rows, total) = query.take(state.rows());
-            let jobs = Json(rows.iter().map(Row::summary).collect());
-            Some(Jobs { jobs, total })
+            let jobs = Json(rows.iter().map(StateJob::summary).collect());
+            Some(JobList { jobs, total })
         })
         .await
     }
@@ -75,7 +80,7 @@ impl<P: CopiesPort> Answers<FindJob> for AtCopy<'_, P> {
         &self,
         _: MemberId,
         FindJob(key): FindJob,
-    ) -> Result<Json<Option<JobSummary>>, Failure> {
+    ) -> Result<Json<Option<JobSummary>>, RequestFailure> {
         let job = self.look(move |state| state.summary(&key)).await?;
         Ok(Json(Some(job)))
     }
@@ -86,7 +91,7 @@ impl<P: CopiesPort> Answers<ShowJob> for AtCopy<'_, P> {
         &self,
         _: MemberId,
         ShowJob { job, attempt }: ShowJob,
-    ) -> Result<Result<Json<JobDetail>, NotFound>, Failure> {
+    ) -> Result<Result<Json<JobDetail>, NotFound>, RequestFailure> {
         let detail = self.look(move |state| state.detail(&job, attempt).ok());
         Ok(Ok(Json(detail.await?)))
     }
@@ -97,7 +102,7 @@ impl<P: CopiesPort> Answers<ShowConfig> for AtCopy<'_, P> {
         &self,
         _: MemberId,
         ShowConfig(key): ShowConfig,
-    ) -> Result<Result<String, NotFound>, Failure> {
+    ) -> Result<Result<String, NotFound>, RequestFailure> {
         Ok(Ok(self.look(move |state| state.config(&key).ok()).await?))
     }
 }
@@ -107,7 +112,7 @@ impl<P: CopiesPort> Answers<ListEvents> for AtCopy<'_, P> {
         &self,
         _: MemberId,
         ListEvents(key): ListEvents,
-    ) -> Result<Result<Json<Vec<Event>>, NotFound>, Failure> {
+    ) -> Result<Result<Json<Vec<JobEvent>>, NotFound>, RequestFailure> {
         let events = self.look(move |state| state.events(&key).ok()).await?;
         Ok(Ok(Json(events)))
     }
@@ -118,14 +123,14 @@ impl<P: CopiesPort> Answers<ShowTask> for AtCopy<'_, P> {
         &self,
         _: MemberId,
         ShowTask { job, attempt, task }: ShowTask,
-    ) -> Result<Result<Json<TaskView>, NotFound>, Failure> {
+    ) -> Result<Result<Json<TaskView>, NotFound>, RequestFailure> {
         let found = self.look(move |state| state.task(&job, attempt, &task).ok());
         Ok(Ok(Json(found.await?)))
     }
 }
 
 impl<P: CopiesPort> Answers<ListUsed> for AtCopy<'_, P> {
-    async fn answer(&self, _: MemberId, _: ListUsed) -> Result<Amount, Failure> {
+    async fn answer(&self, _: MemberId, _: ListUsed) -> Result<Amount, RequestFailure> {
         self.look(|state| Some(state.used())).await
     }
 }
@@ -134,7 +139,7 @@ impl<P: CopiesPort> Answers<ListUsed> for AtCopy<'_, P> {
 macro_rules! for_the_leader_alone {
     ($($request:ty => $answer:ty,)*) => {
         $(impl<P: CopiesPort> Answers<$request> for AtCopy<'_, P> {
-            async fn answer(&self, _: MemberId, _: $request) -> Result<$answer, Failure> {
+            async fn answer(&self, _: MemberId, _: $request) -> Result<$answer, RequestFailure> {
                 Err(unsaid())
             }
         })*
@@ -142,15 +147,15 @@ macro_rules! for_the_leader_alone {
 }
 
 for_the_leader_alone! {
-    Submit => Result<Applied, NotTaken>,
-    Change => Result<Applied, Rejected>,
-    GetTerm => Led,
+    Submit => Result<VcApplied, NotTaken>,
+    ChangeJob => Result<VcApplied, VcRejection>,
+    GetTerm => CurrentTerm,
     RenewLease => (),
     ListWantedImages => BTreeSet<String>,
     Explain => Result<Json<Explanation>, NotFound>,
     ListVcs => Json<Vec<VcView>>,
     DescriptionVersion => Option<u64>,
-    ListFound => String,
+    ListFoundTasks => String,
     TryDescription => Result<Json<WhatIf>, Vec<String>>,
     ListTasksOn => Vec<(JobKey, TaskId)>,
     SayOff => (),

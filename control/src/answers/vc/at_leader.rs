@@ -10,22 +10,23 @@ use muster_model::id::{JobKey, TaskId};
 use muster_model::known_node::KnownNode;
 use muster_model::remark::Remark;
 use muster_model::vc::{Amount, VcView, WhatIf};
-use muster_model::view::{Event, JobDetail, JobSummary, TaskView};
+use muster_model::view::{JobDetail, JobEvent, JobSummary, TaskView};
 use muster_placement::description;
 
 use super::led::give_up;
-use super::view::View;
+use super::view::VcLeaderView;
 use crate::answers::{self, CopiesPort};
-use crate::coordinator::Refused;
+use crate::coordinator::UnplaceableJob;
 use crate::fence::Term;
-use crate::groups::{Error, Local, Outcome, Seen};
+use crate::groups::{ApplyOutcome, GroupError, Local, LocalGroup};
 use crate::request::vc::{
-    Change, DescriptionVersion, Explain, FindJob, GetTerm, GiveUp, Jobs, Led, ListEvents,
-    ListFound, ListJobs, ListNodes, ListTasksOn, ListUsed, ListVcs, ListWantedImages, NotTaken,
-    RenewLease, SayOff, ShowConfig, ShowJob, ShowTask, Submit, TryDescription,
+    ChangeJob, CurrentTerm, DescriptionVersion, Explain, FindJob, GetTerm, GiveUp, JobList,
+    ListEvents, ListFoundTasks, ListJobs, ListNodes, ListTasksOn, ListUsed, ListVcs,
+    ListWantedImages, NotTaken, RenewLease, SayOff, ShowConfig, ShowJob, ShowTask, Submit,
+    TryDescription,
 };
-use crate::request::{Answers, Failure, Json};
-use crate::vc::{AcceptedJob, Applied, Entry, NotFound, Rejected};
+use crate::request::{Answers, Json, RequestFailure};
+use crate::vc::{AcceptedJob, NotFound, VcApplied, VcEntry, VcRejection};
 
 /// Said where the node ends while it finds something out.
 const ENDED: &str = "the agent is shutting down";
@@ -47,29 +48,32 @@ impl<'a, P: CopiesPort> AtLeader<'a, P> {
     /// Looks at the state as it stands after everything that was committed anywhere so far.
     async fn read<T: Send + 'static>(
         &self,
-        look: impl FnOnce(&View<'_>) -> T + Send + 'static,
-    ) -> Result<T, Error> {
-        let look = |seen: Seen<'_>| View::of(seen).map(|view| look(&view));
+        look: impl FnOnce(&VcLeaderView<'_>) -> T + Send + 'static,
+    ) -> Result<T, GroupError> {
+        let look = |seen: LocalGroup<'_>| VcLeaderView::of(seen).map(|view| look(&view));
         let found = self.port.read(self.group, look).await?;
-        found.ok_or(Error::NoLeader)
+        found.ok_or(GroupError::NoLeader)
     }
 
     /// Looks at the state as it stands here, which another leader may have replaced meanwhile: for what
     /// a commit confirms. None if this node does not lead.
     async fn look<T: Send + 'static>(
         &self,
-        look: impl FnOnce(&View<'_>) -> T + Send + 'static,
-    ) -> Result<Option<T>, Error> {
-        let look = |local: Local<'_>| View::of(local.seen).map(|view| look(&view));
+        look: impl FnOnce(&VcLeaderView<'_>) -> T + Send + 'static,
+    ) -> Result<Option<T>, GroupError> {
+        let look = |local: Local<'_>| VcLeaderView::of(local.seen).map(|view| look(&view));
         Ok(self.port.look(self.group, look).await?.flatten())
     }
 
     /// Whether the cluster could ever run the job; a remark, if that depends on machines that have not
     /// reported. A refusal needs a majority: the job may be possible by what a newer leader knows.
-    async fn judge(&self, job: &AcceptedJob) -> Result<Result<Option<String>, Refused>, Error> {
+    async fn judge(
+        &self,
+        job: &AcceptedJob,
+    ) -> Result<Result<Option<String>, UnplaceableJob>, GroupError> {
         let judge = |job: &AcceptedJob| {
             let (spec, user) = (job.spec.clone(), job.key.user.clone());
-            move |view: &View<'_>| view.judge(&spec, &user)
+            move |view: &VcLeaderView<'_>| view.judge(&spec, &user)
         };
         match self.look(judge(job)).await? {
             Some(Ok(remark)) => Ok(Ok(remark)),
@@ -77,15 +81,15 @@ impl<'a, P: CopiesPort> AtLeader<'a, P> {
         }
     }
 
-    async fn commit(&self, entry: &Entry) -> Result<Result<Applied, Rejected>, Error> {
+    async fn commit(&self, entry: &VcEntry) -> Result<Result<VcApplied, VcRejection>, GroupError> {
         let bytes = entry.encode().map_err(|error| {
             self.port
                 .tell(answers::Event::Unwritable(error.to_string()));
-            Error::Unreadable
+            GroupError::Unreadable
         })?;
         match self.port.propose(self.group, &bytes).await? {
-            Outcome::Vc(outcome) => Ok(outcome),
-            Outcome::Cluster(_) | Outcome::Unreadable(_) => Err(Error::Unreadable),
+            ApplyOutcome::Vc(outcome) => Ok(outcome),
+            ApplyOutcome::Cluster(_) | ApplyOutcome::Unreadable(_) => Err(GroupError::Unreadable),
         }
     }
 }
@@ -95,59 +99,67 @@ impl<P: CopiesPort> Answers<Submit> for AtLeader<'_, P> {
         &self,
         _: MemberId,
         Submit(mut job): Submit,
-    ) -> Result<Result<Applied, NotTaken>, Failure> {
+    ) -> Result<Result<VcApplied, NotTaken>, RequestFailure> {
         match self.judge(&job).await? {
             Err(refused) => Ok(Err(NotTaken::Impossible(refused))),
             Ok(remark) => {
                 job.spec
                     .warnings
                     .extend(remark.map(|told| Remark::at("", told)));
-                let taken = self.commit(&Entry::Accept(Box::new(job))).await?;
+                let taken = self.commit(&VcEntry::Accept(Box::new(job))).await?;
                 Ok(taken.map_err(NotTaken::Rejected))
             }
         }
     }
 }
 
-impl<P: CopiesPort> Answers<Change> for AtLeader<'_, P> {
+impl<P: CopiesPort> Answers<ChangeJob> for AtLeader<'_, P> {
     async fn answer(
         &self,
         _: MemberId,
-        Change(entry): Change,
-    ) -> Result<Result<Applied, Rejected>, Failure> {
+        ChangeJob(entry): ChangeJob,
+    ) -> Result<Result<VcApplied, VcRejection>, RequestFailure> {
         Ok(self.commit(&entry).await?)
     }
 }
 
 impl<P: CopiesPort> Answers<GetTerm> for AtLeader<'_, P> {
-    async fn answer(&self, _: MemberId, _: GetTerm) -> Result<Led, Failure> {
+    async fn answer(&self, _: MemberId, _: GetTerm) -> Result<CurrentTerm, RequestFailure> {
         let led = self.read(|view| (view.generation(), view.term()));
         let (generation, term) = led.await?;
-        Ok(Led {
+        Ok(CurrentTerm {
             generation,
-            term: Term(term.ok_or(Error::NoLeader)?),
+            term: Term(term.ok_or(GroupError::NoLeader)?),
             leader: self.me.0,
         })
     }
 }
 
 impl<P: CopiesPort> Answers<RenewLease> for AtLeader<'_, P> {
-    async fn answer(&self, _: MemberId, request: RenewLease) -> Result<(), Failure> {
+    async fn answer(&self, _: MemberId, request: RenewLease) -> Result<(), RequestFailure> {
         Ok(self.port.renew(self.group, request.node).await?)
     }
 }
 
 impl<P: CopiesPort> Answers<ListWantedImages> for AtLeader<'_, P> {
-    async fn answer(&self, _: MemberId, _: ListWantedImages) -> Result<BTreeSet<String>, Failure> {
+    async fn answer(
+        &self,
+        _: MemberId,
+        _: ListWantedImages,
+    ) -> Result<BTreeSet<String>, RequestFailure> {
         Ok(self.read(|view| view.state.images_wanted()).await?)
     }
 }
 
 impl<P: CopiesPort> Answers<ListJobs> for AtLeader<'_, P> {
-    async fn answer(&self, _: MemberId, ListJobs(query): ListJobs) -> Result<Jobs, Failure> {
+    async fn answer(
+        &self,
+        _: MemberId,
+        ListJobs(query): ListJobs,
+    ) -> Result<JobList, RequestFailure> {
         let (jobs, total) = self.read(move |view| view.summaries(&query)).await?;
         let jobs = Json(jobs);
-        Ok(Jobs { jobs, total })
+        Ok(JobList { jobs, total })
     }
 }
 
@@ -156,7 +168,7 @@ impl<P: CopiesPort> Answers<FindJob> for AtLeader<'_, P> {
         &self,
         _: MemberId,
         FindJob(key): FindJob,
-    ) -> Result<Json<Option<JobSummary>>, Failure> {
+    ) -> Result<Json<Option<JobSummary>>, RequestFailure> {
         Ok(Json(self.read(move |view| view.summary(&key)).await?))
     }
 }
@@ -166,7 +178,7 @@ impl<P: CopiesPort> Answers<ShowJob> for AtLeader<'_, P> {
         &self,
         _: MemberId,
         ShowJob { job, attempt }: ShowJob,
-    ) -> Result<Result<Json<JobDetail>, NotFound>, Failure> {
+    ) -> Result<Result<Json<JobDetail>, NotFound>, RequestFailure> {
         let detail = self.read(move |view| view.detail(&job, attempt)).await?;
         Ok(detail.map(Json))
     }
@@ -177,26 +189,30 @@ impl<P: CopiesPort> Answers<Explain> for AtLeader<'_, P> {
         &self,
         _: MemberId,
         Explain(key): Explain,
-    ) -> Result<Result<Json<Explanation>, NotFound>, Failure> {
+    ) -> Result<Result<Json<Explanation>, NotFound>, RequestFailure> {
         let why = self.read(move |view| view.explanation(&key)).await?;
         Ok(why.map(Json))
     }
 }
 
 impl<P: CopiesPort> Answers<ListVcs> for AtLeader<'_, P> {
-    async fn answer(&self, _: MemberId, _: ListVcs) -> Result<Json<Vec<VcView>>, Failure> {
+    async fn answer(&self, _: MemberId, _: ListVcs) -> Result<Json<Vec<VcView>>, RequestFailure> {
         Ok(Json(self.read(|view| view.virtual_clusters()).await?))
     }
 }
 
 impl<P: CopiesPort> Answers<DescriptionVersion> for AtLeader<'_, P> {
-    async fn answer(&self, _: MemberId, _: DescriptionVersion) -> Result<Option<u64>, Failure> {
+    async fn answer(
+        &self,
+        _: MemberId,
+        _: DescriptionVersion,
+    ) -> Result<Option<u64>, RequestFailure> {
         Ok(self.read(|view| view.description()).await?)
     }
 }
 
-impl<P: CopiesPort> Answers<ListFound> for AtLeader<'_, P> {
-    async fn answer(&self, _: MemberId, _: ListFound) -> Result<String, Failure> {
+impl<P: CopiesPort> Answers<ListFoundTasks> for AtLeader<'_, P> {
+    async fn answer(&self, _: MemberId, _: ListFoundTasks) -> Result<String, RequestFailure> {
         Ok(self.read(|view| view.found()).await?)
     }
 }
@@ -207,12 +223,12 @@ impl<P: CopiesPort> Answers<TryDescription> for AtLeader<'_, P> {
         &self,
         _: MemberId,
         TryDescription(text): TryDescription,
-    ) -> Result<Result<Json<WhatIf>, Vec<String>>, Failure> {
+    ) -> Result<Result<Json<WhatIf>, Vec<String>>, RequestFailure> {
         let outlook = self.read(|view| view.outlook()).await?;
         let found = self
             .port
             .aside(move || outlook.what_if(&description::read(&text)?));
-        let ended = || Failure::unavailable(ENDED);
+        let ended = || RequestFailure::unavailable(ENDED);
         let what = found.await.ok_or_else(ended)?;
         let lines = |problems: Vec<SpecProblem>| problems.iter().map(ToString::to_string).collect();
         Ok(what.map(Json).map_err(lines))
@@ -224,7 +240,7 @@ impl<P: CopiesPort> Answers<ShowConfig> for AtLeader<'_, P> {
         &self,
         _: MemberId,
         ShowConfig(key): ShowConfig,
-    ) -> Result<Result<String, NotFound>, Failure> {
+    ) -> Result<Result<String, NotFound>, RequestFailure> {
         Ok(self.read(move |view| view.state.config(&key)).await?)
     }
 }
@@ -234,7 +250,7 @@ impl<P: CopiesPort> Answers<ListEvents> for AtLeader<'_, P> {
         &self,
         _: MemberId,
         ListEvents(key): ListEvents,
-    ) -> Result<Result<Json<Vec<Event>>, NotFound>, Failure> {
+    ) -> Result<Result<Json<Vec<JobEvent>>, NotFound>, RequestFailure> {
         let events = self.read(move |view| view.state.events(&key)).await?;
         Ok(events.map(Json))
     }
@@ -245,7 +261,7 @@ impl<P: CopiesPort> Answers<ShowTask> for AtLeader<'_, P> {
         &self,
         _: MemberId,
         ShowTask { job, attempt, task }: ShowTask,
-    ) -> Result<Result<Json<TaskView>, NotFound>, Failure> {
+    ) -> Result<Result<Json<TaskView>, NotFound>, RequestFailure> {
         let found = self.read(move |view| view.state.task(&job, attempt, &task));
         Ok(found.await?.map(Json))
     }
@@ -256,32 +272,32 @@ impl<P: CopiesPort> Answers<ListTasksOn> for AtLeader<'_, P> {
         &self,
         _: MemberId,
         ListTasksOn(node): ListTasksOn,
-    ) -> Result<Vec<(JobKey, TaskId)>, Failure> {
+    ) -> Result<Vec<(JobKey, TaskId)>, RequestFailure> {
         Ok(self.read(move |view| view.state.tasks_on(&node)).await?)
     }
 }
 
 impl<P: CopiesPort> Answers<SayOff> for AtLeader<'_, P> {
-    async fn answer(&self, _: MemberId, SayOff(node): SayOff) -> Result<(), Failure> {
+    async fn answer(&self, _: MemberId, SayOff(node): SayOff) -> Result<(), RequestFailure> {
         Ok(self.port.off(self.group, node).await?)
     }
 }
 
 impl<P: CopiesPort> Answers<GiveUp> for AtLeader<'_, P> {
     /// Takes a member's copy of the log away, for it is about to leave.
-    async fn answer(&self, _: MemberId, GiveUp(member): GiveUp) -> Result<(), Failure> {
+    async fn answer(&self, _: MemberId, GiveUp(member): GiveUp) -> Result<(), RequestFailure> {
         give_up(self.port, self.group, member).await
     }
 }
 
 impl<P: CopiesPort> Answers<ListUsed> for AtLeader<'_, P> {
-    async fn answer(&self, _: MemberId, _: ListUsed) -> Result<Amount, Failure> {
+    async fn answer(&self, _: MemberId, _: ListUsed) -> Result<Amount, RequestFailure> {
         Ok(self.read(|view| view.state.used()).await?)
     }
 }
 
 impl<P: CopiesPort> Answers<ListNodes> for AtLeader<'_, P> {
-    async fn answer(&self, _: MemberId, _: ListNodes) -> Result<Vec<KnownNode>, Failure> {
+    async fn answer(&self, _: MemberId, _: ListNodes) -> Result<Vec<KnownNode>, RequestFailure> {
         Ok(self.read(|view| view.nodes()).await?)
     }
 }

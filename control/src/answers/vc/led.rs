@@ -6,8 +6,8 @@ use muster_model::id::NodeId;
 
 use crate::answers::port::CopiesPort;
 use crate::answers::together::{all, within};
-use crate::groups::{Error, name};
-use crate::request::Failure;
+use crate::groups::{GroupError, name};
+use crate::request::RequestFailure;
 
 /// How long a group's majority is waited for by those who asked of several: one without a majority holds up
 /// no other.
@@ -47,11 +47,11 @@ pub async fn give_up(
     port: &impl CopiesPort,
     group: GroupId,
     member: MemberId,
-) -> Result<(), Failure> {
+) -> Result<(), RequestFailure> {
     let until = port.now().steady.plus_millis(GIVE_UP_LIMIT_MS);
     while going(port, group, member).await? {
         if port.now().steady >= until {
-            return Err(Failure::unavailable(
+            return Err(RequestFailure::unavailable(
                 "its copy of a log has not found another place yet; try again",
             ));
         }
@@ -61,7 +61,11 @@ pub async fn give_up(
 }
 
 /// Has its copy find another place. Whether it has one still.
-async fn going(port: &impl CopiesPort, group: GroupId, member: MemberId) -> Result<bool, Error> {
+async fn going(
+    port: &impl CopiesPort,
+    group: GroupId,
+    member: MemberId,
+) -> Result<bool, GroupError> {
     port.going(group, member).await?;
     // A leader that was deposed names the one that leads now.
     port.read(group, |_| ()).await?;

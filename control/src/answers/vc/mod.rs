@@ -1,5 +1,5 @@
 //! What a virtual cluster answers: where it is led ([`AtLeader`]), and where there is only a copy of its log
-//! ([`AtCopy`]). [`View`] is what is looked at where it is led.
+//! ([`AtCopy`]). [`VcLeaderView`] is what is looked at where it is led.
 
 mod at_copy;
 mod at_leader;
@@ -9,4 +9,4 @@ mod view;
 pub use at_copy::{AtCopy, no_copy};
 pub use at_leader::AtLeader;
 pub use led::{committed, give_up, renew_all};
-pub use view::View;
+pub use view::VcLeaderView;

@@ -5,19 +5,19 @@ use muster_model::id::{JobKey, NodeId, UserName};
 use muster_model::job::JobSpec;
 use muster_model::job_query::JobQuery;
 use muster_model::known_node::KnownNode;
-use muster_model::state::State;
+use muster_model::state::JobState;
 use muster_model::time::Time;
 use muster_model::vc::VcView;
 use muster_model::view::{JobDetail, JobSummary, NodeLease, RunLease};
 
-use crate::coordinator::{Coordinator, Outlook, Refused};
-use crate::groups::{Machine, Reports, Seen};
-use crate::lease::{Hearing, Lease};
+use crate::coordinator::{Coordinator, Outlook, UnplaceableJob};
+use crate::groups::{GroupState, LocalGroup, Reports};
+use crate::lease::{Hearing, LeaseTime};
 use crate::vc::{NotFound, VcState};
 
 /// What is committed, and what the leader knows besides.
 #[derive(Debug)]
-pub struct View<'a> {
+pub struct VcLeaderView<'a> {
     /// The committed state.
     pub state: &'a VcState,
     coordinator: &'a Coordinator,
@@ -32,11 +32,11 @@ pub struct View<'a> {
     reports: Option<Reports<'a>>,
 }
 
-impl<'a> View<'a> {
+impl<'a> VcLeaderView<'a> {
     /// Of a group that is led here.
-    pub fn of(seen: Seen<'a>) -> Option<Self> {
+    pub fn of(seen: LocalGroup<'a>) -> Option<Self> {
         match seen.machine {
-            Machine::Vc(state) => Some(Self {
+            GroupState::Vc(state) => Some(Self {
                 state,
                 coordinator: seen.coordinator?,
                 hearing: seen.hearing,
@@ -45,7 +45,7 @@ impl<'a> View<'a> {
                 wall: seen.wall,
                 reports: seen.reports,
             }),
-            Machine::Cluster(_) => None,
+            GroupState::Cluster(_) => None,
         }
     }
 
@@ -80,7 +80,7 @@ impl<'a> View<'a> {
         detail.summary = self.explained(detail.summary);
         let runs = detail.partition.iter_mut().flat_map(|it| &mut it.runs);
         for RunLease { seconds, nodes, .. } in runs {
-            let lease = seconds.map(|seconds| Lease { seconds });
+            let lease = seconds.map(|seconds| LeaseTime { seconds });
             for NodeLease { node, ends_by } in nodes {
                 *ends_by = lease.and_then(|lease| self.ends_by(lease, node));
             }
@@ -90,7 +90,7 @@ impl<'a> View<'a> {
 
     /// When a lease on a node ends at the latest, milliseconds since the epoch: what the node has heard
     /// granted it sent before it was heard.
-    fn ends_by(&self, lease: Lease, node: &NodeId) -> Option<u64> {
+    fn ends_by(&self, lease: LeaseTime, node: &NodeId) -> Option<u64> {
         let (hearing, now) = self.hearing?;
         let left = lease
             .wire_ms()
@@ -110,7 +110,7 @@ impl<'a> View<'a> {
     ///
     /// # Errors
     /// Why not, and for which field of the job.
-    pub fn judge(&self, job: &JobSpec, user: &UserName) -> Result<Option<String>, Refused> {
+    pub fn judge(&self, job: &JobSpec, user: &UserName) -> Result<Option<String>, UnplaceableJob> {
         let unheard = self.reports.map_or(0, |reports| reports.unheard());
         self.coordinator.judge(job, user, unheard)
     }
@@ -154,7 +154,7 @@ impl<'a> View<'a> {
     }
 
     fn explained(&self, mut job: JobSummary) -> JobSummary {
-        if job.state() == State::Waiting {
+        if job.state() == JobState::Waiting {
             job.waiting_for = self.coordinator.waiting_for(self.state, &job.key);
         }
         job

@@ -5,13 +5,16 @@ use muster_gossip::member::{Incarnation, MemberId};
 use muster_gossip::mesh::Reach;
 
 use super::world::{Bench, RULES, edit};
-use crate::cluster::{Edit, Entry, Progress, Proposer, Sight, Soak, Stage, steps};
+use crate::cluster::{
+    ActivationProgress, ClusterEntry, DocumentEdit, MemberHealth, Proposer, Soak, VersionStage,
+    steps,
+};
 
 /// A cluster of so many members that all answer, with one edit.
 struct Rollout {
     bench: Bench,
-    progress: Progress,
-    sights: BTreeMap<MemberId, Sight>,
+    progress: ActivationProgress,
+    sights: BTreeMap<MemberId, MemberHealth>,
     me: MemberId,
     now_ms: u64,
 }
@@ -20,7 +23,7 @@ impl Rollout {
     fn of(members: u8) -> Self {
         let mut bench = Bench::of(members);
         bench.edit(edit(0, 1)).unwrap();
-        let sight = Sight {
+        let sight = MemberHealth {
             reach: Reach::Alive,
             incarnation: Incarnation(7),
         };
@@ -30,7 +33,7 @@ impl Rollout {
         });
         Self {
             sights: bench.state.members().map(|(id, _)| (id, sight)).collect(),
-            progress: Progress {
+            progress: ActivationProgress {
                 coverage: Coverage {
                     document,
                     ..Coverage::default()
@@ -43,7 +46,7 @@ impl Rollout {
         }
     }
 
-    fn next(&self) -> Option<Stage> {
+    fn next(&self) -> Option<VersionStage> {
         let progress = [(RULES, self.progress.clone())].into();
         let proposer = Proposer {
             me: self.me,
@@ -54,7 +57,7 @@ impl Rollout {
         };
         let entry = steps(&self.bench.state, &proposer)?;
         match entry {
-            Entry::DocumentStep(step) => {
+            ClusterEntry::DocumentStep(step) => {
                 assert_eq!(
                     (step.id, step.at_ms, step.forced),
                     (RULES, self.now_ms, false)
@@ -66,7 +69,7 @@ impl Rollout {
     }
 
     /// Commits the next step; gives the stage.
-    fn advance(&mut self) -> Stage {
+    fn advance(&mut self) -> VersionStage {
         let stage = self.next().expect("a step is due");
         let version = self.bench.state.document(RULES).unwrap().version();
         let mut step = super::world::step(version, stage.clone());
@@ -79,7 +82,7 @@ impl Rollout {
     fn try_first(&mut self) -> Vec<MemberId> {
         self.progress.coverage.valid = vec![0xff; 32];
         match self.advance() {
-            Stage::Canary(canaries) => canaries.iter().map(|canary| canary.member).collect(),
+            VersionStage::Canary(canaries) => canaries.iter().map(|canary| canary.member).collect(),
             other => panic!("no canaries: {other:?}"),
         }
     }
@@ -88,13 +91,13 @@ impl Rollout {
         self.now_ms += ms;
     }
 
-    fn set(&mut self, member: MemberId, change: impl FnOnce(&mut Sight)) {
+    fn set(&mut self, member: MemberId, change: impl FnOnce(&mut MemberHealth)) {
         change(self.sights.get_mut(&member).unwrap());
     }
 
     fn reason(&self) -> String {
         match self.next() {
-            Some(Stage::Withdrawn(reason)) => reason,
+            Some(VersionStage::Withdrawn(reason)) => reason,
             other => panic!("not withdrawn: {other:?}"),
         }
     }
@@ -111,7 +114,7 @@ fn a_version_reaches_all_through_canaries() {
     rollout.wait_ms(59_999);
     assert_eq!(rollout.next(), None, "not yet");
     rollout.wait_ms(1);
-    assert_eq!(rollout.advance(), Stage::Active);
+    assert_eq!(rollout.advance(), VersionStage::Active);
     assert_eq!(rollout.next(), None, "nothing is left to do");
 }
 
@@ -123,10 +126,10 @@ fn all_that_can_be_reached_must_find_it_valid() {
     rollout.set(MemberId(4), |sight| sight.reach = Reach::Suspect);
     assert_eq!(rollout.next(), None, "a suspect can be reached");
     rollout.set(MemberId(4), |sight| sight.reach = Reach::Unreachable);
-    assert!(matches!(rollout.next(), Some(Stage::Canary(_))));
+    assert!(matches!(rollout.next(), Some(VersionStage::Canary(_))));
     rollout.sights.remove(&MemberId(4));
     assert!(
-        matches!(rollout.next(), Some(Stage::Canary(_))),
+        matches!(rollout.next(), Some(VersionStage::Canary(_))),
         "nor who was never seen"
     );
     rollout.sights.clear();
@@ -139,7 +142,7 @@ fn who_left_is_not_waited_for() {
     rollout.progress.coverage.valid = vec![0b0_1111];
     rollout.progress.coverage.rejected = vec![0b1_0000];
     rollout.bench.leave(4).unwrap();
-    assert!(matches!(rollout.next(), Some(Stage::Canary(_))));
+    assert!(matches!(rollout.next(), Some(VersionStage::Canary(_))));
 }
 
 #[test]
@@ -179,7 +182,7 @@ fn a_cluster_of_one_goes_straight_through() {
     let mut rollout = Rollout::of(1);
     assert_eq!(rollout.next(), None);
     rollout.progress.coverage.valid = vec![1];
-    assert_eq!(rollout.advance(), Stage::Active);
+    assert_eq!(rollout.advance(), VersionStage::Active);
 }
 
 #[test]
@@ -216,12 +219,12 @@ fn one_in_a_hundred_tries_it_others_each_time() {
     assert_ne!(rollout.try_first(), first);
 }
 
-type Harm = fn(&mut Sight);
+type SightChange = fn(&mut MemberHealth);
 
 #[test]
 fn harm_to_a_canary_stops_it() {
     let name = |member: MemberId| format!("n{}", member.0);
-    let cases: [(&str, Harm, &str); 2] = [
+    let cases: [(&str, SightChange, &str); 2] = [
         (
             "at once",
             |sight| sight.incarnation.0 += 1,
@@ -266,7 +269,7 @@ fn harm_to_others_does_not_stop_it() {
         });
     }
     rollout.wait_ms(60_000);
-    assert_eq!(rollout.next(), Some(Stage::Active));
+    assert_eq!(rollout.next(), Some(VersionStage::Active));
 }
 
 #[test]
@@ -289,7 +292,7 @@ fn canaries_that_never_put_it_in_force_stop_it() {
         format!("canaries did not put it in force: n{}", canary.0)
     );
     rollout.progress.coverage.active = vec![1 << canary.0];
-    assert_eq!(rollout.next(), Some(Stage::Active));
+    assert_eq!(rollout.next(), Some(VersionStage::Active));
 }
 
 #[test]
@@ -299,7 +302,7 @@ fn a_canary_that_left_is_not_counted_unless_all_did() {
     rollout.progress.coverage.active = vec![0xff; 32];
     rollout.wait_ms(60_000);
     for canary in &canaries {
-        assert_eq!(rollout.next(), Some(Stage::Active));
+        assert_eq!(rollout.next(), Some(VersionStage::Active));
         rollout.set(*canary, |sight| sight.reach = Reach::Unreachable);
         rollout.bench.leave(canary.0).unwrap();
     }
@@ -310,7 +313,7 @@ fn a_canary_that_left_is_not_counted_unless_all_did() {
 fn canaries_are_not_judged_before_anything_is_known() {
     let mut rollout = Rollout::of(5);
     rollout.try_first();
-    rollout.progress = Progress::default();
+    rollout.progress = ActivationProgress::default();
     rollout.wait_ms(1_000_000);
     assert_eq!(
         rollout.next(),
@@ -333,7 +336,7 @@ fn a_forced_version_needs_no_steps() {
     let mut rollout = Rollout::of(5);
     rollout
         .bench
-        .edit(Edit {
+        .edit(DocumentEdit {
             forced: true,
             ..edit(1, 2)
         })

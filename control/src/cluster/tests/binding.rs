@@ -1,13 +1,13 @@
-use super::world::{Bench, birth, init, whole_init};
-use crate::bound::{Bound, Span};
-use crate::cluster::{Applied, Binding, Entry, Init, Rejected};
+use super::world::{Bench, creation, init, whole_init};
+use crate::bound::{BoundLeaves, Span};
+use crate::cluster::{Binding, ClusterApplied, ClusterEntry, ClusterInit, ClusterRejection};
 
-fn cell(node: &str, first: u32, last: u32) -> Bound {
+fn cell(node: &str, first: u32, last: u32) -> BoundLeaves {
     at(node, first, last, 0)
 }
 
-fn at(node: &str, first: u32, last: u32, epoch: u64) -> Bound {
-    let mut bound = Bound::default();
+fn at(node: &str, first: u32, last: u32, epoch: u64) -> BoundLeaves {
+    let mut bound = BoundLeaves::default();
     bound.add(&node.parse().unwrap(), Span { first, last, epoch });
     bound
 }
@@ -16,21 +16,21 @@ fn at(node: &str, first: u32, last: u32, epoch: u64) -> Bound {
 fn shared() -> Bench {
     let mut bench = Bench::new();
     bench.state = crate::cluster::ClusterState::default();
-    let vcs = vec![birth("default", 9), birth("prod", 11)];
-    let init = Init {
+    let vcs = vec![creation("default", 9), creation("prod", 11)];
+    let init = ClusterInit {
         vcs,
         ..whole_init()
     };
-    bench.apply(&Entry::Init(Box::new(init))).unwrap();
+    bench.apply(&ClusterEntry::Init(Box::new(init))).unwrap();
     bench
 }
 
 fn bind(
     bench: &mut Bench,
     vc: &str,
-    claims: &[Bound],
-    released: Bound,
-) -> Result<Applied, Rejected> {
+    claims: &[BoundLeaves],
+    released: BoundLeaves,
+) -> Result<ClusterApplied, ClusterRejection> {
     let binding = Box::new(Binding {
         claims: claims.to_vec(),
         released,
@@ -38,10 +38,10 @@ fn bind(
         held: None,
     });
     let vc = vc.parse().unwrap();
-    bench.apply(&Entry::Bound { vc, binding })
+    bench.apply(&ClusterEntry::Bound { vc, binding })
 }
 
-fn has(bench: &Bench, vc: &str) -> Bound {
+fn has(bench: &Bench, vc: &str) -> BoundLeaves {
     let mut all = bench.state.bound();
     let found = all.find(|(name, _)| name.as_str() == vc);
     found.map(|(_, bound)| bound.clone()).unwrap_or_default()
@@ -50,11 +50,11 @@ fn has(bench: &Bench, vc: &str) -> Bound {
 #[test]
 fn a_cell_is_bound_as_a_whole_and_to_one_alone() {
     let mut bench = shared();
-    let none = Bound::default;
+    let none = BoundLeaves::default;
     let mine = [cell("n1", 0, 3), cell("n2", 0, 1)];
     assert_eq!(
         bind(&mut bench, "default", &mine, none()),
-        Ok(Applied::Bound)
+        Ok(ClusterApplied::Bound)
     );
     let epoch = bench.index;
     assert_eq!(bench.state.bound_at(), epoch);
@@ -73,7 +73,7 @@ fn a_cell_is_bound_as_a_whole_and_to_one_alone() {
 #[test]
 fn what_is_given_back_can_be_bound_again_and_an_old_word_takes_nothing() {
     let mut bench = shared();
-    let none = Bound::default;
+    let none = BoundLeaves::default;
     bind(&mut bench, "default", &[cell("n1", 0, 3)], none()).unwrap();
     let first = has(&bench, "default");
     // Nobody takes back what is not his to give.
@@ -96,7 +96,7 @@ fn what_is_given_back_can_be_bound_again_and_an_old_word_takes_nothing() {
 #[test]
 fn who_waits_for_cells_is_known_to_all() {
     let mut bench = shared();
-    let waits = |vc: &str, waits| Entry::Bound {
+    let waits = |vc: &str, waits| ClusterEntry::Bound {
         vc: vc.parse().unwrap(),
         binding: Box::new(Binding {
             waits: Some(waits),
@@ -107,7 +107,13 @@ fn who_waits_for_cells_is_known_to_all() {
     let index = bench.index;
     bench.apply(&waits("prod", true)).unwrap();
     assert_eq!(bench.state.bound_at(), index, "no news");
-    bind(&mut bench, "prod", &[cell("n1", 0, 3)], Bound::default()).unwrap();
+    bind(
+        &mut bench,
+        "prod",
+        &[cell("n1", 0, 3)],
+        BoundLeaves::default(),
+    )
+    .unwrap();
     assert_eq!(*bench.state.waiting(), ["prod".parse().unwrap()].into());
     bench.apply(&waits("prod", false)).unwrap();
     assert!(bench.state.waiting().is_empty());
@@ -117,19 +123,19 @@ fn who_waits_for_cells_is_known_to_all() {
 #[test]
 fn nobody_else_and_nothing_odd_is_bound() {
     let mut bench = shared();
-    let none = Bound::default;
+    let none = BoundLeaves::default;
     let unknown = bind(&mut bench, "x", &[cell("n1", 0, 0)], none());
-    assert!(matches!(unknown, Err(Rejected::NoVc(_))));
-    let odd: Bound = postcard::from_bytes(&[1, 2, b'n', b'1', 1, 3, 1, 0]).unwrap();
+    assert!(matches!(unknown, Err(ClusterRejection::NoVc(_))));
+    let odd: BoundLeaves = postcard::from_bytes(&[1, 2, b'n', b'1', 1, 3, 1, 0]).unwrap();
     assert!(odd.problem().is_some());
     let refused = bind(&mut bench, "prod", std::slice::from_ref(&odd), none());
-    assert!(matches!(refused, Err(Rejected::Binding(_))));
+    assert!(matches!(refused, Err(ClusterRejection::Binding(_))));
     let refused = bind(&mut bench, "prod", &[], odd);
-    assert!(matches!(refused, Err(Rejected::Binding(_))));
+    assert!(matches!(refused, Err(ClusterRejection::Binding(_))));
     let mut nobody = Bench::new();
     nobody.state = crate::cluster::ClusterState::default();
     let refused = bind(&mut nobody, "default", &[], none());
-    assert_eq!(refused, Err(Rejected::NotFounded));
+    assert_eq!(refused, Err(ClusterRejection::NotFounded));
     nobody.apply(&init()).unwrap();
     assert_eq!(nobody.state.bound_at(), 0);
 }

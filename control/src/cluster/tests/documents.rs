@@ -3,8 +3,8 @@ use muster_gossip::record::DocumentId;
 
 use super::world::{Bench, RULES, body, edit, step};
 use crate::cluster::{
-    Applied, BODY_BYTES_MAX, CANARIES_MAX, Canary, DOCUMENTS_MAX, Document, Edit, HISTORY_MAX,
-    REASON_BYTES_MAX, Rejected, Stage, Step,
+    ActivationStep, BODY_BYTES_MAX, CANARIES_MAX, Canary, ClusterApplied, ClusterDocument,
+    ClusterRejection, DOCUMENTS_MAX, DocumentEdit, HISTORY_MAX, REASON_BYTES_MAX, VersionStage,
 };
 
 fn canary(member: u32) -> Canary {
@@ -14,25 +14,25 @@ fn canary(member: u32) -> Canary {
     }
 }
 
-fn canaries(members: &[u32]) -> Stage {
-    Stage::Canary(members.iter().map(|member| canary(*member)).collect())
+fn canaries(members: &[u32]) -> VersionStage {
+    VersionStage::Canary(members.iter().map(|member| canary(*member)).collect())
 }
 
-fn withdrawn() -> Stage {
-    Stage::Withdrawn("bad".to_owned())
+fn withdrawn() -> VersionStage {
+    VersionStage::Withdrawn("bad".to_owned())
 }
 
-fn document(bench: &Bench) -> &Document {
+fn document(bench: &Bench) -> &ClusterDocument {
     bench.state.document(RULES).unwrap()
 }
 
 #[test]
 fn of_two_edits_on_one_version_one_is_taken() {
     let mut bench = Bench::new();
-    let version = |version| Ok(Applied::Document { id: RULES, version });
+    let version = |version| Ok(ClusterApplied::Document { id: RULES, version });
     assert_eq!(
         bench.edit(edit(1, 1)),
-        Err(Rejected::Conflict {
+        Err(ClusterRejection::Conflict {
             base: 1,
             current: 0
         })
@@ -40,7 +40,7 @@ fn of_two_edits_on_one_version_one_is_taken() {
     assert_eq!(bench.edit(edit(0, 1)), version(1));
     assert_eq!(
         bench.edit(edit(0, 2)),
-        Err(Rejected::Conflict {
+        Err(ClusterRejection::Conflict {
             base: 0,
             current: 1
         })
@@ -48,7 +48,7 @@ fn of_two_edits_on_one_version_one_is_taken() {
     assert_eq!(bench.edit(edit(1, 3)), version(2));
     assert_eq!(
         bench.edit(edit(1, 4)),
-        Err(Rejected::Conflict {
+        Err(ClusterRejection::Conflict {
             base: 1,
             current: 2
         })
@@ -63,7 +63,7 @@ fn a_rollback_is_a_new_version_with_an_old_body() {
     bench.edit(edit(1, 2)).unwrap();
     let old = document(&bench).revision(1).unwrap().body;
     bench
-        .edit(Edit {
+        .edit(DocumentEdit {
             body: old,
             ..edit(2, 0)
         })
@@ -78,17 +78,26 @@ fn a_rollback_is_a_new_version_with_an_old_body() {
 fn a_version_goes_forward_step_by_step() {
     let allowed = [
         (vec![canaries(&[1])], true),
-        (vec![canaries(&[1]), Stage::Active], true),
+        (vec![canaries(&[1]), VersionStage::Active], true),
         (vec![withdrawn()], true),
         (vec![canaries(&[1]), withdrawn()], true),
-        (vec![Stage::Active], false),
-        (vec![Stage::Distribute], false),
-        (vec![canaries(&[1]), Stage::Distribute], false),
+        (vec![VersionStage::Active], false),
+        (vec![VersionStage::Distribute], false),
+        (vec![canaries(&[1]), VersionStage::Distribute], false),
         (vec![canaries(&[1]), canaries(&[1, 2])], false),
-        (vec![canaries(&[1]), Stage::Active, withdrawn()], false),
-        (vec![canaries(&[1]), Stage::Active, canaries(&[1])], false),
-        (vec![canaries(&[1]), Stage::Active, Stage::Active], false),
-        (vec![withdrawn(), Stage::Active], false),
+        (
+            vec![canaries(&[1]), VersionStage::Active, withdrawn()],
+            false,
+        ),
+        (
+            vec![canaries(&[1]), VersionStage::Active, canaries(&[1])],
+            false,
+        ),
+        (
+            vec![canaries(&[1]), VersionStage::Active, VersionStage::Active],
+            false,
+        ),
+        (vec![withdrawn(), VersionStage::Active], false),
         (vec![withdrawn(), canaries(&[1])], false),
         (vec![withdrawn(), withdrawn()], false),
     ];
@@ -104,7 +113,7 @@ fn a_version_goes_forward_step_by_step() {
         let expected = if good {
             last
         } else {
-            first.last().unwrap_or(&Stage::Distribute)
+            first.last().unwrap_or(&VersionStage::Distribute)
         };
         assert_eq!(bench.stage(), expected, "{stages:?}");
     }
@@ -114,20 +123,20 @@ fn a_version_goes_forward_step_by_step() {
 fn an_admin_may_skip_steps_and_it_is_recorded() {
     let mut bench = Bench::of(3);
     bench
-        .edit(Edit {
+        .edit(DocumentEdit {
             forced: true,
             ..edit(0, 1)
         })
         .unwrap();
-    assert_eq!(bench.stage(), &Stage::Active);
+    assert_eq!(bench.stage(), &VersionStage::Active);
     assert_eq!(document(&bench).active(), 1);
     bench.edit(edit(1, 2)).unwrap();
     assert_eq!(document(&bench).active(), 1, "until the new one is active");
     assert!(!document(&bench).newest().unwrap().forced);
     bench
-        .step(Step {
+        .step(ActivationStep {
             forced: true,
-            ..step(2, Stage::Active)
+            ..step(2, VersionStage::Active)
         })
         .unwrap();
     assert_eq!(document(&bench).active(), 2);
@@ -138,7 +147,7 @@ fn an_admin_may_skip_steps_and_it_is_recorded() {
 fn a_cluster_of_one_needs_no_canaries() {
     let mut bench = Bench::new();
     bench.edit(edit(0, 1)).unwrap();
-    assert!(bench.step(step(1, Stage::Active)).is_ok());
+    assert!(bench.step(step(1, VersionStage::Active)).is_ok());
     assert!(!document(&bench).newest().unwrap().forced);
 }
 
@@ -147,12 +156,12 @@ fn steps_are_for_the_newest_version() {
     let mut bench = Bench::of(3);
     assert_eq!(
         bench.step(step(1, withdrawn())),
-        Err(Rejected::NoDocument(RULES))
+        Err(ClusterRejection::NoDocument(RULES))
     );
     bench.edit(edit(0, 1)).unwrap();
     bench.edit(edit(1, 2)).unwrap();
     for version in [1, 3] {
-        let late = Rejected::NotCurrent {
+        let late = ClusterRejection::NotCurrent {
             version,
             current: 2,
         };
@@ -168,16 +177,16 @@ fn canaries_are_members_each_once() {
     let bad: [&[u32]; 5] = [&[], &[1, 1], &[2, 1], &[1, 9], &[1, 3]];
     for members in bad {
         let result = bench.step(step(1, canaries(members)));
-        assert_eq!(result, Err(Rejected::Canaries), "{members:?}");
+        assert_eq!(result, Err(ClusterRejection::Canaries), "{members:?}");
     }
     let many: Vec<u32> = (0..300).collect();
     assert!(many.len() > CANARIES_MAX);
     assert_eq!(
         bench.step(step(1, canaries(&many))),
-        Err(Rejected::Canaries)
+        Err(ClusterRejection::Canaries)
     );
-    let long = Stage::Withdrawn("x".repeat(REASON_BYTES_MAX + 1));
-    assert_eq!(bench.step(step(1, long)), Err(Rejected::Reason));
+    let long = VersionStage::Withdrawn("x".repeat(REASON_BYTES_MAX + 1));
+    assert_eq!(bench.step(step(1, long)), Err(ClusterRejection::Reason));
     assert!(bench.step(step(1, canaries(&[1, 2]))).is_ok());
 }
 
@@ -186,7 +195,7 @@ fn history_keeps_the_last_versions_and_the_one_in_force() {
     let mut bench = Bench::of(3);
     bench.edit(edit(0, 1)).unwrap();
     bench
-        .edit(Edit {
+        .edit(DocumentEdit {
             forced: true,
             ..edit(1, 2)
         })
@@ -198,7 +207,7 @@ fn history_keeps_the_last_versions_and_the_one_in_force() {
     let last = 60 - HISTORY_MAX as u64 + 1..=60;
     assert_eq!(versions, std::iter::once(2).chain(last).collect::<Vec<_>>());
     bench
-        .edit(Edit {
+        .edit(DocumentEdit {
             forced: true,
             ..edit(60, 4)
         })
@@ -214,7 +223,7 @@ fn history_says_who_when_and_how() {
     bench.edit(edit(0, 1)).unwrap();
     bench.step(step(1, canaries(&[1]))).unwrap();
     bench
-        .step(Step {
+        .step(ActivationStep {
             at_ms: 9_000,
             ..step(1, withdrawn())
         })
@@ -226,7 +235,7 @@ fn history_says_who_when_and_how() {
         .map(|passed| (passed.stage.clone(), passed.at_ms))
         .collect();
     let expected = [
-        (Stage::Distribute, 1_000),
+        (VersionStage::Distribute, 1_000),
         (canaries(&[1]), 2_000),
         (withdrawn(), 9_000),
     ];
@@ -239,17 +248,20 @@ fn documents_are_bounded() {
     let mut bench = Bench::new();
     let mut long = edit(0, 1);
     long.body.bytes = BODY_BYTES_MAX + 1;
-    assert_eq!(bench.edit(long), Err(Rejected::TooLong(BODY_BYTES_MAX + 1)));
+    assert_eq!(
+        bench.edit(long),
+        Err(ClusterRejection::TooLong(BODY_BYTES_MAX + 1))
+    );
     let numbered = |number: usize| {
         let id = DocumentId(u16::try_from(number).unwrap());
-        Edit { id, ..edit(0, 1) }
+        DocumentEdit { id, ..edit(0, 1) }
     };
     for number in 0..DOCUMENTS_MAX {
         bench.edit(numbered(number)).unwrap();
     }
     assert_eq!(
         bench.edit(numbered(DOCUMENTS_MAX)),
-        Err(Rejected::TooManyDocuments)
+        Err(ClusterRejection::TooManyDocuments)
     );
     assert_eq!(bench.state.documents().count(), DOCUMENTS_MAX);
 }

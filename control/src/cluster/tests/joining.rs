@@ -1,8 +1,8 @@
-use muster_gossip::join::{Claim, Nonce, Petition, Proof, Refusal};
+use muster_gossip::join::{AdmissionRequest, Claim, JoinRefusal, Nonce, Proof};
 use muster_gossip::member::MemberId;
 
 use super::world::{Bench, DAY_MS, admission, key, new_token, token, whole_token};
-use crate::cluster::{Entry, Judgement};
+use crate::cluster::{ClusterEntry, Judgement};
 
 fn claim(by: u8, number: u8) -> Claim {
     let admission = admission(by, number);
@@ -20,12 +20,12 @@ fn claim(by: u8, number: u8) -> Claim {
     }
 }
 
-fn prove(claim: Claim, by: u8) -> Petition {
+fn prove(claim: Claim, by: u8) -> AdmissionRequest {
     let proof = Proof::new(&claim, &whole_token(by).key()).unwrap();
-    Petition { claim, proof }
+    AdmissionRequest { claim, proof }
 }
 
-fn petition(by: u8, number: u8) -> Petition {
+fn admission_request(by: u8, number: u8) -> AdmissionRequest {
     prove(claim(by, number), by)
 }
 
@@ -33,11 +33,11 @@ fn petition(by: u8, number: u8) -> Petition {
 fn who_proves_a_good_token_is_proposed() {
     let mut bench = Bench::new();
     bench.token(new_token(1, 1)).unwrap();
-    let entry = Entry::Admitted(Box::new(admission(1, 5)));
-    let judgement = bench.state.judge(&petition(1, 5), 3).unwrap();
+    let entry = ClusterEntry::Admitted(Box::new(admission(1, 5)));
+    let judgement = bench.state.judge(&admission_request(1, 5), 3).unwrap();
     assert_eq!(judgement, Judgement::Propose(entry.clone()));
     bench.apply(&entry).unwrap();
-    let again = bench.state.judge(&petition(1, 5), 3);
+    let again = bench.state.judge(&admission_request(1, 5), 3);
     assert_eq!(
         again,
         Ok(Judgement::Admitted(MemberId(1))),
@@ -52,7 +52,7 @@ fn each_refusal_has_its_reason() {
     bench.admit(admission(1, 9)).unwrap();
     bench.token(new_token(2, 1)).unwrap();
     bench
-        .apply(&Entry::TokenRevoked {
+        .apply(&ClusterEntry::TokenRevoked {
             id: token(2),
             at_ms: 5,
         })
@@ -65,64 +65,83 @@ fn each_refusal_has_its_reason() {
         prove(claim, 3)
     };
     let cases = [
-        ("unknown", petition(7, 5), 3, Refusal::UnknownToken),
+        (
+            "unknown",
+            admission_request(7, 5),
+            3,
+            JoinRefusal::UnknownToken,
+        ),
         (
             "wrong secret",
             prove(claim(3, 5), 4),
             3,
-            Refusal::WrongSecret,
+            JoinRefusal::WrongSecret,
         ),
         (
             "another token's secret",
             prove(claim(1, 5), 3),
             3,
-            Refusal::WrongSecret,
+            JoinRefusal::WrongSecret,
         ),
-        ("used up", petition(1, 5), 3, Refusal::UsedUp),
-        ("revoked", petition(2, 5), 3, Refusal::Revoked),
-        ("expired", petition(3, 5), DAY_MS, Refusal::Expired),
-        ("expelled", petition(200, 2), 3, Refusal::Expelled),
+        ("used up", admission_request(1, 5), 3, JoinRefusal::UsedUp),
+        ("revoked", admission_request(2, 5), 3, JoinRefusal::Revoked),
+        (
+            "expired",
+            admission_request(3, 5),
+            DAY_MS,
+            JoinRefusal::Expired,
+        ),
+        (
+            "expelled",
+            admission_request(200, 2),
+            3,
+            JoinRefusal::Expelled,
+        ),
         (
             "name",
             other(|claim| claim.name = "n1".parse().unwrap()),
             3,
-            Refusal::NameTaken,
+            JoinRefusal::NameTaken,
         ),
         (
             "key",
             other(|claim| claim.joiner = key(1)),
             3,
-            Refusal::KeyAdmitted,
+            JoinRefusal::KeyAdmitted,
         ),
         (
             "old release",
             other(|claim| claim.feature_level = 0),
             3,
-            Refusal::Outdated,
+            JoinRefusal::Outdated,
         ),
         (
             "another cluster",
             other(|claim| claim.cluster.0[0] ^= 1),
             3,
-            Refusal::WrongSecret,
+            JoinRefusal::WrongSecret,
         ),
         (
             "asked no member",
             other(|claim| claim.node = key(77)),
             3,
-            Refusal::Unavailable,
+            JoinRefusal::Unavailable,
         ),
         (
             "asked one expelled",
             other(|claim| claim.node = key(2)),
             3,
-            Refusal::Unavailable,
+            JoinRefusal::Unavailable,
         ),
     ];
-    for (what, petition, now_ms, refusal) in cases {
-        assert_eq!(bench.state.judge(&petition, now_ms), Err(refusal), "{what}");
+    for (what, admission_request, now_ms, refusal) in cases {
+        assert_eq!(
+            bench.state.judge(&admission_request, now_ms),
+            Err(refusal),
+            "{what}"
+        );
     }
-    assert!(bench.state.judge(&petition(3, 5), 3).is_ok());
+    assert!(bench.state.judge(&admission_request(3, 5), 3).is_ok());
 }
 
 #[test]
@@ -133,7 +152,7 @@ fn a_stranger_learns_nothing_of_a_token_that_it_cannot_prove() {
     }
     bench.admit(admission(1, 9)).unwrap();
     bench
-        .apply(&Entry::TokenRevoked {
+        .apply(&ClusterEntry::TokenRevoked {
             id: token(2),
             at_ms: 5,
         })
@@ -141,7 +160,10 @@ fn a_stranger_learns_nothing_of_a_token_that_it_cannot_prove() {
     for by in [1, 2, 3] {
         for now_ms in [3, 2 * DAY_MS] {
             let wrong = prove(claim(by, 5), 77);
-            assert_eq!(bench.state.judge(&wrong, now_ms), Err(Refusal::WrongSecret));
+            assert_eq!(
+                bench.state.judge(&wrong, now_ms),
+                Err(JoinRefusal::WrongSecret)
+            );
         }
     }
 }
@@ -150,16 +172,19 @@ fn a_stranger_learns_nothing_of_a_token_that_it_cannot_prove() {
 fn what_is_rejected_after_all_is_refused_with_the_same_reason() {
     let mut bench = Bench::new();
     bench.token(new_token(1, 1)).unwrap();
-    let Ok(Judgement::Propose(late)) = bench.state.judge(&petition(1, 5), 3) else {
+    let Ok(Judgement::Propose(late)) = bench.state.judge(&admission_request(1, 5), 3) else {
         panic!("not proposed")
     };
     bench.admit(admission(1, 6)).unwrap();
     let rejected = bench.apply(&late).unwrap_err();
-    assert_eq!(rejected.refusal(), Refusal::UsedUp);
+    assert_eq!(rejected.refusal(), JoinRefusal::UsedUp);
 }
 
 #[test]
 fn before_there_is_a_cluster_nobody_joins() {
     let state = crate::cluster::ClusterState::default();
-    assert_eq!(state.judge(&petition(1, 5), 3), Err(Refusal::Unavailable));
+    assert_eq!(
+        state.judge(&admission_request(1, 5), 3),
+        Err(JoinRefusal::Unavailable)
+    );
 }

@@ -1,44 +1,50 @@
 use muster_gossip::member::MemberId;
-use muster_gossip::record::MemberState;
+use muster_gossip::record::AdmissionState;
 
 use super::world::{Bench, DAY_MS, admission, init, key, new_token, token};
 use crate::cluster::{
-    Admission, Applied, CERTIFICATE_BYTES_MAX, ClusterState, Entry, NUMBERS_MAX, NewToken,
-    Rejected, Secret,
+    Admission, CERTIFICATE_BYTES_MAX, ClusterApplied, ClusterEntry, ClusterRejection, ClusterState,
+    NUMBERS_MAX, Secret, TokenIssue,
 };
 
-fn member(number: u32) -> Result<Applied, Rejected> {
-    Ok(Applied::Member(MemberId(number)))
+fn member(number: u32) -> Result<ClusterApplied, ClusterRejection> {
+    Ok(ClusterApplied::Member(MemberId(number)))
 }
 
 #[test]
 fn nothing_is_done_before_a_cluster_is_founded() {
     let mut state = ClusterState::default();
-    let entry = Entry::TokenCreated(Box::new(new_token(1, 1)));
-    assert_eq!(state.apply(1, &entry), Err(Rejected::NotFounded));
+    let entry = ClusterEntry::TokenCreated(Box::new(new_token(1, 1)));
+    assert_eq!(state.apply(1, &entry), Err(ClusterRejection::NotFounded));
     assert_eq!(state.records(), []);
-    assert_eq!(state.apply(2, &init()), Ok(Applied::Cluster));
-    assert_eq!(state.apply(3, &init()), Err(Rejected::Founded));
+    assert_eq!(state.apply(2, &init()), Ok(ClusterApplied::Cluster));
+    assert_eq!(state.apply(3, &init()), Err(ClusterRejection::Founded));
     assert_eq!(state.member(ClusterState::FOUNDER).unwrap().key, key(0));
     assert_eq!(state.cluster().unwrap().name.as_str(), "farm");
 }
 
 #[test]
 fn a_cluster_gets_a_name_and_loses_it_and_nothing_else_changes() {
-    let named = |name: &str| Entry::Named {
+    let named = |name: &str| ClusterEntry::Named {
         name: name.parse().unwrap(),
     };
     let mut state = ClusterState::default();
-    assert_eq!(state.apply(1, &named("lab")), Err(Rejected::NotFounded));
+    assert_eq!(
+        state.apply(1, &named("lab")),
+        Err(ClusterRejection::NotFounded)
+    );
     state.apply(2, &init()).unwrap();
-    let (records, briefed) = (state.records(), state.briefed());
+    let (records, given) = (state.records(), state.map_version());
     for (index, name) in [(3, "lab"), (4, "")] {
-        assert_eq!(state.apply(index, &named(name)), Ok(Applied::Cluster));
+        assert_eq!(
+            state.apply(index, &named(name)),
+            Ok(ClusterApplied::Cluster)
+        );
         let state = ClusterState::restore(&state.snapshot()).unwrap();
         assert_eq!(state.cluster().unwrap().name.as_str(), name);
         assert_eq!(
-            (state.records(), state.briefed()),
-            (records.clone(), briefed)
+            (state.records(), state.map_version()),
+            (records.clone(), given)
         );
     }
 }
@@ -61,9 +67,9 @@ fn numbers_are_dense_and_never_given_twice() {
         .map(|(_, member)| member.state)
         .collect();
     let (on, left, out) = (
-        MemberState::Admitted,
-        MemberState::Left,
-        MemberState::Expelled,
+        AdmissionState::Admitted,
+        AdmissionState::Left,
+        AdmissionState::Expelled,
     );
     assert_eq!(states, [on, on, left, out, on, on]);
     assert_eq!(bench.state.member_by_key(&key(2)), Some(MemberId(5)));
@@ -86,7 +92,7 @@ fn the_same_admission_again_is_the_same_member() {
         "also when the token is used up and expired"
     );
     assert_eq!(bench.state.member(MemberId(1)).unwrap().admitted_ms, 3);
-    let clash = Rejected::KeyAdmitted {
+    let clash = ClusterRejection::KeyAdmitted {
         name: "n5".parse().unwrap(),
         member: MemberId(1),
     };
@@ -112,7 +118,7 @@ fn names_are_unique_among_members() {
         name: "n1".parse().unwrap(),
         ..admission(200, 9)
     };
-    let taken = Rejected::NameTaken {
+    let taken = ClusterRejection::NameTaken {
         name: "n1".parse().unwrap(),
         member: MemberId(1),
     };
@@ -130,18 +136,21 @@ fn names_are_unique_among_members() {
 fn an_expelled_key_comes_back_only_by_a_newer_token() {
     let mut bench = Bench::of(3);
     bench.expel(1).unwrap();
-    assert_eq!(bench.admit(admission(200, 1)), Err(Rejected::Expelled));
+    assert_eq!(
+        bench.admit(admission(200, 1)),
+        Err(ClusterRejection::Expelled)
+    );
     let renamed = Admission {
         name: "x".parse().unwrap(),
         ..admission(200, 1)
     };
-    assert_eq!(bench.admit(renamed), Err(Rejected::Expelled));
+    assert_eq!(bench.admit(renamed), Err(ClusterRejection::Expelled));
     bench.token(new_token(5, 9)).unwrap();
     assert_eq!(bench.admit(admission(5, 1)), member(3));
     bench.expel(3).unwrap();
     assert_eq!(
         bench.admit(admission(5, 1)),
-        Err(Rejected::Expelled),
+        Err(ClusterRejection::Expelled),
         "expelled again"
     );
 }
@@ -157,10 +166,10 @@ fn a_departure_is_final_and_can_be_told_twice() {
         version,
         "nothing new was said"
     );
-    assert_eq!(bench.expel(1), Err(Rejected::NoMember(MemberId(1))));
+    assert_eq!(bench.expel(1), Err(ClusterRejection::NoMember(MemberId(1))));
     assert_eq!(bench.expel(2), member(2));
-    assert_eq!(bench.leave(2), Err(Rejected::NoMember(MemberId(2))));
-    assert_eq!(bench.leave(7), Err(Rejected::NoMember(MemberId(7))));
+    assert_eq!(bench.leave(2), Err(ClusterRejection::NoMember(MemberId(2))));
+    assert_eq!(bench.leave(7), Err(ClusterRejection::NoMember(MemberId(7))));
     assert_eq!(bench.state.member(MemberId(1)).unwrap().ended_ms, Some(9));
 }
 
@@ -168,13 +177,13 @@ fn a_departure_is_final_and_can_be_told_twice() {
 fn the_founder_may_go_but_not_the_last_that_may_vote() {
     let mut bench = Bench::new();
     bench
-        .token(NewToken {
+        .token(TokenIssue {
             votes: false,
             ..new_token(1, 9)
         })
         .unwrap();
     bench.admit(admission(1, 1)).unwrap();
-    let last = |id| Err(Rejected::LastVoter(MemberId(id)));
+    let last = |id| Err(ClusterRejection::LastVoter(MemberId(id)));
     assert_eq!(bench.leave(0), last(0));
     assert_eq!(bench.expel(0), last(0));
     assert_eq!(bench.leave(1), member(1), "who may not vote may go");
@@ -200,17 +209,17 @@ fn a_founding_keeps_what_voters_share() {
 #[test]
 fn a_certificate_is_bounded() {
     let long = |bytes| {
-        let Entry::Init(mut init) = init() else {
+        let ClusterEntry::Init(mut init) = init() else {
             panic!("not the first entry")
         };
         init.certificate = vec![0; bytes];
-        Entry::Init(init)
+        ClusterEntry::Init(init)
     };
     let mut state = ClusterState::default();
     let rejected = state.apply(1, &long(CERTIFICATE_BYTES_MAX + 1));
     assert_eq!(
         rejected,
-        Err(Rejected::Certificate(CERTIFICATE_BYTES_MAX + 1))
+        Err(ClusterRejection::Certificate(CERTIFICATE_BYTES_MAX + 1))
     );
     assert_eq!(state.cluster(), None);
     assert!(state.apply(2, &long(CERTIFICATE_BYTES_MAX)).is_ok());
@@ -219,28 +228,41 @@ fn a_certificate_is_bounded() {
 #[test]
 fn numbers_run_out_instead_of_being_given_twice() {
     let mut state = ClusterState::default();
-    let mut apply = |index: usize, entry: &Entry| state.apply(index as u64, entry);
+    let mut apply = |index: usize, entry: &ClusterEntry| state.apply(index as u64, entry);
     apply(1, &init()).unwrap();
-    apply(2, &Entry::TokenCreated(Box::new(new_token(1, 65_536)))).unwrap();
+    apply(
+        2,
+        &ClusterEntry::TokenCreated(Box::new(new_token(1, 65_536))),
+    )
+    .unwrap();
     let admit = |number: usize| {
         let mut admission = admission(1, 0);
         admission.key.0[..8].copy_from_slice(&number.to_le_bytes());
         admission.name = format!("node-{number}").parse().unwrap();
-        Entry::Admitted(Box::new(admission))
+        ClusterEntry::Admitted(Box::new(admission))
     };
     for number in 1..NUMBERS_MAX {
         apply(number + 2, &admit(number)).unwrap();
     }
-    assert_eq!(apply(99_999, &admit(NUMBERS_MAX)), Err(Rejected::Full));
+    assert_eq!(
+        apply(99_999, &admit(NUMBERS_MAX)),
+        Err(ClusterRejection::Full)
+    );
 }
 
 #[test]
 fn the_feature_level_only_rises() {
     let mut bench = Bench::new();
-    let level = |level| Entry::FeatureLevel { level };
-    assert_eq!(bench.apply(&level(3)), Ok(Applied::Cluster));
-    assert_eq!(bench.apply(&level(3)), Err(Rejected::FeatureLevel(3)));
-    assert_eq!(bench.apply(&level(2)), Err(Rejected::FeatureLevel(3)));
+    let level = |level| ClusterEntry::FeatureLevel { level };
+    assert_eq!(bench.apply(&level(3)), Ok(ClusterApplied::Cluster));
+    assert_eq!(
+        bench.apply(&level(3)),
+        Err(ClusterRejection::FeatureLevel(3))
+    );
+    assert_eq!(
+        bench.apply(&level(2)),
+        Err(ClusterRejection::FeatureLevel(3))
+    );
     assert_eq!(bench.state.cluster().unwrap().feature_level, 3);
 }
 
@@ -253,6 +275,6 @@ fn snapshots_and_entries_of_other_releases_are_refused() {
     assert!(ClusterState::restore(&[]).is_err());
     let mut entry = init().encode().unwrap();
     entry[0] = 9;
-    assert!(Entry::decode(&entry).is_err());
-    assert!(Entry::decode(&[]).is_err());
+    assert!(ClusterEntry::decode(&entry).is_err());
+    assert!(ClusterEntry::decode(&[]).is_err());
 }

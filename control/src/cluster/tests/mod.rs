@@ -2,14 +2,14 @@
 
 mod activation;
 mod binding;
-mod births;
+mod creations;
 mod documents;
 mod joining;
 mod members;
 mod records;
 mod recovery;
+mod replacement;
 mod scheduling;
-mod succession;
 mod tokens;
 mod users;
 mod world;

@@ -1,12 +1,13 @@
 use muster_gossip::key::{ClusterId, NodeKey, Sign, Signature};
 use muster_gossip::member::MemberId;
 use muster_gossip::record::{
-    self, ClusterBody, Header, MemberBody, MemberState, RecordKey, Version,
+    self, AdmissionState, ClusterBody, Header, MemberBody, RecordKey, RecordVersion,
 };
 
 use super::world::{Bench, ROOT, RULES, SIGNING, admission, body, edit, key, new_token, step};
 use crate::cluster::{
-    Body, CANARIES_MAX, CERTIFICATE_BYTES_MAX, Canary, Cluster, Edit, Stage, Statement,
+    CANARIES_MAX, CERTIFICATE_BYTES_MAX, Canary, ClusterIdentity, DocumentEdit, Statement,
+    StatementBody, VersionStage,
 };
 
 /// What the cluster signs goes to every node at once: it has to stay small.
@@ -32,7 +33,7 @@ fn the_cluster_says_who_is_in_and_what_holds() {
         RecordKey::Document(RULES),
     ];
     assert_eq!(keys, expected);
-    let version = |number| Version {
+    let version = |number| RecordVersion {
         incarnation: 1,
         number,
     };
@@ -42,9 +43,9 @@ fn the_cluster_says_who_is_in_and_what_holds() {
         name: "n1".to_owned(),
         rack: "r1".to_owned(),
         votes: true,
-        state: MemberState::Admitted,
+        state: AdmissionState::Admitted,
     };
-    assert_eq!(member.body, Body::Member(admission));
+    assert_eq!(member.body, StatementBody::Member(admission));
     assert_eq!(member.cluster, ClusterId::of_root(&ROOT));
     assert_eq!(member.version, version(3));
     let header = Header {
@@ -52,7 +53,7 @@ fn the_cluster_says_who_is_in_and_what_holds() {
         hash: body(7).hash,
         bytes: 10,
         chunks: body(7).chunks,
-        stage: record::Stage::Distribute,
+        stage: record::HeaderStage::Distribute,
         active: 0,
         active_body: None,
         author: "alice".to_owned(),
@@ -62,7 +63,7 @@ fn the_cluster_says_who_is_in_and_what_holds() {
     let document = record(&bench, RecordKey::Document(RULES));
     assert_eq!(
         (document.version, document.body),
-        (version(4), Body::Document(header))
+        (version(4), StatementBody::Document(header))
     );
     assert!(bench.state.record(RecordKey::Cluster).is_none());
     assert!(bench.state.record(RecordKey::Node(MemberId(0))).is_none());
@@ -76,12 +77,12 @@ fn what_is_over_is_said_with_a_higher_version() {
     bench.leave(1).unwrap();
     bench.expel(2).unwrap();
     let state = |id| match record(&bench, RecordKey::Member(MemberId(id))).body {
-        Body::Member(body) => body.state,
-        Body::Document(_) => panic!("no admission"),
+        StatementBody::Member(body) => body.state,
+        StatementBody::Document(_) => panic!("no admission"),
     };
     assert_eq!(
         (state(1), state(2)),
-        (MemberState::Left, MemberState::Expelled)
+        (AdmissionState::Left, AdmissionState::Expelled)
     );
     for (old, new) in before.iter().zip(bench.state.records()) {
         assert_eq!(
@@ -97,18 +98,18 @@ fn what_is_over_is_said_with_a_higher_version() {
 fn a_header_follows_its_document() {
     let mut bench = Bench::of(3);
     let header = |bench: &Bench| match record(bench, RecordKey::Document(RULES)).body {
-        Body::Document(header) => header,
-        Body::Member(_) => panic!("no header"),
+        StatementBody::Document(header) => header,
+        StatementBody::Member(_) => panic!("no header"),
     };
     bench
-        .edit(Edit {
+        .edit(DocumentEdit {
             forced: true,
             ..edit(0, 1)
         })
         .unwrap();
     assert_eq!(
         (header(&bench).stage, header(&bench).active),
-        (record::Stage::Active, 1)
+        (record::HeaderStage::Active, 1)
     );
     assert!(header(&bench).forced);
     bench.edit(edit(1, 2)).unwrap();
@@ -117,25 +118,27 @@ fn a_header_follows_its_document() {
         member: MemberId(2),
         incarnation: Default::default(),
     };
-    bench.step(step(2, Stage::Canary(vec![canary]))).unwrap();
+    bench
+        .step(step(2, VersionStage::Canary(vec![canary])))
+        .unwrap();
     assert_eq!(
         header(&bench).stage,
-        record::Stage::Canary(vec![MemberId(2)])
+        record::HeaderStage::Canary(vec![MemberId(2)])
     );
     bench
-        .step(step(2, Stage::Withdrawn("bad".to_owned())))
+        .step(step(2, VersionStage::Withdrawn("bad".to_owned())))
         .unwrap();
     assert_eq!(
         (header(&bench).stage, header(&bench).active),
-        (record::Stage::Withdrawn, 1)
+        (record::HeaderStage::Withdrawn, 1)
     );
 }
 
 /// A signer of this key.
 #[derive(Debug)]
-struct Fake(NodeKey);
+struct FakeSigner(NodeKey);
 
-impl Sign for Fake {
+impl Sign for FakeSigner {
     fn key(&self) -> NodeKey {
         self.0
     }
@@ -147,7 +150,7 @@ impl Sign for Fake {
 
 #[test]
 fn the_root_key_certifies_the_signing_key() {
-    let record = Cluster::certify(SIGNING, &Fake(ROOT)).unwrap();
+    let record = ClusterIdentity::certify(SIGNING, &FakeSigner(ROOT)).unwrap();
     let body = ClusterBody {
         root: ROOT,
         generation: 1,
@@ -158,9 +161,9 @@ fn the_root_key_certifies_the_signing_key() {
         (record.key, record.cluster),
         (RecordKey::Cluster, ClusterId::of_root(&ROOT))
     );
-    let version = Version {
+    let version = RecordVersion {
         incarnation: 1,
-        number: Cluster::RECORD,
+        number: ClusterIdentity::RECORD,
     };
     assert_eq!(record.version, version);
     assert!(record.bytes().len() <= CERTIFICATE_BYTES_MAX);
@@ -179,7 +182,7 @@ fn the_longest_statements_fit_into_records() {
     }
     let author = "a".repeat(255).parse().unwrap();
     bench
-        .edit(Edit {
+        .edit(DocumentEdit {
             author,
             at_ms: u64::MAX,
             ..edit(0, 1)
@@ -191,9 +194,9 @@ fn the_longest_statements_fit_into_records() {
     };
     let canaries: Vec<_> = (0..256).map(canary).collect();
     assert_eq!(canaries.len(), CANARIES_MAX);
-    bench.step(step(1, Stage::Canary(canaries))).unwrap();
+    bench.step(step(1, VersionStage::Canary(canaries))).unwrap();
     for statement in bench.state.records() {
-        let record = statement.sign(&Fake(SIGNING)).unwrap();
+        let record = statement.sign(&FakeSigner(SIGNING)).unwrap();
         assert!(record.bytes().len() <= SMALL_BYTES, "{record:?}");
         assert_eq!(
             (record.key, record.version),

@@ -2,18 +2,18 @@ use std::collections::BTreeSet;
 
 use muster_gossip::member::MemberId;
 
-use super::world::birth;
-use crate::cluster::{Birth, Copy, Hindrance, Home};
+use super::world::creation;
+use crate::cluster::{CopyHome, Hindrance, RecoverableCopy, VcCreation};
 
 fn members(numbers: &[u32]) -> BTreeSet<MemberId> {
     numbers.iter().copied().map(MemberId).collect()
 }
 
 /// Of one of five voters.
-fn copy(group: u64, member: u32, last: (u64, u64)) -> Copy {
-    Copy {
+fn copy(group: u64, member: u32, last: (u64, u64)) -> RecoverableCopy {
+    RecoverableCopy {
         group,
-        home: Home {
+        home: CopyHome {
             member: MemberId(member),
             store: 100 + u64::from(member),
         },
@@ -27,17 +27,17 @@ fn copy(group: u64, member: u32, last: (u64, u64)) -> Copy {
 #[test]
 fn it_goes_on_from_the_copy_that_knows_most() {
     let none = BTreeSet::new();
-    let known = birth("prod", 11);
+    let known = creation("prod", 11);
     // A longer log of an older term has nothing that was committed later.
     let copies = [copy(11, 2, (3, 90)), copy(11, 4, (4, 70))];
     let plan = known.lineage().recovery(&copies, &none, 13).unwrap();
-    let expected = Birth {
+    let expected = VcCreation {
         generation: 2,
         homes: vec![copies[1].home],
         before: vec![11],
-        ..birth("prod", 13)
+        ..creation("prod", 13)
     };
-    assert_eq!(plan.birth(expected.vc.clone()), expected);
+    assert_eq!(plan.creation(expected.vc.clone()), expected);
     assert_eq!(plan.voters, members(&[1, 2, 3, 4, 5]));
     assert_eq!(plan.missing, members(&[1, 3, 5]));
     // One that only learns may know most, and is no vote.
@@ -51,10 +51,10 @@ fn it_goes_on_from_the_copy_that_knows_most() {
 #[test]
 fn what_was_born_and_lost_before_anybody_knew_it_is_passed_over() {
     let none = BTreeSet::new();
-    let second = Birth {
+    let second = VcCreation {
         generation: 2,
         before: vec![11],
-        ..birth("prod", 13)
+        ..creation("prod", 13)
     };
     let old = copy(11, 2, (9, 90));
     let plan = second
@@ -64,7 +64,7 @@ fn what_was_born_and_lost_before_anybody_knew_it_is_passed_over() {
     assert_eq!(plan.lineage.before, [11, 13]);
     assert_eq!((plan.from, plan.lineage.generation), (1, 3));
     // What is of the newer one counts for more, however little it is.
-    let new = Copy {
+    let new = RecoverableCopy {
         voters: members(&[4, 6]),
         ..copy(13, 4, (2, 5))
     };
@@ -82,7 +82,7 @@ fn what_was_born_and_lost_before_anybody_knew_it_is_passed_over() {
 #[test]
 fn what_has_most_of_its_voters_is_left_alone() {
     let none = BTreeSet::new();
-    let known = birth("prod", 11);
+    let known = creation("prod", 11);
     let three = [2, 3, 4].map(|member| copy(11, member, (3, 90)));
     let majority = Err(Hindrance::Majority(members(&[2, 3, 4])));
     assert_eq!(known.lineage().recovery(&three, &none, 13), majority);
@@ -91,9 +91,9 @@ fn what_has_most_of_its_voters_is_left_alone() {
     let leader = Err(Hindrance::Led(MemberId(2)));
     assert_eq!(known.lineage().recovery(&led, &none, 13), leader);
     // An old leader that knows nothing of its successor.
-    let second = Birth {
+    let second = VcCreation {
         before: vec![11],
-        ..birth("prod", 13)
+        ..creation("prod", 13)
     };
     assert!(second.lineage().recovery(&led, &none, 17).is_ok());
     assert_eq!(
@@ -111,11 +111,11 @@ fn what_has_most_of_its_voters_is_left_alone() {
 fn what_nobody_serves_any_more_needs_no_majority() {
     let none = BTreeSet::new();
     // Recovered at n2, which died before it began; the others are back.
-    let second = Birth {
+    let second = VcCreation {
         generation: 2,
         homes: vec![copy(11, 2, (0, 0)).home],
         before: vec![11],
-        ..birth("prod", 13)
+        ..creation("prod", 13)
     };
     let back = [1, 4, 5].map(|member| copy(11, member, (3, 90)));
     let plan = second.lineage().recovery(&back, &none, 17).unwrap();
@@ -134,7 +134,7 @@ fn what_nobody_serves_any_more_needs_no_majority() {
 
 #[test]
 fn whoever_may_know_more_has_to_be_named() {
-    let known = birth("prod", 11);
+    let known = creation("prod", 11);
     // Of a copy that was taken out of its group while it was away.
     let old = [copy(11, 2, (3, 90))];
     let plan = known
@@ -143,7 +143,7 @@ fn whoever_may_know_more_has_to_be_named() {
         .unwrap();
     assert_eq!(plan.missing, members(&[1, 3, 4, 5, 8]));
     // While voters change, most of both are needed.
-    let change = |member| Copy {
+    let change = |member| RecoverableCopy {
         voters: members(&[1, 2, 4]),
         outgoing: members(&[1, 2, 3]),
         ..copy(11, member, (3, 90))

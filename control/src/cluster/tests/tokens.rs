@@ -1,8 +1,10 @@
 use super::world::{Bench, DAY_MS, admission, new_token, token};
-use crate::cluster::{Admission, Applied, Entry, NewToken, Rejected, TOKENS_MAX, USES_MAX};
+use crate::cluster::{
+    Admission, ClusterApplied, ClusterEntry, ClusterRejection, TOKENS_MAX, TokenIssue, USES_MAX,
+};
 
-fn revoke(number: u8) -> Entry {
-    Entry::TokenRevoked {
+fn revoke(number: u8) -> ClusterEntry {
+    ClusterEntry::TokenRevoked {
         id: token(number),
         at_ms: 5,
     }
@@ -17,12 +19,12 @@ fn a_use_is_spent_once() {
     assert!(bench.admit(admission(1, 2)).is_ok());
     assert_eq!(
         bench.admit(admission(1, 3)),
-        Err(Rejected::UsedUp(token(1)))
+        Err(ClusterRejection::UsedUp(token(1)))
     );
     bench.leave(1).unwrap();
     assert_eq!(
         bench.admit(admission(1, 1)),
-        Err(Rejected::UsedUp(token(1))),
+        Err(ClusterRejection::UsedUp(token(1))),
         "not given back"
     );
 }
@@ -36,22 +38,31 @@ fn a_token_is_good_until_it_expires_or_is_revoked() {
         ..admission(1, number)
     };
     assert!(bench.admit(at(DAY_MS - 1, 1)).is_ok());
-    assert_eq!(bench.admit(at(DAY_MS, 2)), Err(Rejected::Expired(token(1))));
-    assert_eq!(bench.apply(&revoke(1)), Ok(Applied::Token(token(1))));
-    assert_eq!(bench.apply(&revoke(1)), Ok(Applied::Token(token(1))));
-    assert_eq!(bench.admit(at(3, 2)), Err(Rejected::Revoked(token(1))));
+    assert_eq!(
+        bench.admit(at(DAY_MS, 2)),
+        Err(ClusterRejection::Expired(token(1)))
+    );
+    assert_eq!(bench.apply(&revoke(1)), Ok(ClusterApplied::Token(token(1))));
+    assert_eq!(bench.apply(&revoke(1)), Ok(ClusterApplied::Token(token(1))));
+    assert_eq!(
+        bench.admit(at(3, 2)),
+        Err(ClusterRejection::Revoked(token(1)))
+    );
     assert_eq!(
         bench.admit(admission(7, 2)),
-        Err(Rejected::NoToken(token(7)))
+        Err(ClusterRejection::NoToken(token(7)))
     );
-    assert_eq!(bench.apply(&revoke(7)), Err(Rejected::NoToken(token(7))));
+    assert_eq!(
+        bench.apply(&revoke(7)),
+        Err(ClusterRejection::NoToken(token(7)))
+    );
 }
 
 #[test]
 fn who_may_vote_is_the_tokens_word() {
     let mut bench = Bench::new();
     bench
-        .token(NewToken {
+        .token(TokenIssue {
             votes: false,
             ..new_token(1, 1)
         })
@@ -71,26 +82,26 @@ fn who_may_vote_is_the_tokens_word() {
 fn a_token_that_nobody_could_use_is_not_made() {
     let mut bench = Bench::new();
     let useless = [
-        NewToken {
+        TokenIssue {
             uses: 0,
             ..new_token(1, 1)
         },
-        NewToken {
+        TokenIssue {
             uses: USES_MAX + 1,
             ..new_token(1, 1)
         },
-        NewToken {
+        TokenIssue {
             expires_ms: 2,
             ..new_token(1, 1)
         },
     ];
     for token in useless {
-        assert_eq!(bench.token(token), Err(Rejected::UselessToken));
+        assert_eq!(bench.token(token), Err(ClusterRejection::UselessToken));
     }
     bench.token(new_token(1, 1)).unwrap();
     assert_eq!(
         bench.token(new_token(1, 5)),
-        Err(Rejected::TokenExists(token(1)))
+        Err(ClusterRejection::TokenExists(token(1)))
     );
 }
 
@@ -103,14 +114,19 @@ fn tokens_that_are_over_make_room_for_new_ones() {
         new
     };
     for number in 1..=TOKENS_MAX {
-        let entry = Entry::TokenCreated(Box::new(numbered(number)));
+        let entry = ClusterEntry::TokenCreated(Box::new(numbered(number)));
         bench.index += 1;
         bench.state.apply(bench.index, &entry).unwrap();
     }
-    assert_eq!(bench.token(numbered(5_000)), Err(Rejected::TooManyTokens));
+    assert_eq!(
+        bench.token(numbered(5_000)),
+        Err(ClusterRejection::TooManyTokens)
+    );
     for number in [9, 7] {
         let id = numbered(number).id;
-        bench.apply(&Entry::TokenRevoked { id, at_ms: 5 }).unwrap();
+        bench
+            .apply(&ClusterEntry::TokenRevoked { id, at_ms: 5 })
+            .unwrap();
     }
     assert!(bench.token(numbered(5_000)).is_ok());
     assert!(

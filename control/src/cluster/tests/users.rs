@@ -2,8 +2,9 @@ use muster_model::id::UserName;
 
 use super::world::{Bench, init, keys, new_token, whole_init};
 use crate::cluster::{
-    ALL_TOKENS_MAX, APPLICATION_TOKENS_MAX, Applied, ClusterState, EXTENSION_MAX, Entry, Hidden,
-    Init, Rejected, TOKEN_KEY_MAX, TOKEN_TEXT_MAX, USER_TOKENS_MAX, USERS_MAX, UserToken,
+    ALL_TOKENS_MAX, APPLICATION_TOKENS_MAX, ClusterApplied, ClusterEntry, ClusterInit,
+    ClusterRejection, ClusterState, EXTENSION_MAX, Hidden, TOKEN_KEY_MAX, TOKEN_TEXT_MAX,
+    USER_TOKENS_MAX, USERS_MAX, UserToken,
 };
 
 fn name(text: &str) -> UserName {
@@ -17,16 +18,16 @@ fn token(text: &str, expires_s: Option<u64>) -> UserToken {
     }
 }
 
-fn issue(user: &str, text: &str, expires_s: Option<u64>, now_s: u64) -> Entry {
-    Entry::UserToken {
+fn issue(user: &str, text: &str, expires_s: Option<u64>, now_s: u64) -> ClusterEntry {
+    ClusterEntry::UserToken {
         user: name(user),
         token: token(text, expires_s),
         now_s,
     }
 }
 
-fn revoke(user: &str, text: &str) -> Entry {
-    Entry::UserTokenRevoked {
+fn revoke(user: &str, text: &str) -> ClusterEntry {
+    ClusterEntry::UserTokenRevoked {
         user: name(user),
         text: Hidden(text.to_owned()),
     }
@@ -45,7 +46,7 @@ fn tokens_are_kept_until_they_expire_or_are_revoked() {
         issue("ada", "for ever", None, 2),
         issue("bob", "his", None, 3),
     ] {
-        assert_eq!(bench.apply(&entry), Ok(Applied::Users));
+        assert_eq!(bench.apply(&entry), Ok(ClusterApplied::Users));
     }
     let ada = bench.state.user(&name("ada")).unwrap();
     assert_eq!(ada.valid(9).count(), 2);
@@ -56,45 +57,45 @@ fn tokens_are_kept_until_they_expire_or_are_revoked() {
     assert_eq!(held(&bench.state, "ada"), ["late"]);
     bench.apply(&revoke("ada", "his")).unwrap();
     assert_eq!(held(&bench.state, "bob"), ["his"]);
-    let nobody = Err(Rejected::NoUser(name("eve")));
+    let nobody = Err(ClusterRejection::NoUser(name("eve")));
     assert_eq!(bench.apply(&issue("eve", "x", None, 1)), nobody);
     assert_eq!(bench.apply(&revoke("eve", "x")), nobody);
     for text in ["", &"x".repeat(TOKEN_TEXT_MAX + 1)] {
-        let rejected = Err(Rejected::TokenText(text.len()));
+        let rejected = Err(ClusterRejection::TokenText(text.len()));
         assert_eq!(bench.apply(&issue("ada", text, None, 1)), rejected);
     }
 }
 
 #[test]
-fn the_version_of_the_briefing_is_the_last_entry_that_changed_it() {
+fn the_version_of_the_cluster_map_is_the_last_entry_that_changed_it() {
     let mut bench = Bench::new();
-    assert_eq!(bench.state.briefed(), 1, "the first one");
+    assert_eq!(bench.state.map_version(), 1, "the first one");
     bench.token(new_token(1, 1)).unwrap();
-    assert_eq!(bench.state.briefed(), 1, "nothing that is briefed");
+    assert_eq!(bench.state.map_version(), 1, "nothing in the cluster map");
     bench.apply(&issue("ada", "x", None, 1)).unwrap();
-    assert_eq!(bench.state.briefed(), 3);
+    assert_eq!(bench.state.map_version(), 3);
     bench.apply(&issue("ada", "x", None, 2)).unwrap();
     bench.apply(&revoke("ada", "y")).unwrap();
-    assert_eq!(bench.state.briefed(), 3, "as it was");
+    assert_eq!(bench.state.map_version(), 3, "as it was");
     assert_eq!(held(&bench.state, "ada"), ["x"]);
     bench.apply(&revoke("ada", "x")).unwrap();
-    assert_eq!(bench.state.briefed(), 6);
+    assert_eq!(bench.state.map_version(), 6);
     let restored = ClusterState::restore(&bench.state.snapshot()).unwrap();
-    assert_eq!(restored.briefing(), bench.state.briefing());
+    assert_eq!(restored.cluster_map(), bench.state.cluster_map());
 }
 
 #[test]
-fn a_briefing_has_all_but_the_hashes_of_passwords() {
-    assert_eq!(ClusterState::default().briefing(), None);
+fn a_cluster_map_has_all_but_the_hashes_of_passwords() {
+    assert_eq!(ClusterState::default().cluster_map(), None);
     let mut bench = Bench::new();
     bench.apply(&issue("ada", "text", Some(9), 1)).unwrap();
-    let briefing = bench.state.briefing().unwrap();
-    assert_eq!(briefing.cluster, bench.state.cluster().unwrap().id);
-    assert_eq!((briefing.version, &briefing.keys), (2, &keys()));
-    let ada = &briefing.users[&name("ada")];
+    let cluster_map = bench.state.cluster_map().unwrap();
+    assert_eq!(cluster_map.cluster, bench.state.cluster().unwrap().id);
+    assert_eq!((cluster_map.version, &cluster_map.keys), (2, &keys()));
+    let ada = &cluster_map.users[&name("ada")];
     assert!(ada.admin && ada.holds("text"), "{ada:?}");
-    assert!(!briefing.users[&name("bob")].admin);
-    let mut hashes = briefing.users.values().map(|user| &user.password_hash.0);
+    assert!(!cluster_map.users[&name("bob")].admin);
+    let mut hashes = cluster_map.users.values().map(|user| &user.password_hash.0);
     assert!(hashes.all(String::is_empty));
     let kept = bench.state.user(&name("ada")).unwrap();
     assert_eq!(kept.password_hash.0, "$argon2id$x");
@@ -128,7 +129,7 @@ fn a_programs_token_is_refused_where_there_is_no_room_and_never_forgotten() {
         bench.state.apply(bench.index, &entry).unwrap();
     }
     let one_more = bench.state.apply(2_000, &issue("ada", "app", None, 1));
-    let refused = Rejected::TooManyApplicationTokens(name("ada"));
+    let refused = ClusterRejection::TooManyApplicationTokens(name("ada"));
     assert_eq!(one_more, Err(refused));
     for number in 0..USER_TOKENS_MAX {
         let entry = issue("ada", &format!("login {number}"), Some(9), 1);
@@ -154,7 +155,7 @@ fn whoever_has_the_most_tokens_makes_room_for_others() {
         init.users.insert(name(&format!("u{number:02}")), user);
     }
     let mut state = ClusterState::default();
-    state.apply(1, &Entry::Init(Box::new(init))).unwrap();
+    state.apply(1, &ClusterEntry::Init(Box::new(init))).unwrap();
     state.apply(2, &issue("bob", "one more", None, 1)).unwrap();
     assert_eq!(held(&state, "bob"), ["one more"]);
     let all: usize = state.users().map(|(_, user)| user.tokens.len()).sum();
@@ -164,11 +165,11 @@ fn whoever_has_the_most_tokens_makes_room_for_others() {
 #[test]
 fn users_and_keys_beyond_their_bounds_found_no_cluster() {
     let sample = || whole_init().users[&name("bob")].clone();
-    let with = |edit: &dyn Fn(&mut Init)| {
+    let with = |edit: &dyn Fn(&mut ClusterInit)| {
         let mut init = whole_init();
         edit(&mut init);
         let mut state = ClusterState::default();
-        let result = state.apply(1, &Entry::Init(Box::new(init)));
+        let result = state.apply(1, &ClusterEntry::Init(Box::new(init)));
         assert_eq!(state.snapshot(), ClusterState::default().snapshot());
         result.unwrap_err()
     };
@@ -178,15 +179,15 @@ fn users_and_keys_beyond_their_bounds_found_no_cluster() {
             .map(|it| (name(&format!("u{it}")), sample()))
             .collect();
     });
-    assert_eq!(crowd, Rejected::TooManyUsers(USERS_MAX + 1));
+    assert_eq!(crowd, ClusterRejection::TooManyUsers(USERS_MAX + 1));
     let key = with(&|init| init.keys.token = Hidden(vec![0; TOKEN_KEY_MAX + 1]));
-    assert_eq!(key, Rejected::TokenKey(TOKEN_KEY_MAX + 1));
+    assert_eq!(key, ClusterRejection::TokenKey(TOKEN_KEY_MAX + 1));
     let long = with(&|init| {
         let mut user = sample();
         user.extension = "x".repeat(EXTENSION_MAX + 1);
         init.users.insert(name("long"), user);
     });
-    assert_eq!(long, Rejected::UserTooLong(name("long")));
+    assert_eq!(long, ClusterRejection::UserTooLong(name("long")));
 }
 
 #[test]
@@ -198,7 +199,7 @@ fn nothing_that_is_printed_tells_a_secret() {
     for text in [
         format!("{entries:?}"),
         format!("{:?}", bench.state),
-        format!("{:?}", bench.state.briefing()),
+        format!("{:?}", bench.state.cluster_map()),
     ] {
         for secret in ["the token", "argon2id", "102", "201", "202", "203"] {
             assert!(!text.contains(secret), "{secret} is in {text}");

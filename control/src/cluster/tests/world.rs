@@ -1,13 +1,14 @@
 //! A cluster in a few lines.
 
-use muster_gossip::join::{Token, TokenId, TokenSecret};
+use muster_gossip::join::{JoinToken, TokenId, TokenSecret};
 use muster_gossip::key::{ClusterId, NodeKey};
 use muster_gossip::member::MemberId;
 use muster_gossip::record::{BodyId, DocumentId};
 
 use crate::cluster::{
-    Admission, Applied, Birth, ClusterState, Edit, Entry, Founder, Hidden, Home, Init, Keys,
-    NewToken, Rejected, Secret, Stage, Step, User,
+    ActivationStep, Admission, ClusterApplied, ClusterEntry, ClusterInit, ClusterRejection,
+    ClusterState, ClusterUser, CopyHome, DocumentEdit, Founder, Hidden, Keys, Secret, TokenIssue,
+    VcCreation, VersionStage,
 };
 
 pub(super) const ROOT: NodeKey = NodeKey([100; 32]);
@@ -24,8 +25,8 @@ pub(super) const fn token(number: u8) -> TokenId {
 }
 
 /// The token as an admin gets it.
-pub(super) fn whole_token(number: u8) -> Token {
-    Token {
+pub(super) fn whole_token(number: u8) -> JoinToken {
+    JoinToken {
         id: token(number),
         secret: TokenSecret([number; 20]),
         cluster: ClusterId::of_root(&ROOT),
@@ -48,8 +49,8 @@ pub(super) fn keys() -> Keys {
     }
 }
 
-pub(super) fn user(admin: bool) -> User {
-    User {
+pub(super) fn user(admin: bool) -> ClusterUser {
+    ClusterUser {
         password_hash: Hidden("$argon2id$x".to_owned()),
         admin,
         email: "a@b".to_owned(),
@@ -58,12 +59,12 @@ pub(super) fn user(admin: bool) -> User {
     }
 }
 
-pub(super) fn init() -> Entry {
-    Entry::Init(Box::new(whole_init()))
+pub(super) fn init() -> ClusterEntry {
+    ClusterEntry::Init(Box::new(whole_init()))
 }
 
-pub(super) fn whole_init() -> Init {
-    Init {
+pub(super) fn whole_init() -> ClusterInit {
+    ClusterInit {
         name: "farm".parse().unwrap(),
         root: ROOT,
         signing: SIGNING,
@@ -75,7 +76,7 @@ pub(super) fn whole_init() -> Init {
             name: "n0".parse().unwrap(),
             rack: "r1".parse().unwrap(),
         },
-        vcs: vec![birth("default", 9)],
+        vcs: vec![creation("default", 9)],
         users: [("ada", true), ("bob", false)]
             .map(|(name, admin)| (name.parse().unwrap(), user(admin)))
             .into(),
@@ -84,8 +85,8 @@ pub(super) fn whole_init() -> Init {
     }
 }
 
-pub(super) fn new_token(number: u8, uses: u32) -> NewToken {
-    NewToken {
+pub(super) fn new_token(number: u8, uses: u32) -> TokenIssue {
+    TokenIssue {
         id: token(number),
         key: whole_token(number).key(),
         expires_ms: DAY_MS,
@@ -106,24 +107,24 @@ pub(super) fn admission(by: u8, number: u8) -> Admission {
     }
 }
 
-pub(super) fn edit(base: u64, number: u8) -> Edit {
-    Edit {
+pub(super) fn edit(base: u64, number: u8) -> DocumentEdit {
+    DocumentEdit {
         id: RULES,
         base,
         body: body(number),
         author: "alice".parse().unwrap(),
         at_ms: 1_000,
         forced: false,
-        births: Vec::new(),
+        creations: Vec::new(),
     }
 }
 
-pub(super) fn birth(vc: &str, group: u64) -> Birth {
-    Birth {
+pub(super) fn creation(vc: &str, group: u64) -> VcCreation {
+    VcCreation {
         vc: vc.parse().unwrap(),
         group,
         generation: 1,
-        homes: vec![Home {
+        homes: vec![CopyHome {
             member: ClusterState::FOUNDER,
             store: 1,
         }],
@@ -131,8 +132,8 @@ pub(super) fn birth(vc: &str, group: u64) -> Birth {
     }
 }
 
-pub(super) fn step(version: u64, stage: Stage) -> Step {
-    Step {
+pub(super) fn step(version: u64, stage: VersionStage) -> ActivationStep {
+    ActivationStep {
         id: RULES,
         version,
         stage,
@@ -169,9 +170,12 @@ impl Bench {
     }
 
     /// Applies an entry as it comes from the log. What is rejected changes nothing.
-    pub(super) fn apply(&mut self, entry: &Entry) -> Result<Applied, Rejected> {
+    pub(super) fn apply(
+        &mut self,
+        entry: &ClusterEntry,
+    ) -> Result<ClusterApplied, ClusterRejection> {
         let before = self.state.snapshot();
-        let entry = Entry::decode(&entry.encode().unwrap()).unwrap();
+        let entry = ClusterEntry::decode(&entry.encode().unwrap()).unwrap();
         self.index += 1;
         let result = self.state.apply(self.index, &entry);
         if result.is_err() {
@@ -186,33 +190,39 @@ impl Bench {
         result
     }
 
-    pub(super) fn token(&mut self, token: NewToken) -> Result<Applied, Rejected> {
-        self.apply(&Entry::TokenCreated(Box::new(token)))
+    pub(super) fn token(&mut self, token: TokenIssue) -> Result<ClusterApplied, ClusterRejection> {
+        self.apply(&ClusterEntry::TokenCreated(Box::new(token)))
     }
 
-    pub(super) fn admit(&mut self, admission: Admission) -> Result<Applied, Rejected> {
-        self.apply(&Entry::Admitted(Box::new(admission)))
+    pub(super) fn admit(
+        &mut self,
+        admission: Admission,
+    ) -> Result<ClusterApplied, ClusterRejection> {
+        self.apply(&ClusterEntry::Admitted(Box::new(admission)))
     }
 
-    pub(super) fn expel(&mut self, member: u32) -> Result<Applied, Rejected> {
+    pub(super) fn expel(&mut self, member: u32) -> Result<ClusterApplied, ClusterRejection> {
         let member = MemberId(member);
-        self.apply(&Entry::Expelled { member, at_ms: 9 })
+        self.apply(&ClusterEntry::Expelled { member, at_ms: 9 })
     }
 
-    pub(super) fn leave(&mut self, member: u32) -> Result<Applied, Rejected> {
+    pub(super) fn leave(&mut self, member: u32) -> Result<ClusterApplied, ClusterRejection> {
         let member = MemberId(member);
-        self.apply(&Entry::Left { member, at_ms: 9 })
+        self.apply(&ClusterEntry::Left { member, at_ms: 9 })
     }
 
-    pub(super) fn edit(&mut self, edit: Edit) -> Result<Applied, Rejected> {
-        self.apply(&Entry::DocumentEdited(Box::new(edit)))
+    pub(super) fn edit(&mut self, edit: DocumentEdit) -> Result<ClusterApplied, ClusterRejection> {
+        self.apply(&ClusterEntry::DocumentEdited(Box::new(edit)))
     }
 
-    pub(super) fn step(&mut self, step: Step) -> Result<Applied, Rejected> {
-        self.apply(&Entry::DocumentStep(Box::new(step)))
+    pub(super) fn step(
+        &mut self,
+        step: ActivationStep,
+    ) -> Result<ClusterApplied, ClusterRejection> {
+        self.apply(&ClusterEntry::DocumentStep(Box::new(step)))
     }
 
-    pub(super) fn stage(&self) -> &Stage {
+    pub(super) fn stage(&self) -> &VersionStage {
         self.state
             .document(RULES)
             .unwrap()

@@ -5,7 +5,7 @@ mod histories;
 
 use muster_gossip::mesh::Reach;
 
-use super::Change::{self, Add, Demote, Promote, Remove};
+use super::CopyChange::{self, Add, Demote, Promote, Remove};
 use super::{Condition, GONE_MS, STEADY_MS, first};
 use bench::{Bench, id};
 
@@ -15,7 +15,7 @@ fn adds(bench: &Bench) -> usize {
     changes.len()
 }
 
-fn none() -> Vec<Change> {
+fn none() -> Vec<CopyChange> {
     Vec::new()
 }
 
@@ -444,20 +444,20 @@ fn a_group_is_born_on_an_odd_number_that_can_be_reached_of_all_racks() {
     assert_eq!(first(&bench.wanted, &bench.nodes).len(), 1);
 }
 
-/// So many members of which the first ones keep the cluster's affairs.
-fn beside_affairs(members: u32, keepers: u32) -> Bench {
+/// So many members of which the first ones vote in the cluster group.
+fn beside_cluster_group(members: u32, group_hosts: u32) -> Bench {
     let mut bench = Bench::of(members);
     bench.wanted.apart = true;
-    for number in 0..keepers {
-        bench.node(number).keeps_affairs = true;
+    for number in 0..group_hosts {
+        bench.node(number).votes_in_cluster_group = true;
     }
     bench
 }
 
 #[test]
-fn a_group_moves_away_from_who_keeps_the_clusters_affairs() {
+fn a_group_moves_away_from_who_votes_in_the_cluster_group() {
     for leader in [0, 7] {
-        let mut bench = beside_affairs(10, 5).voters(&[leader, 1, 2, 3, 4]);
+        let mut bench = beside_cluster_group(10, 5).voters(&[leader, 1, 2, 3, 4]);
         bench.settle();
         // Whoever leads stays.
         let shared = bench.voting().into_iter().filter(|member| member.0 < 5);
@@ -467,7 +467,7 @@ fn a_group_moves_away_from_who_keeps_the_clusters_affairs() {
 
 #[test]
 fn racks_come_before_keeping_apart() {
-    let mut bench = beside_affairs(6, 3).voters(&[3, 0, 1]);
+    let mut bench = beside_cluster_group(6, 3).voters(&[3, 0, 1]);
     bench.wanted.voters_max = 3;
     for (number, rack) in [(0, "a"), (1, "b"), (2, "c"), (3, "c"), (4, "c"), (5, "a")] {
         bench.rack(number, rack);
@@ -480,7 +480,7 @@ fn racks_come_before_keeping_apart() {
 
 #[test]
 fn the_clusters_own_group_does_not_keep_apart_from_itself() {
-    let mut bench = beside_affairs(10, 5).voters(&[0, 1, 2, 3, 4]);
+    let mut bench = beside_cluster_group(10, 5).voters(&[0, 1, 2, 3, 4]);
     bench.wanted.apart = false;
     assert_eq!(bench.changes(), none());
 }

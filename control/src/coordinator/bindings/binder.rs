@@ -9,15 +9,15 @@ use muster_model::time::Time;
 use muster_placement::cells::{Cells, Owners, Wants};
 
 use super::known::Bindings;
-use crate::bound::Bound;
+use crate::bound::BoundLeaves;
 use crate::cluster::{Binding, CLAIMS_MAX};
 use crate::coordinator::context::Context;
 use crate::coordinator::inventory::Inventory;
 use crate::coordinator::liveness::Liveness;
-use crate::coordinator::nodes::Nodes;
-use crate::coordinator::output::Output;
-use crate::gang::Run;
-use crate::vc::{Entry, VcState};
+use crate::coordinator::nodes::ReportedNodes;
+use crate::coordinator::output::CoordinatorOutput;
+use crate::gang::GangRun;
+use crate::vc::{VcEntry, VcState};
 
 /// While something is lacking the `cluster` group is asked this often, milliseconds.
 const ASK_MS: u64 = 1_000;
@@ -91,7 +91,7 @@ impl Binder {
         &mut self,
         context: &Context<'_>,
         news: Option<Bindings>,
-        out: &mut Vec<Output>,
+        out: &mut Vec<CoordinatorOutput>,
     ) -> bool {
         let vc = &context.options.vc;
         let was_heard = std::mem::replace(&mut self.is_heard, true);
@@ -110,8 +110,8 @@ impl Binder {
         let (version, cells) = (self.known.version, self.bound_to(vc));
         let own = context.state.own_cells();
         if context.leads && !is_asked && version > own.version() && !own.is_as(&cells) {
-            let entry = Entry::Bound { version, cells };
-            out.push(Output::Propose(Box::new(entry)));
+            let entry = VcEntry::Bound { version, cells };
+            out.push(CoordinatorOutput::Propose(Box::new(entry)));
         }
         is_other
     }
@@ -154,7 +154,7 @@ impl Binder {
         context: &Context<'_>,
         is_settled: bool,
         inventory: &Inventory,
-        (nodes, liveness): (&Nodes, &Liveness),
+        (nodes, liveness): (&ReportedNodes, &Liveness),
     ) -> bool {
         let mut held = context.state.own_cells().held().nodes();
         let may_come = |node| !nodes.contains(node) && !liveness.is_unreachable(node);
@@ -171,7 +171,7 @@ impl Binder {
         context: &Context<'_>,
         readiness: Readiness,
         inventory: &mut Inventory,
-        out: &mut Vec<Output>,
+        out: &mut Vec<CoordinatorOutput>,
     ) {
         let vc = &context.options.vc;
         let own = context.state.own_cells();
@@ -195,7 +195,7 @@ impl Binder {
         let pause_ms = if is_calm { CALM_MS } else { ASK_MS };
         self.asked_at = context.now;
         self.ask_at = context.now.plus_millis(pause_ms);
-        out.push(Output::Bind {
+        out.push(CoordinatorOutput::Bind {
             known: self.known.version,
             binding: Box::new(binding),
         });
@@ -206,7 +206,7 @@ impl Binder {
         &self,
         vc: &VcName,
         inventory: &Inventory,
-    ) -> Vec<Run> {
+    ) -> Vec<GangRun> {
         let waiting = self.known.waiting.iter().filter(|waiting| *waiting != vc);
         let others: Vec<&str> = waiting.map(VcName::as_str).collect();
         let Some(cells) = inventory.cells().filter(|_| !others.is_empty()) else {
@@ -223,7 +223,7 @@ impl Binder {
         self.is_heard
             && match self.known.cells.get(&context.options.vc) {
                 Some(cells) => own.is_as(cells),
-                None => own.is_as(&Bound::default()),
+                None => own.is_as(&BoundLeaves::default()),
             }
     }
 
@@ -238,8 +238,8 @@ impl Binder {
         &mut self,
         context: &Context<'_>,
         inventory: &mut Inventory,
-        out: &mut Vec<Output>,
-    ) -> Vec<Bound> {
+        out: &mut Vec<CoordinatorOutput>,
+    ) -> Vec<BoundLeaves> {
         let vc = context.options.vc.as_str();
         let spares = self.spare_at <= context.now;
         if spares {
@@ -257,13 +257,15 @@ impl Binder {
             "what is claimed is not released"
         );
         if !surplus.is_empty() {
-            out.push(Output::Propose(Box::new(Entry::Released(surplus))));
+            out.push(CoordinatorOutput::Propose(Box::new(VcEntry::Released(
+                surplus,
+            ))));
         }
         claims
     }
 
     /// What the `cluster` group says that this virtual cluster is bound to.
-    fn bound_to(&self, vc: &VcName) -> Bound {
+    fn bound_to(&self, vc: &VcName) -> BoundLeaves {
         self.known.cells.get(vc).cloned().unwrap_or_default()
     }
 
@@ -288,10 +290,10 @@ impl Binder {
         inventory: &Inventory,
         cells: &Cells,
         wants: &Wants,
-    ) -> Bound {
+    ) -> BoundLeaves {
         let state = context.state;
         let held = state.own_cells().held();
-        let mut surplus = Bound::default();
+        let mut surplus = BoundLeaves::default();
         for leaf in &wants.surplus {
             let (node, leaf) = cells.address(*leaf);
             let node = node.parse::<NodeId>().ok();
@@ -313,12 +315,12 @@ impl Binder {
 fn others<'a>(
     known: &'a Bindings,
     own: &'a VcName,
-) -> impl Iterator<Item = (&'a VcName, &'a Bound)> {
+) -> impl Iterator<Item = (&'a VcName, &'a BoundLeaves)> {
     known.cells.iter().filter(move |(vc, _)| *vc != own)
 }
 
 /// The cells to be asked for.
-fn claims(cells: &Cells, wants: &Wants) -> Vec<Bound> {
+fn claims(cells: &Cells, wants: &Wants) -> Vec<BoundLeaves> {
     let claims = wants.claims.iter().map(|leaves| {
         let leaves = leaves.iter().map(|leaf| {
             let (node, address) = cells.address(*leaf);
@@ -327,15 +329,16 @@ fn claims(cells: &Cells, wants: &Wants) -> Vec<Bound> {
         });
         leaves.collect::<Option<Vec<_>>>()
     });
-    let cell =
-        |leaves: Vec<(NodeId, u32)>| Bound::of(leaves.iter().map(|(node, leaf)| (node, *leaf)), 0);
+    let cell = |leaves: Vec<(NodeId, u32)>| {
+        BoundLeaves::of(leaves.iter().map(|(node, leaf)| (node, *leaf)), 0)
+    };
     claims.flatten().take(CLAIMS_MAX).map(cell).collect()
 }
 
 /// What a virtual cluster has of machines that are not among the cells.
-fn absent(state: &VcState, cells: &Cells) -> Bound {
+fn absent(state: &VcState, cells: &Cells) -> BoundLeaves {
     let names: BTreeSet<&str> = cells.node_names().collect();
-    let mut absent = Bound::default();
+    let mut absent = BoundLeaves::default();
     for (node, span) in state.own_cells().held().spans() {
         if !names.contains(node.as_str()) {
             absent.add(node, *span);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use muster_model::id::VcName;
 use serde::{Deserialize, Serialize};
 
-use crate::bound::Bound;
+use crate::bound::BoundLeaves;
 use crate::cluster::ClusterState;
 
 /// What every virtual cluster is bound to, as of an entry of the `cluster` group.
@@ -14,7 +14,7 @@ pub struct Bindings {
     /// The place of the entry that changed any of it last.
     pub version: u64,
     /// By virtual cluster.
-    pub cells: BTreeMap<VcName, Bound>,
+    pub cells: BTreeMap<VcName, BoundLeaves>,
     /// Those with gangs that wait for cells which they were promised and have not got.
     pub waiting: BTreeSet<VcName>,
     /// Those that are to say what they have by their own logs: what is said of them here may be old.

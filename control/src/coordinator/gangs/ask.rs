@@ -1,14 +1,14 @@
 //! What one task is to be given.
 
 use muster_model::id::{AttemptUid, TaskId};
-use muster_model::launch::Placement;
+use muster_model::launch::TaskPlacement;
 use muster_placement::gang::Leaf;
 
-use super::parts::Parts;
+use super::parts::GangContext;
 use crate::coordinator::context::Context;
 use crate::coordinator::places::member_of;
 use crate::gang::attempt_uid;
-use crate::order::Ask;
+use crate::order::ReserveAsk;
 use crate::vc::Current;
 
 /// The name of a task attempt. After a recovery it is another one than any that lost entries gave to
@@ -24,17 +24,17 @@ pub(super) fn uid_of(context: &Context<'_>, current: &Current<'_>, task: &TaskId
 /// What one task is to be given, and its place; its ports come with the grant. None if a node does not have it
 /// any more.
 pub(super) fn ask(
-    parts: &Parts<'_>,
+    parts: &GangContext<'_>,
     current: &Current<'_>,
     task: &TaskId,
     leaves: &[Leaf],
-) -> Option<(Placement, Ask)> {
+) -> Option<(TaskPlacement, ReserveAsk)> {
     let inventory = &parts.inventory;
     let job = &current.job.accepted;
     let role = job.spec.roles.iter().find(|role| role.name == task.role)?;
     let (node, leaves) = inventory.layout().place(leaves)?;
     let known = parts.nodes.get(&node)?;
-    let placement = Placement {
+    let placement = TaskPlacement {
         task: task.clone(),
         uid: uid_of(&parts.context, current, task),
         node,
@@ -51,7 +51,7 @@ pub(super) fn ask(
         true => placement.leaves.iter().map(epoch).collect::<Option<_>>()?,
         false => Vec::new(),
     };
-    let ask = Ask {
+    let ask = ReserveAsk {
         member: member_of(&placement),
         cpu: role.resources.cpu,
         memory_mb: role.resources.memory_mb,

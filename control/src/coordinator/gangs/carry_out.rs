@@ -5,23 +5,23 @@ use std::collections::BTreeSet;
 use muster_model::exit::Cause;
 use muster_model::id::NodeId;
 use muster_model::time::Time;
-use muster_placement::gang::GangId as Number;
+use muster_placement::gang::GangNumber as Number;
 
 use super::reserve::{Reserved, reserve, steer_reserving};
 use super::work::Proposal;
-use super::{Gangs, Parts};
-use crate::coordinator::planner::Step;
-use crate::gang::{GangId, Run};
+use super::{GangContext, GangSteering};
+use crate::coordinator::planner::PlannedStep;
+use crate::gang::{GangId, GangRun};
 use crate::vc::Current;
-use crate::vc::attempt::Phase;
+use crate::vc::attempt::GangPhase;
 
-impl Gangs {
+impl GangSteering {
     /// Does what was decided of a waiting gang.
     pub(in crate::coordinator) fn carry_out(
         &mut self,
         current: &Current<'_>,
-        step: Step,
-        parts: &mut Parts<'_>,
+        step: PlannedStep,
+        parts: &mut GangContext<'_>,
     ) {
         for victim in step.evict {
             self.evict(victim, current, parts);
@@ -39,7 +39,7 @@ impl Gangs {
 
     /// Sees to it that a gang gives way for one of the same virtual cluster. Asked again with every plan until
     /// it is gone.
-    fn evict(&mut self, victim: Number, by: &Current<'_>, parts: &mut Parts<'_>) {
+    fn evict(&mut self, victim: Number, by: &Current<'_>, parts: &mut GangContext<'_>) {
         let known = parts.inventory.known(victim);
         let known = known.map(|known| known.run.clone());
         let current = known.as_ref();
@@ -48,18 +48,18 @@ impl Gangs {
             return;
         };
         match current.gang.phase {
-            Phase::Waiting => self.call_off(&current, victim, parts),
-            Phase::Placed { .. } | Phase::Going => {
+            GangPhase::Waiting => self.call_off(&current, victim, parts),
+            GangPhase::Placed { .. } | GangPhase::Going => {
                 let by = by.job.accepted.key.clone();
                 self.runs
                     .stop(&current.run, Cause::Preempted, Some(by), parts);
             }
-            Phase::Stopping { .. } | Phase::Voiding | Phase::Ended => {}
+            GangPhase::Stopping { .. } | GangPhase::Voiding | GangPhase::Ended => {}
         }
     }
 
     /// Ends a reservation that is not proposed to be committed yet.
-    fn call_off(&mut self, current: &Current<'_>, victim: Number, parts: &mut Parts<'_>) {
+    fn call_off(&mut self, current: &Current<'_>, victim: Number, parts: &mut GangContext<'_>) {
         let gang = &current.run.gang;
         let work = self.runs.get(gang);
         let is_open = work
@@ -75,7 +75,7 @@ impl Gangs {
     pub(super) fn steer_waiting(
         &mut self,
         current: &Current<'_>,
-        parts: &mut Parts<'_>,
+        parts: &mut GangContext<'_>,
     ) -> Option<Time> {
         match steer_reserving(current, &mut self.runs, parts) {
             Reserved::LookAgain(at) => at,
@@ -84,7 +84,7 @@ impl Gangs {
     }
 
     /// A placement was refused because the virtual cluster has given a cell of it back meanwhile.
-    pub(in crate::coordinator) fn not_own(&mut self, run: &Run, parts: &mut Parts<'_>) {
+    pub(in crate::coordinator) fn not_own(&mut self, run: &GangRun, parts: &mut GangContext<'_>) {
         let Some(work) = self.runs.of_mut(run) else {
             return;
         };
@@ -95,7 +95,7 @@ impl Gangs {
     }
 
     /// Frees what was reserved for a run. When it may be tried again.
-    fn give_up(&mut self, run: &Run, parts: &mut Parts<'_>) -> Time {
+    fn give_up(&mut self, run: &GangRun, parts: &mut GangContext<'_>) -> Time {
         match self.runs.next(&run.gang).is_some() {
             true => self.relocations.give_up(run, &mut self.runs, parts),
             false => self.reservations.give_up(run, &mut self.runs, parts),
@@ -107,12 +107,12 @@ impl Gangs {
     pub(in crate::coordinator) fn look_elsewhere(
         &mut self,
         before: &BTreeSet<NodeId>,
-        parts: &mut Parts<'_>,
+        parts: &mut GangContext<'_>,
     ) {
         let state = parts.context.state;
         let is_going = |gang: &&GangId| {
             let current = state.current(gang);
-            current.is_some_and(|current| current.gang.phase == Phase::Going)
+            current.is_some_and(|current| current.gang.phase == GangPhase::Going)
         };
         let changed = parts.liveness.unreachable().symmetric_difference(before);
         let linked = changed.flat_map(|node| self.runs.linked_to(node));
@@ -124,12 +124,13 @@ impl Gangs {
     }
 
     /// Has runs give way that are on cells which another virtual cluster was promised.
-    pub(in crate::coordinator) fn vacate(&mut self, runs: &[Run], parts: &mut Parts<'_>) {
+    pub(in crate::coordinator) fn vacate(&mut self, runs: &[GangRun], parts: &mut GangContext<'_>) {
         for run in runs {
             let current = parts.context.state.current(&run.gang);
             let current = current.filter(|current| current.run == *run);
-            let is_placed =
-                |it: &Current<'_>| matches!(it.gang.phase, Phase::Placed { .. } | Phase::Going);
+            let is_placed = |it: &Current<'_>| {
+                matches!(it.gang.phase, GangPhase::Placed { .. } | GangPhase::Going)
+            };
             if current.is_some_and(|it| is_placed(&it)) {
                 self.runs.stop(run, Cause::Preempted, None, parts);
             }

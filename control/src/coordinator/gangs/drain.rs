@@ -2,14 +2,14 @@
 
 use muster_model::exit::Cause;
 
-use super::{Gangs, Parts};
+use super::{GangContext, GangSteering};
 use crate::gang::GangId;
 use crate::vc::Current;
 
-impl Gangs {
+impl GangSteering {
     /// Looks at the gangs on nodes that are to be empty by now. What is placed there later, by a
     /// plan from before, is looked at when it is steered.
-    pub(in crate::coordinator) fn drain(&mut self, parts: &mut Parts<'_>) {
+    pub(in crate::coordinator) fn drain(&mut self, parts: &mut GangContext<'_>) {
         let wall = parts.context.wall;
         if !parts.liveness.take_drain(wall) {
             return;
@@ -23,7 +23,7 @@ impl Gangs {
     }
 
     /// Ends a gang that is on a node which is to be empty: it waits for another turn, elsewhere.
-    pub(super) fn leave(&mut self, current: &Current<'_>, parts: &mut Parts<'_>) {
+    pub(super) fn leave(&mut self, current: &Current<'_>, parts: &mut GangContext<'_>) {
         if !parts.liveness.must_leave(current, parts.context.wall) {
             return;
         }

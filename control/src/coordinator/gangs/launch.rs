@@ -3,22 +3,22 @@
 use std::sync::Arc;
 
 use muster_model::job::JobSpec;
-use muster_model::launch::{Placement, TaskSpec};
+use muster_model::launch::{TaskPlacement, TaskSpec};
 
-use crate::environment::{self, Part, Scene, Variables};
+use crate::environment::{self, Scene, TaskContext, Variables};
 use crate::launch::task_spec;
-use crate::order::Command;
+use crate::order::GangCommand;
 use crate::vc::Current;
 
 /// The launch of a gang: what is the same on all of its nodes is made once.
 #[derive(Debug, Default)]
-pub(super) struct Launch {
+pub(super) struct GangLaunch {
     /// None if the job's document cannot be read: there is nothing to launch.
     spec: Option<JobSpec>,
     shared: Arc<Variables>,
 }
 
-impl Launch {
+impl GangLaunch {
     pub(super) fn of(current: &Current<'_>) -> Self {
         let job = &current.job.accepted;
         let Some(spec) = job.document.whole(&job.spec) else {
@@ -26,7 +26,7 @@ impl Launch {
         };
         // Without gang allocation a task sees the peers that have a place by now.
         let all = current.job.attempt.tasks.iter();
-        let placements: Vec<&Placement> = all.filter_map(|task| task.live()).collect();
+        let placements: Vec<&TaskPlacement> = all.filter_map(|task| task.live()).collect();
         let shared = environment::shared(&Scene {
             key: &job.key,
             spec: &spec,
@@ -42,11 +42,11 @@ impl Launch {
     pub(super) fn command(
         &self,
         current: &Current<'_>,
-        places: &[&Placement],
+        places: &[&TaskPlacement],
         (disk_mb, grace_ms): (u64, u64),
-    ) -> Command {
+    ) -> GangCommand {
         let tasks = places.iter();
-        Command::Launch {
+        GangCommand::Launch {
             tasks: tasks
                 .filter_map(|place| self.task(current, place, disk_mb))
                 .collect(),
@@ -55,11 +55,11 @@ impl Launch {
         }
     }
 
-    fn task(&self, current: &Current<'_>, place: &Placement, disk_mb: u64) -> Option<TaskSpec> {
+    fn task(&self, current: &Current<'_>, place: &TaskPlacement, disk_mb: u64) -> Option<TaskSpec> {
         let job = &current.job.accepted;
         let mut roles = self.spec.as_ref()?.roles.iter();
         let role = roles.find(|role| role.name == place.task.role)?;
-        let part = Part {
+        let part = TaskContext {
             key: &job.key,
             attempt: current.run.attempt.job,
             task_attempt: current.run.attempt.task,

@@ -4,12 +4,12 @@ use muster_model::exit::Verdict;
 use muster_model::id::AttemptUid;
 use muster_model::time::Time;
 
-use crate::few::Few;
-use crate::order::{Member, Ports, Refusal, Reply, Standing};
+use crate::order::{OrderOutcome, OrderRefusal, RunMember, TaskPorts, TaskStanding};
+use crate::small_map::SmallMap;
 
 /// The kinds of orders that a gang's phase can call for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum OrderKind {
     Reserve,
     Launch,
     Go,
@@ -18,8 +18,8 @@ pub(super) enum Kind {
 
 /// The newest order to one node about the gang, and its answer.
 #[derive(Clone, Debug)]
-pub(super) struct Link {
-    pub(super) kind: Kind,
+pub(super) struct GangLink {
+    pub(super) kind: OrderKind,
     pub(super) seq: u64,
     tries: u32,
     sent_at: Time,
@@ -28,13 +28,13 @@ pub(super) struct Link {
     pub(super) answered: bool,
     /// The node let an order wait for too long, and has said nothing since.
     is_silent: bool,
-    pub(super) refused: Option<Refusal>,
-    pub(super) granted: Few<AttemptUid, Ports>,
-    pub(super) standing: Few<Member, Standing>,
+    pub(super) refused: Option<OrderRefusal>,
+    pub(super) granted: SmallMap<AttemptUid, TaskPorts>,
+    pub(super) standing: SmallMap<RunMember, TaskStanding>,
 }
 
-impl Link {
-    pub(super) fn new(kind: Kind, now: Time) -> Self {
+impl GangLink {
+    pub(super) fn new(kind: OrderKind, now: Time) -> Self {
         Self {
             kind,
             seq: 0,
@@ -44,13 +44,13 @@ impl Link {
             answered: false,
             is_silent: false,
             refused: None,
-            granted: Few::default(),
-            standing: Few::default(),
+            granted: SmallMap::default(),
+            standing: SmallMap::default(),
         }
     }
 
     /// Where the task of an attempt stands there.
-    pub(super) fn standing_of(&self, uid: &AttemptUid) -> Option<&Standing> {
+    pub(super) fn standing_of(&self, uid: &AttemptUid) -> Option<&TaskStanding> {
         let mut standings = self.standing.iter();
         standings.find_map(|(member, standing)| (member.uid == *uid).then_some(standing))
     }
@@ -58,7 +58,7 @@ impl Link {
     /// How a task ended there, if it did.
     pub(super) fn end_of(&self, uid: &AttemptUid) -> Option<&Verdict> {
         match self.standing_of(uid)? {
-            Standing::Ended(verdict) => Some(verdict),
+            TaskStanding::Ended(verdict) => Some(verdict),
             _ => None,
         }
     }
@@ -66,17 +66,17 @@ impl Link {
     /// Whether a task there is not ready yet: nothing was heard of any since the order, or that one starts.
     pub(super) fn is_behind(&self) -> bool {
         let mut standings = self.standing.values();
-        self.standing.is_empty() || standings.any(|standing| *standing == Standing::Starting)
+        self.standing.is_empty() || standings.any(|standing| *standing == TaskStanding::Starting)
     }
 
     /// Whether the node does not have what was asked of it, or not any more.
     pub(super) fn is_refused(&self) -> bool {
         let mut standings = self.standing.values();
-        self.refused.is_some() || standings.any(|standing| *standing == Standing::Gone)
+        self.refused.is_some() || standings.any(|standing| *standing == TaskStanding::Gone)
     }
 
     /// When an order of this kind is to be sent; none if it was answered.
-    pub(super) fn due(&self, kind: Kind, resend_ms: u64, resend_max_ms: u64) -> Option<Time> {
+    pub(super) fn due(&self, kind: OrderKind, resend_ms: u64, resend_max_ms: u64) -> Option<Time> {
         if self.seq == 0 || self.kind != kind {
             return Some(Time::default());
         }
@@ -87,7 +87,7 @@ impl Link {
 
     /// Notes that an order was sent. Only ends stay true whatever comes; the rest is to be
     /// answered anew.
-    pub(super) fn sent(&mut self, now: Time, kind: Kind, seq: u64) {
+    pub(super) fn sent(&mut self, now: Time, kind: OrderKind, seq: u64) {
         self.tries = if self.kind == kind { self.tries + 1 } else { 1 };
         if self.tries == 1 {
             self.asked_at = now;
@@ -99,12 +99,12 @@ impl Link {
         self.sent_at = now;
         self.answered = false;
         self.refused = None;
-        if kind != Kind::Reserve {
+        if kind != OrderKind::Reserve {
             // It stands in the placement by now.
             self.granted.clear();
         }
         self.standing
-            .retain(|_, standing| matches!(standing, Standing::Ended(_)));
+            .retain(|_, standing| matches!(standing, TaskStanding::Ended(_)));
     }
 
     /// By when an answer must have come, if one is waited for.
@@ -131,35 +131,38 @@ impl Link {
     }
 
     /// Takes what the node says of the order.
-    pub(super) fn take(&mut self, reply: Reply) {
+    pub(super) fn take(&mut self, reply: OrderOutcome) {
         match reply {
-            Reply::Granted(grants) => {
+            OrderOutcome::Granted(grants) => {
                 self.answered = true;
                 let grants = grants.into_iter();
                 self.granted = grants.map(|(m, ports)| (m.uid, ports)).collect();
             }
-            Reply::Standing(list) => {
+            OrderOutcome::Standing(list) => {
                 // What was granted is still to be heard where only that a claim came free is said.
-                self.answered |= self.kind != Kind::Reserve || !self.granted.is_empty();
+                self.answered |= self.kind != OrderKind::Reserve || !self.granted.is_empty();
                 for (member, standing) in &list {
                     self.stands(member, standing);
                 }
             }
             // Sent again in due time, to the life that the next report names.
-            Reply::Refused(
-                Refusal::OtherLife | Refusal::Unfenced | Refusal::Unsettled | Refusal::Fenced(_),
+            OrderOutcome::Refused(
+                OrderRefusal::OtherLife
+                | OrderRefusal::Unfenced
+                | OrderRefusal::Unsettled
+                | OrderRefusal::Fenced(_),
             ) => {}
-            Reply::Refused(refusal) => {
+            OrderOutcome::Refused(refusal) => {
                 self.answered = true;
                 self.refused = Some(refusal);
             }
-            Reply::Settled => {}
+            OrderOutcome::Settled => {}
         }
     }
 
     /// Takes where a task stands; answers to one order may come out of turn, so a task never
     /// goes back.
-    pub(super) fn stands(&mut self, member: &Member, standing: &Standing) {
+    pub(super) fn stands(&mut self, member: &RunMember, standing: &TaskStanding) {
         let old = self.standing.get(member).map_or(0, rank);
         if rank(standing) >= old {
             self.standing.insert(member.clone(), standing.clone());
@@ -174,16 +177,16 @@ impl Link {
 }
 
 /// How far along a task is. Nothing but a new order can take it back.
-fn rank(standing: &Standing) -> u8 {
+fn rank(standing: &TaskStanding) -> u8 {
     match standing {
-        Standing::Reserved => 1,
-        Standing::Starting => 2,
-        Standing::Absent => 3,
-        Standing::Ready => 4,
-        Standing::Running => 5,
-        Standing::Stopping => 6,
-        Standing::Evicted => 7,
-        Standing::Gone => 8,
-        Standing::Ended(_) => 9,
+        TaskStanding::Reserved => 1,
+        TaskStanding::Starting => 2,
+        TaskStanding::Absent => 3,
+        TaskStanding::Ready => 4,
+        TaskStanding::Running => 5,
+        TaskStanding::Stopping => 6,
+        TaskStanding::Evicted => 7,
+        TaskStanding::Gone => 8,
+        TaskStanding::Ended(_) => 9,
     }
 }

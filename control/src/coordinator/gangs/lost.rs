@@ -5,16 +5,16 @@ use std::collections::BTreeSet;
 use muster_model::exit::{Behavior, Verdict};
 use muster_model::id::NodeId;
 use muster_model::job::NearSpec;
-use muster_model::launch::Placement;
+use muster_model::launch::TaskPlacement;
 use muster_model::time::Time;
 
-use super::link::Link;
-use super::work::{Relocation, Work};
+use super::link::GangLink;
+use super::work::{Relocation, RunWork};
 use crate::coordinator::context::Context;
 use crate::coordinator::liveness::Liveness;
-use crate::coordinator::nodes::Nodes;
+use crate::coordinator::nodes::ReportedNodes;
 use crate::coordinator::places::member_of;
-use crate::order::Member;
+use crate::order::RunMember;
 use crate::vc::{Current, some_of};
 use crate::verdict::{EXIT_NOT_CREATED, EXIT_PREEMPTED};
 
@@ -23,7 +23,7 @@ use crate::verdict::{EXIT_NOT_CREATED, EXIT_PREEMPTED};
 const FAILED_NODES_MAX: usize = 3;
 
 /// Whether a gang has members that cannot start where they are.
-pub(super) enum Lost {
+pub(super) enum LostMembers {
     /// It has none.
     Nobody,
     /// It has; it is to be looked at again then.
@@ -36,7 +36,7 @@ pub(super) struct LostMember {
     /// Its number among the gang's tasks.
     pub(super) pod: usize,
     pub(super) node: NodeId,
-    pub(super) member: Member,
+    pub(super) member: RunMember,
     why: Why,
 }
 
@@ -79,15 +79,15 @@ impl LostMember {
 
 /// Where it is seen which members are lost.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::coordinator) struct Sight<'a> {
+pub(in crate::coordinator) struct LivenessView<'a> {
     pub(in crate::coordinator) context: Context<'a>,
-    pub(in crate::coordinator) nodes: &'a Nodes,
+    pub(in crate::coordinator) nodes: &'a ReportedNodes,
     pub(in crate::coordinator) liveness: &'a Liveness,
 }
 
-impl Sight<'_> {
+impl LivenessView<'_> {
     /// The members of a gang that cannot start where they are.
-    pub(super) fn lost(&self, work: &Work, current: &Current<'_>) -> Vec<LostMember> {
+    pub(super) fn lost(&self, work: &RunWork, current: &Current<'_>) -> Vec<LostMember> {
         let tasks = current.job.attempt.tasks_of(current.gang).enumerate();
         let places = tasks.filter_map(|(pod, task)| Some((pod, task.live()?)));
         let lost = places.filter_map(|(pod, place)| {
@@ -102,7 +102,12 @@ impl Sight<'_> {
     }
 
     /// Asked of every member with every look at the gang: most are well, and that must cost little.
-    fn why_lost(&self, current: &Current<'_>, work: &Work, place: &Placement) -> Option<Why> {
+    fn why_lost(
+        &self,
+        current: &Current<'_>,
+        work: &RunWork,
+        place: &TaskPlacement,
+    ) -> Option<Why> {
         if work.gone.contains(&place.uid) {
             return Some(Why::Gone);
         }
@@ -125,7 +130,7 @@ impl Sight<'_> {
     }
 
     /// Whether a node let this order wait for too long and has not been heard since, or never was.
-    pub(super) fn is_mute(&self, node: &NodeId, link: &Link) -> bool {
+    pub(super) fn is_mute(&self, node: &NodeId, link: &GangLink) -> bool {
         link.is_silent() && (self.nodes.mute().contains(node) || !self.nodes.contains(node))
     }
 }
@@ -133,7 +138,7 @@ impl Sight<'_> {
 /// Whether a task that ended before Go is placed elsewhere, and its end is of no other matter.
 pub(super) fn may_start_elsewhere(
     current: &Current<'_>,
-    work: &Work,
+    work: &RunWork,
     node: &NodeId,
     verdict: &Verdict,
 ) -> bool {

@@ -1,8 +1,8 @@
 //! The gangs that a leader has in hand: each is reserved, launched, told to go and stopped by what is committed of
 //! it and by what its nodes answer.
 //!
-//! A gang is looked at as a whole ([`Gangs::steer`]) where something is committed, a time has come, or an answer may
-//! change its next step. [`Work`] holds the facts of one run, [`Runs`] all runs.
+//! A gang is looked at as a whole ([`GangSteering::steer`]) where something is committed, a time has come, or an answer may
+//! change its next step. [`RunWork`] holds the facts of one run, [`GangRuns`] all runs.
 
 mod answer;
 mod ask;
@@ -24,30 +24,30 @@ mod work;
 use std::collections::BTreeSet;
 
 use muster_model::id::NodeId;
-use muster_model::launch::Placement;
+use muster_model::launch::TaskPlacement;
 use muster_model::time::Time;
 
-use crate::gang::{GangId, JobId, Run};
-use crate::order::Standing;
-use crate::vc::attempt::Phase;
+use crate::gang::{GangId, GangRun, JobId};
+use crate::order::TaskStanding;
+use crate::vc::attempt::GangPhase;
 
-pub(super) use lost::Sight;
-pub(super) use parts::Parts;
+pub(super) use lost::LivenessView;
+pub(super) use parts::GangContext;
 use relocate::Relocations;
 use reserve::Reservations;
 use restart::Restarts;
-use runs::Runs;
+use runs::GangRuns;
 
 /// What a leader is doing about gangs. Lost with the leadership, and made again from the state and reports.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Gangs {
-    runs: Runs,
+pub(super) struct GangSteering {
+    runs: GangRuns,
     reservations: Reservations,
     relocations: Relocations,
     restarts: Restarts,
 }
 
-impl Gangs {
+impl GangSteering {
     /// A term begins: what the last leader was doing is not known.
     pub(super) fn begin_term(&mut self) {
         *self = Self::default();
@@ -65,7 +65,7 @@ impl Gangs {
     }
 
     /// When a run may be planned, by what is being done about it; none while it is being reserved.
-    pub(super) fn ready_at(&self, run: &Run) -> Option<Time> {
+    pub(super) fn ready_at(&self, run: &GangRun) -> Option<Time> {
         let work = self.runs.get(&run.gang).filter(|work| work.run == *run);
         match work {
             Some(work) => work.reserving.is_none().then_some(work.retry_at),
@@ -80,12 +80,12 @@ impl Gangs {
     }
 
     /// Where a task of a gang stands that has this place.
-    pub(super) fn standing(&self, gang: &GangId, place: &Placement) -> Option<&Standing> {
+    pub(super) fn standing(&self, gang: &GangId, place: &TaskPlacement) -> Option<&TaskStanding> {
         self.runs.get(gang)?.standing(place)
     }
 
     /// This node leads from now on: every gang that may run is looked at.
-    pub(super) fn lead(&mut self, parts: &mut Parts<'_>) {
+    pub(super) fn lead(&mut self, parts: &mut GangContext<'_>) {
         let live = parts.context.state.live();
         let live: Vec<GangId> = live.map(|current| current.run.gang).collect();
         for gang in live {
@@ -95,10 +95,10 @@ impl Gangs {
     }
 
     /// Something of a job was committed.
-    pub(super) fn job_changed(&mut self, job: JobId, parts: &mut Parts<'_>) {
+    pub(super) fn job_changed(&mut self, job: JobId, parts: &mut GangContext<'_>) {
         let state = parts.context.state;
         for current in state.gangs_of(job) {
-            if current.gang.phase == Phase::Waiting {
+            if current.gang.phase == GangPhase::Waiting {
                 parts.planner.add(current.run.gang);
             }
         }
@@ -113,29 +113,29 @@ impl Gangs {
     }
 
     /// Looks at every gang whose time has come.
-    pub(super) fn wake(&mut self, parts: &mut Parts<'_>) {
+    pub(super) fn wake(&mut self, parts: &mut GangContext<'_>) {
         while let Some(gang) = self.runs.take_due(parts.context.now) {
             self.steer(&gang, parts);
         }
     }
 
     /// All that holds on the node by a lease that is over after `for_ms` has ended.
-    pub(super) fn silent(&mut self, node: &NodeId, for_ms: u64, parts: &mut Parts<'_>) {
+    pub(super) fn silent(&mut self, node: &NodeId, for_ms: u64, parts: &mut GangContext<'_>) {
         restart::silent(node, for_ms, &mut self.runs, parts);
     }
 
     /// All that was on the node has ended, says an admin.
-    pub(super) fn off(&mut self, node: &NodeId, parts: &mut Parts<'_>) {
+    pub(super) fn off(&mut self, node: &NodeId, parts: &mut GangContext<'_>) {
         restart::off(node, &mut self.runs, parts);
     }
 
     /// Jobs that want it so do not wait for nodes that cannot be reached.
-    pub(super) fn overlap(&mut self, parts: &mut Parts<'_>) {
+    pub(super) fn overlap(&mut self, parts: &mut GangContext<'_>) {
         self.restarts.overlap(&mut self.runs, parts);
     }
 
     /// Once more, where not all could be started anew at the same time.
-    pub(super) fn overlap_again(&mut self, parts: &mut Parts<'_>) {
+    pub(super) fn overlap_again(&mut self, parts: &mut GangContext<'_>) {
         self.restarts.overlap_again(&mut self.runs, parts);
     }
 

@@ -3,20 +3,20 @@
 use muster_model::exit::Cause;
 use muster_model::id::NodeId;
 
-use super::lost::{Sight, reasons};
-use super::work::{Relocation, Work};
-use super::{Gangs, Parts};
-use crate::gang::Run;
-use crate::order::{Command, Member};
-use crate::vc::attempt::Phase;
+use super::lost::{LivenessView, reasons};
+use super::work::{Relocation, RunWork};
+use super::{GangContext, GangSteering};
+use crate::gang::GangRun;
+use crate::order::{GangCommand, RunMember};
+use crate::vc::attempt::GangPhase;
 use crate::vc::{Current, some_of};
 
-impl Gangs {
+impl GangSteering {
     /// Why other places are looked for, if they are, for people.
     pub(in crate::coordinator) fn why_relocated(
         &self,
         current: &Current<'_>,
-        sight: Sight<'_>,
+        sight: LivenessView<'_>,
     ) -> Option<String> {
         let work = self.runs.get(&current.run.gang)?;
         if !matches!(work.relocation, Relocation::Since(_)) {
@@ -37,10 +37,10 @@ impl Gangs {
     }
 
     /// Looks for places for all that need some, on cells that are up to date.
-    pub(in crate::coordinator) fn relocate_all(&mut self, parts: &mut Parts<'_>) {
+    pub(in crate::coordinator) fn relocate_all(&mut self, parts: &mut GangContext<'_>) {
         for gang in self.relocations.take_wanted() {
             let current = parts.context.state.current(&gang);
-            let current = current.filter(|it| matches!(it.gang.phase, Phase::Placed { .. }));
+            let current = current.filter(|it| matches!(it.gang.phase, GangPhase::Placed { .. }));
             let find = |current| self.relocations.find(current, &mut self.runs, parts);
             if current.as_ref().is_some_and(find) {
                 self.steer(&gang, parts);
@@ -50,9 +50,9 @@ impl Gangs {
 
     /// The gang is in another round by now. Members that had another place in the round before are
     /// stopped there.
-    pub(super) fn turn(&mut self, current: &Current<'_>, parts: &mut Parts<'_>) {
+    pub(super) fn turn(&mut self, current: &Current<'_>, parts: &mut GangContext<'_>) {
         let gang = &current.run.gang;
-        let is_next = |next: &Work| next.run == current.run;
+        let is_next = |next: &RunWork| next.run == current.run;
         if !self.runs.next(gang).is_some_and(is_next) {
             return self.forget(gang, parts);
         }
@@ -69,9 +69,9 @@ impl Gangs {
 }
 
 /// Who comes to know of it late, or never, is asked what it has as long as it may have something.
-fn stop_left(run: &Run, left: Vec<(NodeId, Member)>, parts: &mut Parts<'_>) {
+fn stop_left(run: &GangRun, left: Vec<(NodeId, RunMember)>, parts: &mut GangContext<'_>) {
     for (node, member) in left {
-        let command = Command::Stop {
+        let command = GangCommand::Stop {
             members: vec![member],
             cause: Cause::AttemptCompleted,
             grace_ms: parts.context.options.policy.stop_grace_ms,

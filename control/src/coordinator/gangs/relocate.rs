@@ -4,19 +4,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use muster_model::id::{NodeId, TaskId};
-use muster_model::launch::Placement;
+use muster_model::launch::TaskPlacement;
 use muster_model::time::Time;
 use muster_placement::gang::Placement as Pods;
 
 use super::ask::{ask, uid_of};
-use super::lost::{Lost, LostMember, may_relocate, reasons};
-use super::parts::Parts;
+use super::lost::{LostMember, LostMembers, may_relocate, reasons};
+use super::parts::GangContext;
 use super::reserve::{Reserved, steer_reserving, unreserve};
-use super::runs::Runs;
-use super::work::{Instead, Proposal, Relocation, Reserving, Work};
+use super::runs::GangRuns;
+use super::work::{Instead, Proposal, Relocation, Reserving, RunWork};
 use crate::coordinator::planner::places_elsewhere;
-use crate::gang::{GangId, Run};
-use crate::vc::{Current, Entry};
+use crate::gang::{GangId, GangRun};
+use crate::vc::{Current, VcEntry};
 
 /// Places are looked for again after this, while there are none, milliseconds.
 const LOOK_AGAIN_MS: u64 = 1_000;
@@ -42,17 +42,18 @@ impl Relocations {
     pub(super) fn steer(
         &mut self,
         current: &Current<'_>,
-        runs: &mut Runs,
-        parts: &mut Parts<'_>,
-    ) -> Lost {
+        runs: &mut GangRuns,
+        parts: &mut GangContext<'_>,
+    ) -> LostMembers {
         let gang = &current.run.gang;
-        let is_proposed =
-            |work: Option<&Work>, what: &Proposal| work.is_some_and(|work| work.is_proposed(what));
+        let is_proposed = |work: Option<&RunWork>, what: &Proposal| {
+            work.is_some_and(|work| work.is_proposed(what))
+        };
         let is_decided = is_proposed(runs.next(gang), &Proposal::Placed)
             || is_proposed(runs.get(gang), &Proposal::Go)
             || is_proposed(runs.get(gang), &Proposal::Void);
         if is_decided {
-            return Lost::Until(None);
+            return LostMembers::Until(None);
         }
         if let Some(work) = runs.get_mut(gang) {
             work.note_gone();
@@ -61,11 +62,11 @@ impl Relocations {
         let lost = lost_members(current, runs, parts);
         if lost.is_empty() {
             self.end(current, runs, parts);
-            return Lost::Nobody;
+            return LostMembers::Nobody;
         }
         let now = parts.context.now;
         let Some(work) = runs.get_mut(gang) else {
-            return Lost::Nobody;
+            return LostMembers::Nobody;
         };
         let since = match work.relocation {
             Relocation::Since(since) => since,
@@ -76,15 +77,15 @@ impl Relocations {
                 now
             }
             Relocation::NotNeeded | Relocation::GivenUp => {
-                return Lost::Until(self.void(current, &lost, runs, parts));
+                return LostMembers::Until(self.void(current, &lost, runs, parts));
             }
         };
         let timeout = since.plus_millis(parts.context.options.policy.round_timeout_ms);
         if now >= timeout {
-            return Lost::Until(self.void(current, &lost, runs, parts));
+            return LostMembers::Until(self.void(current, &lost, runs, parts));
         }
         let next = self.steer_next(current, &lost, runs, parts);
-        Lost::Until(Some(timeout.min(next)))
+        LostMembers::Until(Some(timeout.min(next)))
     }
 
     /// Reserves the places that were found, or looks for some.
@@ -92,8 +93,8 @@ impl Relocations {
         &mut self,
         current: &Current<'_>,
         lost: &[LostMember],
-        runs: &mut Runs,
-        parts: &mut Parts<'_>,
+        runs: &mut GangRuns,
+        parts: &mut GangContext<'_>,
     ) -> Time {
         let gang = &current.run.gang;
         let now = parts.context.now;
@@ -131,7 +132,12 @@ impl Relocations {
 
     /// Frees what was reserved for the next round of a gang, as far as that gets through, and looks for other
     /// places.
-    pub(super) fn give_up(&mut self, run: &Run, runs: &mut Runs, parts: &mut Parts<'_>) -> Time {
+    pub(super) fn give_up(
+        &mut self,
+        run: &GangRun,
+        runs: &mut GangRuns,
+        parts: &mut GangContext<'_>,
+    ) -> Time {
         let retry_at = unreserve(run, runs, parts);
         parts.inventory.end_relocation(&run.gang);
         self.wanted.insert(run.gang.clone());
@@ -144,8 +150,8 @@ impl Relocations {
         &mut self,
         current: &Current<'_>,
         lost: &[LostMember],
-        runs: &mut Runs,
-        parts: &mut Parts<'_>,
+        runs: &mut GangRuns,
+        parts: &mut GangContext<'_>,
     ) -> Option<Time> {
         let gang = &current.run.gang;
         self.stop(gang, runs, parts);
@@ -154,7 +160,7 @@ impl Relocations {
         if lost.iter().any(LostMember::has_failed) {
             return Some(parts.context.now);
         }
-        let entry = Entry::Void {
+        let entry = VcEntry::Void {
             run: current.run.clone(),
             reason: reasons(lost),
             at_ms: parts.context.wall.as_millis(),
@@ -164,7 +170,7 @@ impl Relocations {
     }
 
     /// All are well where they are.
-    fn end(&mut self, current: &Current<'_>, runs: &mut Runs, parts: &mut Parts<'_>) {
+    fn end(&mut self, current: &Current<'_>, runs: &mut GangRuns, parts: &mut GangContext<'_>) {
         let gang = &current.run.gang;
         let work = runs.get_mut(gang);
         let work = work.filter(|work| matches!(work.relocation, Relocation::Since(_)));
@@ -176,7 +182,7 @@ impl Relocations {
     }
 
     /// No other places are looked for any more.
-    pub(super) fn stop(&mut self, gang: &GangId, runs: &mut Runs, parts: &mut Parts<'_>) {
+    pub(super) fn stop(&mut self, gang: &GangId, runs: &mut GangRuns, parts: &mut GangContext<'_>) {
         self.wanted.remove(gang);
         let Some(run) = runs.next(gang).map(|next| next.run.clone()) else {
             return;
@@ -191,13 +197,13 @@ impl Relocations {
     pub(super) fn find(
         &mut self,
         current: &Current<'_>,
-        runs: &mut Runs,
-        parts: &mut Parts<'_>,
+        runs: &mut GangRuns,
+        parts: &mut GangContext<'_>,
     ) -> bool {
         let gang = &current.run.gang;
         let lost = lost_members(current, runs, parts);
         let now = parts.context.now;
-        let is_due = |next: &Work| next.reserving.is_none() && next.retry_at <= now;
+        let is_due = |next: &RunWork| next.reserving.is_none() && next.retry_at <= now;
         if lost.is_empty() || !runs.next(gang).is_none_or(is_due) {
             return false;
         }
@@ -217,7 +223,11 @@ impl Relocations {
 }
 
 /// The members that cannot start where they are.
-fn lost_members(current: &Current<'_>, runs: &Runs, parts: &Parts<'_>) -> Vec<LostMember> {
+fn lost_members(
+    current: &Current<'_>,
+    runs: &GangRuns,
+    parts: &GangContext<'_>,
+) -> Vec<LostMember> {
     match runs.get(&current.run.gang) {
         Some(work) => parts.sight().lost(work, current),
         None => Vec::new(),
@@ -228,8 +238,8 @@ fn lost_members(current: &Current<'_>, runs: &Runs, parts: &Parts<'_>) -> Vec<Lo
 fn other_places(
     current: &Current<'_>,
     lost: &[LostMember],
-    runs: &mut Runs,
-    parts: &mut Parts<'_>,
+    runs: &mut GangRuns,
+    parts: &mut GangContext<'_>,
 ) -> Option<Pods> {
     let work = runs.get_mut(&current.run.gang)?;
     for failed in lost.iter().filter(|lost| lost.has_failed()) {
@@ -249,7 +259,7 @@ fn reserve_instead(
     current: &Current<'_>,
     lost: &[LostMember],
     pods: &Pods,
-    (runs, parts): (&mut Runs, &Parts<'_>),
+    (runs, parts): (&mut GangRuns, &GangContext<'_>),
 ) -> bool {
     let Some(run) = current.next_round() else {
         return false;
@@ -283,7 +293,7 @@ fn reserve_instead(
             asks.push(ask);
             reserving.members.push(placement);
         } else if let Some(place) = task.live() {
-            reserving.members.push(Placement {
+            reserving.members.push(TaskPlacement {
                 uid: uid_of(&parts.context, &next, &task.id),
                 ..place.clone()
             });
@@ -296,7 +306,7 @@ fn reserve_instead(
 }
 
 /// The cells have those who are lost no more, and all others.
-fn vacate(current: &Current<'_>, lost: &[LostMember], parts: &mut Parts<'_>) {
+fn vacate(current: &Current<'_>, lost: &[LostMember], parts: &mut GangContext<'_>) {
     let pods = lost.iter().map(|lost| lost.pod).collect();
     let terms = parts.context.terms();
     parts.inventory.vacate(current, &pods, &terms);

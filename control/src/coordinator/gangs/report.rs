@@ -4,26 +4,26 @@ use std::collections::BTreeSet;
 
 use muster_model::exit::Cause;
 use muster_model::id::{AttemptUid, NodeId};
-use muster_model::launch::Placement;
+use muster_model::launch::TaskPlacement;
 
-use super::work::{Relocation, Work};
-use super::{Gangs, Parts};
-use crate::coordinator::nodes::Changes;
+use super::work::{Relocation, RunWork};
+use super::{GangContext, GangSteering};
+use crate::coordinator::nodes::ReportChanges;
 use crate::coordinator::places::live_places;
 use crate::gang::GangId;
-use crate::order::{Command, HeldTask, Standing};
+use crate::order::{GangCommand, HeldTask, TaskStanding};
 use crate::vc::VcState;
-use crate::vc::attempt::Phase;
+use crate::vc::attempt::GangPhase;
 
-impl Gangs {
+impl GangSteering {
     /// Takes which tasks of this virtual cluster a node holds. `has_strays`: it also has containers of which its
     /// ledger knows nothing.
     pub(in crate::coordinator) fn reported(
         &mut self,
         node: &NodeId,
         tasks: Vec<HeldTask>,
-        (changes, has_strays): (Changes, bool),
-        parts: &mut Parts<'_>,
+        (changes, has_strays): (ReportChanges, bool),
+        parts: &mut GangContext<'_>,
     ) {
         let state = parts.context.state;
         let is_over = |task: &HeldTask| {
@@ -43,7 +43,8 @@ impl Gangs {
         let held = held.map(|task| (task.run.gang, task.member.uid));
         let (mut touched, seen): (BTreeSet<GangId>, BTreeSet<AttemptUid>) = held.unzip();
         // After a restart the node may know no order; else none of a task that the report does not have.
-        let is_lost = |work: &Work| changes.is_other_life || is_missing(state, work, node, &seen);
+        let is_lost =
+            |work: &RunWork| changes.is_other_life || is_missing(state, work, node, &seen);
         touched.extend(self.runs.doubt(node, is_lost));
         for gang in touched {
             self.steer(&gang, parts);
@@ -51,7 +52,11 @@ impl Gangs {
     }
 
     /// A node that was mute says something: who is waited for there may be well.
-    pub(in crate::coordinator) fn heard_again(&mut self, node: &NodeId, parts: &mut Parts<'_>) {
+    pub(in crate::coordinator) fn heard_again(
+        &mut self,
+        node: &NodeId,
+        parts: &mut GangContext<'_>,
+    ) {
         let now = parts.context.now;
         let gangs: Vec<GangId> = self.runs.linked_to(node).cloned().collect();
         for gang in gangs {
@@ -68,12 +73,12 @@ impl Gangs {
     }
 
     /// Something may have come free: who gave a plan up may try again.
-    pub(in crate::coordinator) fn try_again(&mut self, parts: &mut Parts<'_>) {
+    pub(in crate::coordinator) fn try_again(&mut self, parts: &mut GangContext<'_>) {
         self.reservations.try_again(&mut self.runs, parts);
     }
 
     /// A task that the node holds: news of a live one, or something left to clear away.
-    fn held(&mut self, node: &NodeId, task: &HeldTask, parts: &mut Parts<'_>) {
+    fn held(&mut self, node: &NodeId, task: &HeldTask, parts: &mut GangContext<'_>) {
         let HeldTask {
             run,
             member,
@@ -90,15 +95,15 @@ impl Gangs {
         let members = vec![member.clone()];
         match standing {
             // Ours and not placed yet, or a former leader's: it ends by itself.
-            Standing::Reserved | Standing::Gone => {}
-            Standing::Ended(_) => parts.settle(node, run, members),
-            Standing::Absent
-            | Standing::Starting
-            | Standing::Ready
-            | Standing::Running
-            | Standing::Stopping
-            | Standing::Evicted => {
-                let command = Command::Stop {
+            TaskStanding::Reserved | TaskStanding::Gone => {}
+            TaskStanding::Ended(_) => parts.settle(node, run, members),
+            TaskStanding::Absent
+            | TaskStanding::Starting
+            | TaskStanding::Ready
+            | TaskStanding::Running
+            | TaskStanding::Stopping
+            | TaskStanding::Evicted => {
+                let command = GangCommand::Stop {
                     members,
                     cause: Cause::AttemptCompleted,
                     grace_ms: parts.context.options.policy.stop_grace_ms,
@@ -117,18 +122,18 @@ impl Gangs {
         };
         match &task.standing {
             // A report may be old. What only was so then is asked about again.
-            Standing::Reserved | Standing::Absent | Standing::Gone => link.doubt(),
-            Standing::Starting
-            | Standing::Ready
-            | Standing::Running
-            | Standing::Stopping
-            | Standing::Evicted
-            | Standing::Ended(_) => link.stands(&task.member, &task.standing),
+            TaskStanding::Reserved | TaskStanding::Absent | TaskStanding::Gone => link.doubt(),
+            TaskStanding::Starting
+            | TaskStanding::Ready
+            | TaskStanding::Running
+            | TaskStanding::Stopping
+            | TaskStanding::Evicted
+            | TaskStanding::Ended(_) => link.stands(&task.member, &task.standing),
         }
     }
 }
 
-fn is_missing(state: &VcState, work: &Work, node: &NodeId, seen: &BTreeSet<AttemptUid>) -> bool {
+fn is_missing(state: &VcState, work: &RunWork, node: &NodeId, seen: &BTreeSet<AttemptUid>) -> bool {
     let Some(current) = state.current(&work.run.gang).filter(|c| c.run == work.run) else {
         return false;
     };
@@ -143,7 +148,7 @@ fn is_kept(state: &VcState, node: &NodeId, task: &HeldTask) -> bool {
         return false;
     };
     let is_earlier = current.run.attempt == run.attempt && current.run.round > run.round;
-    let is_there = |place: &Placement| {
+    let is_there = |place: &TaskPlacement| {
         let holding = task.holding.as_ref();
         place.task == member.task
             && place.node == *node
@@ -151,7 +156,7 @@ fn is_kept(state: &VcState, node: &NodeId, task: &HeldTask) -> bool {
     };
     let mut tasks = current.job.attempt.tasks_of(current.gang);
     is_earlier
-        && matches!(current.gang.phase, Phase::Placed { .. })
-        && !matches!(task.standing, Standing::Ended(_))
+        && matches!(current.gang.phase, GangPhase::Placed { .. })
+        && !matches!(task.standing, TaskStanding::Ended(_))
         && tasks.any(|task| task.live().is_some_and(is_there))
 }

@@ -5,20 +5,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use muster_model::exit::Cause;
 use muster_model::id::NodeId;
 use muster_model::job::Partition;
-use muster_model::launch::Placement;
+use muster_model::launch::TaskPlacement;
 use muster_model::time::Time;
 
 use super::ask::ask;
-use super::link::{Kind, Link};
-use super::parts::Parts;
-use super::runs::{Runs, Target};
+use super::link::{GangLink, OrderKind};
+use super::parts::GangContext;
+use super::runs::{GangRuns, OrderTarget};
 use super::work::{Proposal, Reserving};
-use crate::coordinator::output::Output;
+use crate::coordinator::output::CoordinatorOutput;
 use crate::coordinator::planner::Planned;
-use crate::gang::{GangId, Run, hash};
-use crate::lease::Lease;
-use crate::order::{Ask, Command, Member};
-use crate::vc::{Current, Entry, Placed};
+use crate::gang::{GangId, GangRun, hash};
+use crate::lease::LeaseTime;
+use crate::order::{GangCommand, ReserveAsk, RunMember};
+use crate::vc::{Current, Placed, VcEntry};
 
 /// First pause after a refused plan, milliseconds; doubles up to the maximum.
 const REPLAN_PAUSE_MS: u64 = 100;
@@ -46,7 +46,12 @@ pub(super) struct Reservations {
 
 impl Reservations {
     /// Frees what was reserved, as far as that gets through, and pauses before the next plan.
-    pub(super) fn give_up(&mut self, run: &Run, runs: &mut Runs, parts: &mut Parts<'_>) -> Time {
+    pub(super) fn give_up(
+        &mut self,
+        run: &GangRun,
+        runs: &mut GangRuns,
+        parts: &mut GangContext<'_>,
+    ) -> Time {
         let Some(work) = runs.of(run) else {
             return parts.context.now;
         };
@@ -64,7 +69,7 @@ impl Reservations {
 
     /// Something may have come free: a gang that was refused need not wait for the end of its pause. A
     /// gang that was refused often may be one of two that block each other: pauses set them apart.
-    pub(super) fn try_again(&mut self, runs: &mut Runs, parts: &mut Parts<'_>) {
+    pub(super) fn try_again(&mut self, runs: &mut GangRuns, parts: &mut GangContext<'_>) {
         let now = parts.context.now;
         for gang in std::mem::take(&mut self.refused) {
             let Some(work) = runs.get_mut(&gang) else {
@@ -84,8 +89,8 @@ impl Reservations {
 pub(super) fn reserve(
     current: &Current<'_>,
     plan: &Planned,
-    runs: &mut Runs,
-    parts: &mut Parts<'_>,
+    runs: &mut GangRuns,
+    parts: &mut GangContext<'_>,
 ) -> bool {
     let mut reserving = Reserving {
         members: Vec::new(),
@@ -119,8 +124,8 @@ pub(super) fn reserve(
 /// Sends the reservations; proposes the placement when all are in.
 pub(super) fn steer_reserving(
     current: &Current<'_>,
-    runs: &mut Runs,
-    parts: &mut Parts<'_>,
+    runs: &mut GangRuns,
+    parts: &mut GangContext<'_>,
 ) -> Reserved {
     let run = &current.run;
     let (policy, now) = (parts.context.options.policy, parts.context.now);
@@ -134,7 +139,7 @@ pub(super) fn steer_reserving(
         return Reserved::LookAgain(None);
     }
     let timeout = reserving.since.plus_millis(policy.round_timeout_ms);
-    let refused = work.links.values().any(Link::is_refused);
+    let refused = work.links.values().any(GangLink::is_refused);
     let mut nodes = reserving.asks.keys();
     if refused || nodes.any(|node| parts.liveness.is_unreachable(node)) {
         return Reserved::Refused;
@@ -145,29 +150,29 @@ pub(super) fn steer_reserving(
         parts.mute(silent.cloned().collect());
         return Reserved::Refused;
     }
-    let asks: Vec<(NodeId, Vec<Ask>)> = reserving.asks.clone().into_iter().collect();
+    let asks: Vec<(NodeId, Vec<ReserveAsk>)> = reserving.asks.clone().into_iter().collect();
     let mut victims = reserving.victims.clone();
     let mut wake = timeout;
     for (node, asks) in asks {
         let victims = victims.remove(&node).unwrap_or_default();
-        let command = || Command::Reserve {
+        let command = || GangCommand::Reserve {
             job: current.job.accepted.key.clone(),
             asks,
             evictable: current.job.accepted.spec.is_opportunistic(),
             victims,
             ttl_ms: policy.reserve_ttl_ms,
         };
-        let target = Target {
+        let target = OrderTarget {
             run,
             node: &node,
-            kind: Kind::Reserve,
+            kind: OrderKind::Reserve,
         };
         let due = runs.order(&target, command, parts);
         wake = wake.min(due.unwrap_or(wake));
     }
     if let Some(placed) = placement(current, runs, parts) {
-        let entry = Entry::Placed(Box::new(placed));
-        parts.out.push(Output::Propose(Box::new(entry)));
+        let entry = VcEntry::Placed(Box::new(placed));
+        parts.out.push(CoordinatorOutput::Propose(Box::new(entry)));
         if let Some(work) = runs.of_mut(run) {
             work.propose(Proposal::Placed);
         }
@@ -177,11 +182,11 @@ pub(super) fn steer_reserving(
 }
 
 /// The placement, once every node has granted its part.
-fn placement(current: &Current<'_>, runs: &Runs, parts: &Parts<'_>) -> Option<Placed> {
+fn placement(current: &Current<'_>, runs: &GangRuns, parts: &GangContext<'_>) -> Option<Placed> {
     let work = runs.of(&current.run)?;
     let reserving = work.reserving.as_ref()?;
     let mut members = reserving.members.clone();
-    let is_asked = |member: &Placement| {
+    let is_asked = |member: &TaskPlacement| {
         let mut asks = reserving.asks.get(&member.node).into_iter().flatten();
         asks.any(|ask| ask.member.uid == member.uid)
     };
@@ -207,7 +212,7 @@ fn placement(current: &Current<'_>, runs: &Runs, parts: &Parts<'_>) -> Option<Pl
 }
 
 /// Has nodes free what was reserved. When it may be tried again.
-pub(super) fn unreserve(run: &Run, runs: &mut Runs, parts: &mut Parts<'_>) -> Time {
+pub(super) fn unreserve(run: &GangRun, runs: &mut GangRuns, parts: &mut GangContext<'_>) -> Time {
     let (options, now) = (parts.context.options, parts.context.now);
     let Some(work) = runs.of_mut(run) else {
         return now;
@@ -221,8 +226,8 @@ pub(super) fn unreserve(run: &Run, runs: &mut Runs, parts: &mut Parts<'_>) -> Ti
     let retry_at = work.retry_at;
     for (node, asks) in asks {
         let members = asks.into_iter().map(|ask| ask.member);
-        let command = Command::Stop {
-            members: members.collect::<Vec<Member>>(),
+        let command = GangCommand::Stop {
+            members: members.collect::<Vec<RunMember>>(),
             cause: Cause::AttemptCompleted,
             grace_ms: options.policy.stop_grace_ms,
         };
@@ -233,12 +238,12 @@ pub(super) fn unreserve(run: &Run, runs: &mut Runs, parts: &mut Parts<'_>) -> Ti
 
 /// The lease that a gang is placed with: that of the round before, if it is placed in one, for who keeps
 /// its place keeps its lease.
-fn lease_of(current: &Current<'_>, allows_leases: bool) -> Option<Lease> {
+fn lease_of(current: &Current<'_>, allows_leases: bool) -> Option<LeaseTime> {
     if current.gang.is_live() {
         return current.gang.lease;
     }
     match current.job.accepted.spec.partition {
-        Partition::FailoverAfter { seconds } => allows_leases.then_some(Lease { seconds }),
+        Partition::FailoverAfter { seconds } => allows_leases.then_some(LeaseTime { seconds }),
         Partition::Hold | Partition::Overlap => None,
     }
 }

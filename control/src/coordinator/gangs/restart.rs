@@ -4,18 +4,18 @@ use muster_model::id::NodeId;
 use muster_model::job::Partition;
 use muster_model::time::Time;
 
-use super::parts::Parts;
-use super::runs::Runs;
+use super::parts::GangContext;
+use super::runs::GangRuns;
 use super::work::Proposal;
 
 use crate::coordinator::places::live_members;
-use crate::gang::Run;
-use crate::order::Member;
-use crate::vc::attempt::Phase;
-use crate::vc::{Current, End, Entry, VcState};
+use crate::gang::GangRun;
+use crate::order::RunMember;
+use crate::vc::attempt::GangPhase;
+use crate::vc::{Current, TaskEnd, VcEntry, VcState};
 
 /// A task of a run, and its node.
-type Task = (Run, NodeId, Member);
+type Task = (GangRun, NodeId, RunMember);
 
 /// Gangs that do not wait for silent nodes.
 #[derive(Clone, Debug, Default)]
@@ -33,7 +33,7 @@ impl Restarts {
     /// Jobs that want it so do not wait for nodes that cannot be reached. Where the voters are too few
     /// for leases they wait like all others: there a node that is silent is half of the cluster or more,
     /// and may as well be the one that serves its users.
-    pub(super) fn overlap(&mut self, runs: &mut Runs, parts: &mut Parts<'_>) {
+    pub(super) fn overlap(&mut self, runs: &mut GangRuns, parts: &mut GangContext<'_>) {
         self.overlap_at = None;
         let unreachable = parts.liveness.unreachable();
         if unreachable.is_empty() || !parts.liveness.allows_leases() {
@@ -44,12 +44,12 @@ impl Restarts {
             partition == Partition::Overlap && unreachable.contains(on)
         };
         let tasks = tasks(parts.context.state, wants);
-        let all = restart(tasks, &End::Overlapped, runs, parts);
+        let all = restart(tasks, &TaskEnd::Overlapped, runs, parts);
         self.overlap_at = (!all).then(|| parts.liveness.next_turn());
     }
 
     /// Once more, where not all could be started anew at the same time.
-    pub(super) fn overlap_again(&mut self, runs: &mut Runs, parts: &mut Parts<'_>) {
+    pub(super) fn overlap_again(&mut self, runs: &mut GangRuns, parts: &mut GangContext<'_>) {
         if self.overlap_at.is_some_and(|at| at <= parts.context.now) {
             self.overlap(runs, parts);
         }
@@ -57,25 +57,30 @@ impl Restarts {
 }
 
 /// All that holds on the node by a lease that is over after `for_ms` has ended.
-pub(super) fn silent(node: &NodeId, for_ms: u64, runs: &mut Runs, parts: &mut Parts<'_>) {
+pub(super) fn silent(node: &NodeId, for_ms: u64, runs: &mut GangRuns, parts: &mut GangContext<'_>) {
     let over = |current: &Current<'_>, on: &NodeId| {
         let lease = current.gang.lease;
         on == node && lease.is_some_and(|lease| lease.lost_ms() <= for_ms)
     };
     let tasks = tasks(parts.context.state, over);
-    restart(tasks, &End::Lost, runs, parts);
+    restart(tasks, &TaskEnd::Lost, runs, parts);
 }
 
 /// All that was on the node has ended, says an admin.
-pub(super) fn off(node: &NodeId, runs: &mut Runs, parts: &mut Parts<'_>) {
+pub(super) fn off(node: &NodeId, runs: &mut GangRuns, parts: &mut GangContext<'_>) {
     let tasks = tasks(parts.context.state, |_, on| on == node);
-    give_up_tasks(tasks, &End::Off, runs, parts);
+    give_up_tasks(tasks, &TaskEnd::Off, runs, parts);
 }
 
 /// Gives up tasks of nodes that said nothing, so that their gangs start anew: all, or after a
 /// mass failure one gang after the other. False if some are left, which are to be asked for
 /// again.
-fn restart(tasks: Vec<Task>, end: &End, runs: &mut Runs, parts: &mut Parts<'_>) -> bool {
+fn restart(
+    tasks: Vec<Task>,
+    end: &TaskEnd,
+    runs: &mut GangRuns,
+    parts: &mut GangContext<'_>,
+) -> bool {
     let now = parts.context.now;
     if parts.liveness.limited_until(now, parts.nodes).is_none() {
         give_up_tasks(tasks, end, runs, parts);
@@ -87,7 +92,7 @@ fn restart(tasks: Vec<Task>, end: &End, runs: &mut Runs, parts: &mut Parts<'_>) 
         let phase = state.current(&run.gang).map(|current| current.gang.phase);
         let given_up = Proposal::Ended(member.uid.clone());
         let work = runs.get(&run.gang);
-        matches!(phase, Some(Phase::Stopping { .. }))
+        matches!(phase, Some(GangPhase::Stopping { .. }))
             || work.is_some_and(|work| work.is_proposed(&given_up))
     };
     let (ending, tasks): (Vec<_>, Vec<_>) = tasks.into_iter().partition(is_ending);
@@ -107,8 +112,8 @@ fn restart(tasks: Vec<Task>, end: &End, runs: &mut Runs, parts: &mut Parts<'_>) 
 /// for it. When the next of them has not answered in time.
 pub(super) fn leave_behind(
     current: &Current<'_>,
-    runs: &mut Runs,
-    parts: &mut Parts<'_>,
+    runs: &mut GangRuns,
+    parts: &mut GangContext<'_>,
 ) -> Option<Time> {
     if parts.context.is_recovered() {
         // That it was started may be among what was lost.
@@ -127,16 +132,21 @@ pub(super) fn leave_behind(
     let tasks = members.map(|(node, member)| (current.run.clone(), node, member));
     let tasks = tasks.collect();
     let answers_by = work.answers_by(parts.context.options.policy.round_timeout_ms);
-    give_up_tasks(tasks, &End::NotStarted, runs, parts);
+    give_up_tasks(tasks, &TaskEnd::NotStarted, runs, parts);
     answers_by
 }
 
-fn give_up_tasks(tasks: Vec<Task>, end: &End, runs: &mut Runs, parts: &mut Parts<'_>) {
-    for (run, node, Member { task, uid }) in tasks {
+fn give_up_tasks(
+    tasks: Vec<Task>,
+    end: &TaskEnd,
+    runs: &mut GangRuns,
+    parts: &mut GangContext<'_>,
+) {
+    for (run, node, RunMember { task, uid }) in tasks {
         // It tells what became of them when it is back.
         parts.nodes.set_unsettled(&node, true);
         let gang = run.gang.clone();
-        let entry = Entry::TaskEnded {
+        let entry = VcEntry::TaskEnded {
             run,
             task,
             uid: uid.clone(),

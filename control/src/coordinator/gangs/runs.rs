@@ -6,62 +6,62 @@ use muster_model::exit::Cause;
 use muster_model::id::{JobKey, NodeId};
 use muster_model::time::Time;
 
-use super::link::{Kind, Link};
-use super::parts::Parts;
-use super::work::{Proposal, Work};
-use crate::coordinator::output::Output;
-use crate::gang::{GangId, JobId, Run};
-use crate::order::Command;
-use crate::vc::Entry;
+use super::link::{GangLink, OrderKind};
+use super::parts::GangContext;
+use super::work::{Proposal, RunWork};
+use crate::coordinator::output::CoordinatorOutput;
+use crate::gang::{GangId, GangRun, JobId};
+use crate::order::GangCommand;
+use crate::vc::VcEntry;
 
 /// Whom an order goes to, and what its gang's phase calls for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Target<'a> {
-    pub(super) run: &'a Run,
+pub(super) struct OrderTarget<'a> {
+    pub(super) run: &'a GangRun,
     pub(super) node: &'a NodeId,
-    pub(super) kind: Kind,
+    pub(super) kind: OrderKind,
 }
 
 /// The runs in hand.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Runs {
+pub(super) struct GangRuns {
     /// The run that each gang is in.
-    current: BTreeMap<GangId, Work>,
+    current: BTreeMap<GangId, RunWork>,
     /// The next rounds of gangs some of whose members need other places.
-    next: BTreeMap<GangId, Work>,
+    next: BTreeMap<GangId, RunWork>,
     /// The gangs that a node was sent orders for; some of them may be over.
     linked: BTreeMap<NodeId, BTreeSet<GangId>>,
     wakes: BTreeSet<(Time, GangId)>,
 }
 
-impl Runs {
+impl GangRuns {
     pub(super) fn is_empty(&self) -> bool {
         self.current.is_empty()
     }
 
     /// The run that a gang is in, if it is in hand.
-    pub(super) fn get(&self, gang: &GangId) -> Option<&Work> {
+    pub(super) fn get(&self, gang: &GangId) -> Option<&RunWork> {
         self.current.get(gang)
     }
 
-    pub(super) fn get_mut(&mut self, gang: &GangId) -> Option<&mut Work> {
+    pub(super) fn get_mut(&mut self, gang: &GangId) -> Option<&mut RunWork> {
         self.current.get_mut(gang)
     }
 
     /// The next round of a gang, if one is being reserved.
-    pub(super) fn next(&self, gang: &GangId) -> Option<&Work> {
+    pub(super) fn next(&self, gang: &GangId) -> Option<&RunWork> {
         self.next.get(gang)
     }
 
     /// What is being done about this very run.
-    pub(super) fn of(&self, run: &Run) -> Option<&Work> {
-        let own = |work: &&Work| work.run == *run;
+    pub(super) fn of(&self, run: &GangRun) -> Option<&RunWork> {
+        let own = |work: &&RunWork| work.run == *run;
         let current = self.current.get(&run.gang).filter(own);
         current.or_else(|| self.next.get(&run.gang).filter(own))
     }
 
-    pub(super) fn of_mut(&mut self, run: &Run) -> Option<&mut Work> {
-        let own = |work: &&mut Work| work.run == *run;
+    pub(super) fn of_mut(&mut self, run: &GangRun) -> Option<&mut RunWork> {
+        let own = |work: &&mut RunWork| work.run == *run;
         let current = self.current.get_mut(&run.gang).filter(own);
         current.or_else(|| self.next.get_mut(&run.gang).filter(own))
     }
@@ -79,26 +79,26 @@ impl Runs {
     }
 
     /// Takes a run in hand.
-    pub(super) fn begin(&mut self, run: &Run) -> &mut Work {
+    pub(super) fn begin(&mut self, run: &GangRun) -> &mut RunWork {
         let work = self.current.entry(run.gang.clone());
-        work.or_insert_with(|| Work::new(run.clone()))
+        work.or_insert_with(|| RunWork::new(run.clone()))
     }
 
     /// Takes the next round of a gang in hand.
-    pub(super) fn begin_next(&mut self, run: &Run) -> &mut Work {
+    pub(super) fn begin_next(&mut self, run: &GangRun) -> &mut RunWork {
         let work = self.next.entry(run.gang.clone());
-        work.or_insert_with(|| Work::new(run.clone()))
+        work.or_insert_with(|| RunWork::new(run.clone()))
     }
 
     /// What is between the leader and a node about a run, from now on if there was nothing.
-    fn link(&mut self, target: &Target<'_>, now: Time) -> Option<&mut Link> {
-        let Target { run, node, kind } = *target;
+    fn link(&mut self, target: &OrderTarget<'_>, now: Time) -> Option<&mut GangLink> {
+        let OrderTarget { run, node, kind } = *target;
         let is_new = !self.of(run)?.links.contains(node);
         if is_new {
             let linked = self.linked.entry(node.clone()).or_default();
             linked.insert(run.gang.clone());
             let links = &mut self.of_mut(run)?.links;
-            links.insert(node.clone(), Link::new(kind, now));
+            links.insert(node.clone(), GangLink::new(kind, now));
         }
         self.of_mut(run)?.links.get_mut(node)
     }
@@ -108,24 +108,24 @@ impl Runs {
         &mut self,
         gang: &GangId,
         what: Proposal,
-        entry: Entry,
-        out: &mut Vec<Output>,
+        entry: VcEntry,
+        out: &mut Vec<CoordinatorOutput>,
     ) {
         let work = self.current.get_mut(gang);
         if work.is_some_and(|work| work.propose(what)) {
-            out.push(Output::Propose(Box::new(entry)));
+            out.push(CoordinatorOutput::Propose(Box::new(entry)));
         }
     }
 
     /// Has a run that is placed or going end for this; if it is preempted, for whom.
     pub(super) fn stop(
         &mut self,
-        run: &Run,
+        run: &GangRun,
         cause: Cause,
         by: Option<JobKey>,
-        parts: &mut Parts<'_>,
+        parts: &mut GangContext<'_>,
     ) {
-        let entry = Entry::Stopping {
+        let entry = VcEntry::Stopping {
             run: run.clone(),
             cause,
             by,
@@ -137,11 +137,11 @@ impl Runs {
     /// Sends an order if it is due; says when to look again while it is not answered.
     pub(super) fn order(
         &mut self,
-        target: &Target<'_>,
-        command: impl FnOnce() -> Command,
-        parts: &mut Parts<'_>,
+        target: &OrderTarget<'_>,
+        command: impl FnOnce() -> GangCommand,
+        parts: &mut GangContext<'_>,
     ) -> Option<Time> {
-        let Target { run, node, kind } = *target;
+        let OrderTarget { run, node, kind } = *target;
         let (policy, now) = (parts.context.options.policy, parts.context.now);
         let link = self.link(target, now)?;
         let due = link.due(kind, policy.resend_ms, policy.resend_max_ms)?;
@@ -158,7 +158,7 @@ impl Runs {
     }
 
     /// Nodes that have let an order for a gang wait for too long are mute.
-    pub(super) fn note_silent(&mut self, gang: &GangId, parts: &mut Parts<'_>) {
+    pub(super) fn note_silent(&mut self, gang: &GangId, parts: &mut GangContext<'_>) {
         let patience_ms = parts.context.options.policy.round_timeout_ms;
         if let Some(work) = self.current.get_mut(gang) {
             parts.mute(work.note_silent(parts.context.now, patience_ms));
@@ -183,7 +183,7 @@ impl Runs {
 
     /// The gang is in its next round by now: gives the round before, if that was in hand, and the one that is
     /// the current one from now on.
-    pub(super) fn advance(&mut self, gang: &GangId) -> Option<(Option<Run>, &mut Work)> {
+    pub(super) fn advance(&mut self, gang: &GangId) -> Option<(Option<GangRun>, &mut RunWork)> {
         let before = self.current.get_mut(gang);
         let before = before.map(|work| (work.run.clone(), std::mem::take(&mut work.shunned)));
         self.forget(gang);
@@ -232,7 +232,11 @@ impl Runs {
 
     /// The node may not know the orders of these runs: those that the rule picks of all that it has to do with.
     /// Gives their gangs.
-    pub(super) fn doubt(&mut self, node: &NodeId, is_lost: impl Fn(&Work) -> bool) -> Vec<GangId> {
+    pub(super) fn doubt(
+        &mut self,
+        node: &NodeId,
+        is_lost: impl Fn(&RunWork) -> bool,
+    ) -> Vec<GangId> {
         let Some(mut linked) = self.linked.remove(node) else {
             return Vec::new();
         };
@@ -270,7 +274,7 @@ impl Runs {
                 return Err(format!("{gang:?} has a node that does not have it"));
             }
         }
-        let wake = |(gang, work): (&GangId, &Work)| Some((work.wake?, gang.clone()));
+        let wake = |(gang, work): (&GangId, &RunWork)| Some((work.wake?, gang.clone()));
         let wakes: BTreeSet<(Time, GangId)> = self.current.iter().filter_map(wake).collect();
         match wakes == self.wakes {
             true => Ok(()),

@@ -4,30 +4,30 @@ use std::collections::BTreeSet;
 
 use muster_model::exit::Cause;
 use muster_model::id::AttemptUid;
-use muster_model::launch::Placement;
+use muster_model::launch::TaskPlacement;
 use muster_model::time::Time;
 
-use super::launch::Launch;
-use super::link::Kind;
-use super::lost::{Lost, may_start_elsewhere};
+use super::launch::GangLaunch;
+use super::link::OrderKind;
+use super::lost::{LostMembers, may_start_elsewhere};
 use super::restart::leave_behind;
-use super::runs::Target;
-use super::work::{Proposal, Work};
-use super::{Gangs, Parts};
-use crate::coordinator::output::Output;
+use super::runs::OrderTarget;
+use super::work::{Proposal, RunWork};
+use super::{GangContext, GangSteering};
+use crate::coordinator::output::CoordinatorOutput;
 use crate::coordinator::places::{live_places, member_of, places_by_node};
 use crate::gang::GangId;
-use crate::order::{Command, Standing};
-use crate::vc::attempt::Phase;
-use crate::vc::{Current, End, Entry};
+use crate::order::{GangCommand, TaskStanding};
+use crate::vc::attempt::GangPhase;
+use crate::vc::{Current, TaskEnd, VcEntry};
 
-impl Gangs {
+impl GangSteering {
     /// Looks at a gang and does what is due.
-    pub(super) fn steer(&mut self, gang: &GangId, parts: &mut Parts<'_>) {
+    pub(super) fn steer(&mut self, gang: &GangId, parts: &mut GangContext<'_>) {
         self.settle_ended(gang, parts);
         self.account(gang, parts);
         let current = parts.context.state.current(gang);
-        let current = current.filter(|current| current.gang.phase != Phase::Ended);
+        let current = current.filter(|current| current.gang.phase != GangPhase::Ended);
         let Some(current) = current else {
             self.relocations.stop(gang, &mut self.runs, parts);
             return self.forget(gang, parts);
@@ -36,55 +36,58 @@ impl Gangs {
         if work.is_some_and(|work| work.run != current.run) {
             self.turn(&current, parts);
         }
-        if !matches!(current.gang.phase, Phase::Placed { .. }) {
+        if !matches!(current.gang.phase, GangPhase::Placed { .. }) {
             self.relocations.stop(gang, &mut self.runs, parts);
         }
         self.leave(&current, parts);
         self.give_way(&current, parts);
         let wake = match current.gang.phase {
-            Phase::Waiting => self.steer_waiting(&current, parts),
-            Phase::Placed { .. } => self.steer_placed(&current, parts),
-            Phase::Going => self.steer_live(&current, Kind::Go, None, parts),
-            Phase::Stopping { cause } => self.steer_ending(&current, cause, parts),
-            Phase::Voiding => self.steer_ending(&current, Cause::AttemptCompleted, parts),
-            Phase::Ended => None,
+            GangPhase::Waiting => self.steer_waiting(&current, parts),
+            GangPhase::Placed { .. } => self.steer_placed(&current, parts),
+            GangPhase::Going => self.steer_live(&current, OrderKind::Go, None, parts),
+            GangPhase::Stopping { cause } => self.steer_ending(&current, cause, parts),
+            GangPhase::Voiding => self.steer_ending(&current, Cause::AttemptCompleted, parts),
+            GangPhase::Ended => None,
         };
         self.runs.wake_at(gang, wake);
     }
 
     /// Where a node evicts one of a gang, the others are told to end at once: they have their grace then, and
     /// mostly find no peer gone first.
-    fn give_way(&mut self, current: &Current<'_>, parts: &mut Parts<'_>) {
-        let is_evicted = |work: &Work| {
+    fn give_way(&mut self, current: &Current<'_>, parts: &mut GangContext<'_>) {
+        let is_evicted = |work: &RunWork| {
             let mut places = live_places(current);
-            places.any(|place| work.standing(place) == Some(&Standing::Evicted))
+            places.any(|place| work.standing(place) == Some(&TaskStanding::Evicted))
         };
-        let is_live = matches!(current.gang.phase, Phase::Placed { .. } | Phase::Going);
+        let is_live = matches!(
+            current.gang.phase,
+            GangPhase::Placed { .. } | GangPhase::Going
+        );
         if is_live && self.runs.get(&current.run.gang).is_some_and(is_evicted) {
             self.runs.stop(&current.run, Cause::Preempted, None, parts);
         }
     }
 
     /// Lets go of a gang's run; if it waits it is to be planned.
-    pub(super) fn forget(&mut self, gang: &GangId, parts: &mut Parts<'_>) {
+    pub(super) fn forget(&mut self, gang: &GangId, parts: &mut GangContext<'_>) {
         self.runs.forget(gang);
         parts.planner.add(gang.clone());
     }
 
     /// Gives back in the cells what the gang has no longer.
-    fn account(&self, gang: &GangId, parts: &mut Parts<'_>) {
+    fn account(&self, gang: &GangId, parts: &mut GangContext<'_>) {
         let state = parts.context.state;
         let is_reserving = self.is_reserving(gang);
         let terms = parts.context.terms();
         parts.inventory.account(state, gang, is_reserving, &terms);
         let current = state.current(gang);
-        if current.is_none_or(|current| current.gang.phase != Phase::Waiting) {
+        if current.is_none_or(|current| current.gang.phase != GangPhase::Waiting) {
             parts.planner.forget(gang);
         }
     }
 
     /// Tells nodes which exits they may forget: those that are committed.
-    fn settle_ended(&mut self, gang: &GangId, parts: &mut Parts<'_>) {
+    fn settle_ended(&mut self, gang: &GangId, parts: &mut GangContext<'_>) {
         let Some(work) = self.runs.get_mut(gang) else {
             return;
         };
@@ -100,23 +103,27 @@ impl Gangs {
 
     /// Before Go: launch everywhere, look for other places for those who cannot start where they are, and
     /// Go once all are ready.
-    fn steer_placed(&mut self, current: &Current<'_>, parts: &mut Parts<'_>) -> Option<Time> {
-        let wake = self.steer_live(current, Kind::Launch, None, parts);
+    fn steer_placed(&mut self, current: &Current<'_>, parts: &mut GangContext<'_>) -> Option<Time> {
+        let wake = self.steer_live(current, OrderKind::Launch, None, parts);
         let next = match self.relocations.steer(current, &mut self.runs, parts) {
-            Lost::Nobody => self.steer_barrier(current, parts),
-            Lost::Until(next) => next,
+            LostMembers::Nobody => self.steer_barrier(current, parts),
+            LostMembers::Until(next) => next,
         };
         [wake, next].into_iter().flatten().min()
     }
 
     /// Nobody is lost: Go once all are ready, and the end of the attempt if that takes too long.
-    fn steer_barrier(&mut self, current: &Current<'_>, parts: &mut Parts<'_>) -> Option<Time> {
+    fn steer_barrier(
+        &mut self,
+        current: &Current<'_>,
+        parts: &mut GangContext<'_>,
+    ) -> Option<Time> {
         let (policy, now) = (parts.context.options.policy, parts.context.now);
         let gang = &current.run.gang;
         let work = self.runs.get_mut(gang)?;
-        let is_ready = |place: &&Placement| {
+        let is_ready = |place: &&TaskPlacement| {
             let standing = work.standing(place);
-            matches!(standing, Some(Standing::Ready | Standing::Running))
+            matches!(standing, Some(TaskStanding::Ready | TaskStanding::Running))
         };
         let live = live_places(current).count();
         let ready = live_places(current).filter(is_ready).count();
@@ -134,7 +141,7 @@ impl Gangs {
         if all && live > 0 {
             let at_ms = parts.context.wall.as_millis();
             self.runs
-                .propose(gang, Proposal::Go, Entry::Go { run, at_ms }, parts.out);
+                .propose(gang, Proposal::Go, VcEntry::Go { run, at_ms }, parts.out);
             return None;
         }
         if now >= limit {
@@ -150,10 +157,10 @@ impl Gangs {
         &mut self,
         current: &Current<'_>,
         cause: Cause,
-        parts: &mut Parts<'_>,
+        parts: &mut GangContext<'_>,
     ) -> Option<Time> {
-        let wake = self.steer_live(current, Kind::Stop, Some(cause), parts);
-        if current.gang.phase == Phase::Voiding || !current.has_started() {
+        let wake = self.steer_live(current, OrderKind::Stop, Some(cause), parts);
+        if current.gang.phase == GangPhase::Voiding || !current.has_started() {
             let answers_by = leave_behind(current, &mut self.runs, parts);
             return [wake, answers_by].into_iter().flatten().min();
         }
@@ -164,38 +171,42 @@ impl Gangs {
     fn steer_live(
         &mut self,
         current: &Current<'_>,
-        kind: Kind,
+        kind: OrderKind,
         cause: Option<Cause>,
-        parts: &mut Parts<'_>,
+        parts: &mut GangContext<'_>,
     ) -> Option<Time> {
         let gang = &current.run.gang;
         self.runs.begin(&current.run).reserving = None;
         let policy = parts.context.options.policy;
         let (disk_mb, grace_ms) = (policy.disk_mb, policy.stop_grace_ms);
-        let mut launch: Option<Launch> = None;
+        let mut launch: Option<GangLaunch> = None;
         let mut wake: Option<Time> = None;
         for (node, places) in places_by_node(current) {
-            let target = Target {
+            let target = OrderTarget {
                 run: &current.run,
                 node,
                 kind,
             };
             self.propose_ends(current, &target, &places, parts);
-            if let Some(work) = self.runs.get_mut(gang).filter(|_| kind == Kind::Launch) {
+            if let Some(work) = self
+                .runs
+                .get_mut(gang)
+                .filter(|_| kind == OrderKind::Launch)
+            {
                 work.relaunch_absent(node);
             }
             let members = || places.iter().map(|place| member_of(place)).collect();
             let command = || match (kind, cause) {
-                (Kind::Launch, _) => {
-                    let launch = launch.get_or_insert_with(|| Launch::of(current));
+                (OrderKind::Launch, _) => {
+                    let launch = launch.get_or_insert_with(|| GangLaunch::of(current));
                     launch.command(current, &places, (disk_mb, grace_ms))
                 }
-                (_, Some(cause)) => Command::Stop {
+                (_, Some(cause)) => GangCommand::Stop {
                     members: members(),
                     cause,
                     grace_ms,
                 },
-                (_, None) => Command::Go { members: members() },
+                (_, None) => GangCommand::Go { members: members() },
             };
             let due = self.runs.order(&target, command, parts);
             wake = [wake, due].into_iter().flatten().min();
@@ -208,36 +219,36 @@ impl Gangs {
     pub(super) fn propose_ends(
         &mut self,
         current: &Current<'_>,
-        target: &Target<'_>,
-        places: &[&Placement],
-        parts: &mut Parts<'_>,
+        target: &OrderTarget<'_>,
+        places: &[&TaskPlacement],
+        parts: &mut GangContext<'_>,
     ) {
-        let Target { run, node, kind } = *target;
+        let OrderTarget { run, node, kind } = *target;
         let Some(work) = self.runs.get_mut(&run.gang) else {
             return;
         };
         for place in places {
             let of_phase = work.links.get(node).is_some_and(|link| link.kind == kind);
             let end = match work.standing(place) {
-                Some(Standing::Ended(verdict))
-                    if kind == Kind::Launch
+                Some(TaskStanding::Ended(verdict))
+                    if kind == OrderKind::Launch
                         && may_start_elsewhere(current, work, node, verdict) =>
                 {
                     continue;
                 }
-                Some(Standing::Ended(verdict)) => End::Exit(verdict.clone()),
-                Some(Standing::Gone) if of_phase && kind != Kind::Launch => End::Gone,
+                Some(TaskStanding::Ended(verdict)) => TaskEnd::Exit(verdict.clone()),
+                Some(TaskStanding::Gone) if of_phase && kind != OrderKind::Launch => TaskEnd::Gone,
                 Some(_) | None => continue,
             };
             if work.propose(Proposal::Ended(place.uid.clone())) {
-                let entry = Entry::TaskEnded {
+                let entry = VcEntry::TaskEnded {
                     run: current.run.clone(),
                     task: place.task.clone(),
                     uid: place.uid.clone(),
                     end,
                     at_ms: parts.context.wall.as_millis(),
                 };
-                parts.out.push(Output::Propose(Box::new(entry)));
+                parts.out.push(CoordinatorOutput::Propose(Box::new(entry)));
             }
         }
     }

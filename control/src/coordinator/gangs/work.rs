@@ -3,27 +3,27 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use muster_model::id::{AttemptUid, NodeId};
-use muster_model::launch::Placement;
+use muster_model::launch::TaskPlacement;
 use muster_model::time::Time;
 
-use super::link::Link;
-use crate::few::Few;
-use crate::gang::Run;
-use crate::order::{Ask, Member, Standing};
+use super::link::GangLink;
+use crate::gang::GangRun;
+use crate::order::{ReserveAsk, RunMember, TaskStanding};
+use crate::small_map::SmallMap;
 
 /// A gang's run in the hands of its leader.
 #[derive(Clone, Debug)]
-pub(super) struct Work {
-    pub(super) run: Run,
-    pub(super) links: Few<NodeId, Link>,
+pub(super) struct RunWork {
+    pub(super) run: GangRun,
+    pub(super) links: SmallMap<NodeId, GangLink>,
     pub(super) reserving: Option<Box<Reserving>>,
-    pub(super) proposed: Few<Proposal>,
+    pub(super) proposed: SmallMap<Proposal>,
     /// Whether other places are looked for, for members of it.
     pub(super) relocation: Relocation,
     /// Members that their nodes have no place for any more.
-    pub(super) gone: Few<AttemptUid>,
+    pub(super) gone: SmallMap<AttemptUid>,
     /// Nodes where a member of it could not be launched.
-    pub(super) shunned: Few<NodeId>,
+    pub(super) shunned: SmallMap<NodeId>,
     /// Since when this leader has it launched.
     pub(super) launching_since: Option<Time>,
     /// Since when a task has been waiting for the rest.
@@ -39,10 +39,10 @@ pub(super) struct Work {
 #[derive(Clone, Debug)]
 pub(super) struct Reserving {
     /// Every task in the gang's order; ports come with the grants, but for who keeps its place.
-    pub(super) members: Vec<Placement>,
+    pub(super) members: Vec<TaskPlacement>,
     /// Who had another place in the round before, and why it has not any more; empty in the first.
     pub(super) instead: Option<Instead>,
-    pub(super) asks: BTreeMap<NodeId, Vec<Ask>>,
+    pub(super) asks: BTreeMap<NodeId, Vec<ReserveAsk>>,
     /// Tasks of other virtual clusters that would have to give way.
     pub(super) victims: BTreeMap<NodeId, Vec<AttemptUid>>,
     pub(super) since: Time,
@@ -62,7 +62,7 @@ pub(super) enum Relocation {
 #[derive(Clone, Debug)]
 pub(super) struct Instead {
     /// Where they were placed then.
-    pub(super) left: Vec<(NodeId, Member)>,
+    pub(super) left: Vec<(NodeId, RunMember)>,
     /// Why they cannot stay there, a sentence part.
     pub(super) reason: String,
 }
@@ -77,16 +77,16 @@ pub(super) enum Proposal {
     Ended(AttemptUid),
 }
 
-impl Work {
-    pub(super) fn new(run: Run) -> Self {
+impl RunWork {
+    pub(super) fn new(run: GangRun) -> Self {
         Self {
             run,
-            links: Few::default(),
+            links: SmallMap::default(),
             reserving: None,
-            proposed: Few::default(),
+            proposed: SmallMap::default(),
             relocation: Relocation::NotNeeded,
-            gone: Few::default(),
-            shunned: Few::default(),
+            gone: SmallMap::default(),
+            shunned: SmallMap::default(),
             launching_since: None,
             ready_since: None,
             refused: 0,
@@ -114,7 +114,7 @@ impl Work {
     /// What a node has no place for in this run it never will have one for.
     pub(super) fn note_gone(&mut self) {
         let standings = self.links.values().flat_map(|link| link.standing.iter());
-        let gone = standings.filter(|(_, standing)| **standing == Standing::Gone);
+        let gone = standings.filter(|(_, standing)| **standing == TaskStanding::Gone);
         for (member, _) in gone {
             self.gone.add(member.uid.clone());
         }
@@ -137,9 +137,9 @@ impl Work {
         let Some(link) = self.links.get_mut(node) else {
             return;
         };
-        if link.standing.values().any(|s| *s == Standing::Absent) {
+        if link.standing.values().any(|s| *s == TaskStanding::Absent) {
             link.standing
-                .retain(|_, standing| *standing != Standing::Absent);
+                .retain(|_, standing| *standing != TaskStanding::Absent);
             link.doubt();
         }
     }
@@ -148,12 +148,12 @@ impl Work {
     pub(super) fn take_settled(
         &mut self,
         live: &BTreeSet<&AttemptUid>,
-    ) -> BTreeMap<NodeId, Vec<Member>> {
-        let mut settled: BTreeMap<NodeId, Vec<Member>> = BTreeMap::new();
+    ) -> BTreeMap<NodeId, Vec<RunMember>> {
+        let mut settled: BTreeMap<NodeId, Vec<RunMember>> = BTreeMap::new();
         for (node, link) in self.links.iter_mut() {
             link.standing.retain(|member, standing| {
                 let live = live.contains(&member.uid);
-                if matches!(standing, Standing::Ended(_)) && !live {
+                if matches!(standing, TaskStanding::Ended(_)) && !live {
                     settled
                         .entry(node.clone())
                         .or_default()
@@ -166,7 +166,7 @@ impl Work {
     }
 
     /// Where a task stands that has this place.
-    pub(super) fn standing(&self, place: &Placement) -> Option<&Standing> {
+    pub(super) fn standing(&self, place: &TaskPlacement) -> Option<&TaskStanding> {
         self.links.get(&place.node)?.standing_of(&place.uid)
     }
 }

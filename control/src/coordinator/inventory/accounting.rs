@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use muster_model::id::TaskId;
-use muster_placement::cells::Event;
+use muster_placement::cells::CellEvent;
 use muster_placement::decide;
-use muster_placement::gang::{Gang, GangId as Number, Grant, Placement};
+use muster_placement::gang::{Gang, GangNumber as Number, Grant, Placement};
 
-use super::{Inventory, Known, Terms};
+use super::{Inventory, NumberedGang, Terms};
 use crate::gang::GangId;
-use crate::vc::attempt::{Phase, Task};
+use crate::vc::attempt::{GangPhase, TaskRecord};
 use crate::vc::{Current, VcState};
 
 impl Inventory {
@@ -19,12 +19,12 @@ impl Inventory {
         let number = self.given.next();
         let is_live = current.gang.is_live();
         let tasks = current.job.attempt.tasks_of(current.gang);
-        let tasks: Vec<&Task> = tasks.collect();
+        let tasks: Vec<&TaskRecord> = tasks.collect();
         let over = tasks
             .iter()
             .enumerate()
             .filter(|(_, task)| is_live && task.live().is_none());
-        let known = Known {
+        let known = NumberedGang {
             run: current.run.clone(),
             gone: over.map(|(pod, _)| pod).collect(),
             tasks: tasks.iter().map(|task| task.id.clone()).collect(),
@@ -78,7 +78,7 @@ impl Inventory {
                 self.commit(number, &current, terms);
                 self.release(number, &current);
             }
-            Some(current) if current.gang.phase == Phase::Waiting => {
+            Some(current) if current.gang.phase == GangPhase::Waiting => {
                 if !is_reserving && !self.layout.is_preempting(number) {
                     self.withdraw(number);
                 }
@@ -109,7 +109,7 @@ impl Inventory {
             placement,
             ..Grant::default()
         };
-        self.layout.note(Event::Preempting {
+        self.layout.note(CellEvent::Preempting {
             gang: demand,
             grant,
         });
@@ -127,7 +127,7 @@ impl Inventory {
             placement,
             ..Grant::default()
         };
-        self.layout.note(Event::Started {
+        self.layout.note(CellEvent::Started {
             gang: demand,
             grant,
         });
@@ -136,7 +136,7 @@ impl Inventory {
     /// Takes a gang that waits out of the cells; it keeps its number.
     pub(in crate::coordinator) fn withdraw(&mut self, number: Number) {
         if self.layout.has(number) {
-            self.layout.note(Event::GangEnded(number));
+            self.layout.note(CellEvent::GangEnded(number));
             self.foreign.look_again();
             self.layout.make_room();
         }

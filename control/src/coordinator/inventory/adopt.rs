@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use muster_model::cluster_spec::ClusterSpec;
-use muster_placement::cells::Event;
-use muster_placement::gang::{Gang, GangId as Number, Placement};
+use muster_placement::cells::CellEvent;
+use muster_placement::gang::{Gang, GangNumber as Number, Placement};
 
 use super::Inventory;
 use super::demand::{self, Asking, Terms};
@@ -33,7 +33,7 @@ impl Inventory {
             if let Some(number) = self.number(&current.run)
                 && self.layout.has(number)
             {
-                self.layout.note(Event::GangEnded(number));
+                self.layout.note(CellEvent::GangEnded(number));
             }
         }
         self.adopt(state, terms);
@@ -50,9 +50,9 @@ impl Inventory {
         }
         let gang = running(current, number, &found, (self.layout.spec(), terms));
         if known.is_some() {
-            self.layout.note(Event::GangEnded(number));
+            self.layout.note(CellEvent::GangEnded(number));
         }
-        self.layout.note(Event::Adopted {
+        self.layout.note(CellEvent::Adopted {
             gang,
             placement: found,
         });

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use muster_model::id::NodeId;
-use muster_placement::cells::{Cells, State};
-use muster_placement::gang::{GangId as Number, Leaf, Placement};
+use muster_placement::cells::{Cells, GangState};
+use muster_placement::gang::{GangNumber as Number, Leaf, Placement};
 
-use super::{Inventory, Known, Nodes};
-use crate::coordinator::nodes::Node;
+use super::{Inventory, NumberedGang, ReportedNodes};
+use crate::coordinator::nodes::ReportedNode;
 use crate::gang::GangId;
-use crate::vc::attempt::Phase;
+use crate::vc::attempt::GangPhase;
 use crate::vc::{Current, VcState};
 
 impl Inventory {
@@ -34,9 +34,9 @@ impl Inventory {
     }
 
     /// What a node has is as the cells know it, or is known to be news.
-    pub(in crate::coordinator) fn audit_news(&self, nodes: &Nodes) -> Result<(), String> {
+    pub(in crate::coordinator) fn audit_news(&self, nodes: &ReportedNodes) -> Result<(), String> {
         let is_unseen =
-            |(id, node): &(&NodeId, &Node)| self.layout.seen(id) != Some(&node.capacity);
+            |(id, node): &(&NodeId, &ReportedNode)| self.layout.seen(id) != Some(&node.capacity);
         let mut unseen = nodes.iter().filter(is_unseen);
         match unseen.find(|(id, _)| !nodes.news().contains(*id)) {
             Some((id, _)) => Err(format!("the cells do not have {id} as it is")),
@@ -55,14 +55,15 @@ impl Inventory {
 
     /// Who has a number has not ended, and numbers and names are the same pairs.
     fn audit_numbers(&self, state: &VcState) -> Result<(), String> {
-        let is_pair =
-            |(number, known): (&Number, &Known)| self.numbers.get(&known.run.gang) == Some(number);
+        let is_pair = |(number, known): (&Number, &NumberedGang)| {
+            self.numbers.get(&known.run.gang) == Some(number)
+        };
         if self.numbers.len() != self.known.len() || !self.known.iter().all(is_pair) {
             return Err("numbers and names of gangs differ".to_owned());
         }
-        let is_over = |known: &&Known| {
+        let is_over = |known: &&NumberedGang| {
             let current = state.current(&known.run.gang);
-            current.is_none_or(|c| c.run != known.run || c.gang.phase == Phase::Ended)
+            current.is_none_or(|c| c.run != known.run || c.gang.phase == GangPhase::Ended)
         };
         match self.known.values().find(is_over) {
             Some(known) => Err(format!("{} is over and has a number", known.run)),
@@ -111,7 +112,7 @@ impl Inventory {
         &self,
         number: Number,
         placement: &Placement,
-        is: State,
+        is: GangState,
         is_reserving: &impl Fn(&GangId) -> bool,
     ) -> Result<(), String> {
         if self.relocating.values().any(|members| *members == number) {
@@ -121,9 +122,9 @@ impl Inventory {
         let known = self.known.get(&number);
         for (pod, leaves) in placement.pods.iter().enumerate() {
             let is_there = known.is_some_and(|known| match (is, known.is_live) {
-                (State::Preempting, is_live) => !is_live,
-                (State::Allocated { .. }, false) => is_reserving(&known.run.gang),
-                (State::Allocated { .. }, true) => !known.gone.contains(&pod),
+                (GangState::Preempting, is_live) => !is_live,
+                (GangState::Allocated { .. }, false) => is_reserving(&known.run.gang),
+                (GangState::Allocated { .. }, true) => !known.gone.contains(&pod),
             });
             if !leaves.is_empty() && !is_there && !drains(pod) {
                 let run = known.map(|known| known.run.to_string());

@@ -5,7 +5,9 @@ use muster_model::id::{TaskId, UserName};
 use muster_model::job::{JobSpec, RoleSpec};
 use muster_model::state::PriorityClass;
 use muster_model::time::Time;
-use muster_placement::gang::{Amount, Gang, GangId as Number, GangMember, Near, Placement};
+use muster_placement::gang::{
+    Gang, GangMember, GangNumber as Number, MachineAmount, Near, Placement,
+};
 
 use crate::vc::Current;
 
@@ -135,7 +137,7 @@ fn pinned(job: &JobSpec, tasks: &[&TaskId]) -> String {
 fn member(role: &RoleSpec, pods: u32) -> GangMember {
     GangMember {
         pods,
-        share: Amount {
+        share: MachineAmount {
             cpu: role.resources.cpu,
             memory_mb: role.resources.memory_mb,
             ports: role.resources.ports.iter().map(|(_, count)| count).sum(),

@@ -1,12 +1,12 @@
 //! Pods that have ended: their leaves are given back when their node says that they are free.
 
 use muster_model::id::NodeId;
-use muster_placement::cells::Event;
-use muster_placement::gang::GangId as Number;
+use muster_placement::cells::CellEvent;
+use muster_placement::gang::GangNumber as Number;
 
-use super::foreign::Foreign;
+use super::foreign::ForeignGangs;
 use super::layout::Layout;
-use super::{Inventory, Nodes};
+use super::{Inventory, ReportedNodes};
 
 /// A pod that has ended, whose devices its node may not have cleared yet.
 #[derive(Clone, Debug)]
@@ -20,7 +20,7 @@ struct Draining {
 impl Draining {
     /// Whether its node holds none of its devices, or somebody else's task has them by now. A sick
     /// device is never free, and in nobody's way.
-    fn is_free(&self, nodes: &Nodes, foreign: &Foreign) -> bool {
+    fn is_free(&self, nodes: &ReportedNodes, foreign: &ForeignGangs) -> bool {
         let known = self.node.as_ref().map(|id| (id, nodes.get(id)));
         let Some((id, Some(node))) = known else {
             return true;
@@ -79,7 +79,7 @@ impl Drains {
     }
 
     /// Those that have left by now.
-    fn take_free(&mut self, nodes: &Nodes, foreign: &Foreign) -> Vec<Draining> {
+    fn take_free(&mut self, nodes: &ReportedNodes, foreign: &ForeignGangs) -> Vec<Draining> {
         let all = std::mem::take(&mut self.0).into_iter();
         let (free, busy) = all.partition(|pod| pod.is_free(nodes, foreign));
         self.0 = busy;
@@ -94,9 +94,9 @@ impl Inventory {
     }
 
     /// Gives back what was waiting for its nodes to say that it is free.
-    pub(in crate::coordinator) fn settle(&mut self, nodes: &Nodes) {
+    pub(in crate::coordinator) fn settle(&mut self, nodes: &ReportedNodes) {
         for Draining { gang, pod, .. } in self.drains.take_free(nodes, &self.foreign) {
-            self.layout.note(Event::PodReleased { gang, pod });
+            self.layout.note(CellEvent::PodReleased { gang, pod });
             self.leave(gang);
             self.foreign.look_again();
             self.layout.make_room();

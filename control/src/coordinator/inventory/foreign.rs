@@ -4,22 +4,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use muster_model::id::{AttemptUid, JobKey, NodeId, VcName};
-use muster_placement::cells::{Event, State};
+use muster_placement::cells::{CellEvent, GangState};
 use muster_placement::gang::{
-    Amount, GUARANTEED_MIN, Gang, GangId as Number, GangMember, OPPORTUNISTIC, Placement,
+    GUARANTEED_MIN, Gang, GangMember, GangNumber as Number, MachineAmount, OPPORTUNISTIC, Placement,
 };
 
 use super::layout::Layout;
-use super::{Given, Inventory, Nodes};
-use crate::gang::Run;
-use crate::order::{HeldTask, Holding};
+use super::{GivenNumbers, Inventory, ReportedNodes};
+use crate::gang::GangRun;
+use crate::order::{HeldTask, TaskHolding};
 
 /// A task that the leader of another virtual cluster has placed, and what it uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ForeignTask {
     vc: VcName,
-    run: Run,
-    holding: Holding,
+    run: GangRun,
+    holding: TaskHolding,
 }
 
 /// What a node holds for other virtual clusters, by attempt, each once.
@@ -59,12 +59,12 @@ fn in_use(held: HeldTask) -> Option<(AttemptUid, ForeignTask)> {
 }
 
 /// A gang of another virtual cluster.
-type Key = (VcName, Run);
+type Key = (VcName, GangRun);
 
 /// What the leaders of other virtual clusters have placed. Nodes tell often, and each of little: only
 /// gangs of which something is new are looked at, and those only when something is to be placed.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Foreign {
+pub(super) struct ForeignGangs {
     /// The newest word of nodes, where it was not looked at yet.
     unread: BTreeMap<NodeId, ForeignTasks>,
     /// What each node holds for them, as far as that was looked at.
@@ -87,8 +87,8 @@ pub(super) struct Foreign {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ForeignGang {
     vc: VcName,
-    run: Run,
-    tasks: BTreeMap<AttemptUid, (NodeId, Holding)>,
+    run: GangRun,
+    tasks: BTreeMap<AttemptUid, (NodeId, TaskHolding)>,
 }
 
 impl ForeignGang {
@@ -104,7 +104,7 @@ impl ForeignGang {
         let members = members.map(|((_, holding), leaves)| GangMember {
             pods: 1,
             leaves: u32::try_from(leaves.len()).unwrap_or(u32::MAX).max(1),
-            share: Amount {
+            share: MachineAmount {
                 cpu: holding.cpu,
                 memory_mb: holding.memory_mb,
                 ports: holding.ports,
@@ -125,7 +125,7 @@ impl ForeignGang {
     }
 }
 
-impl Foreign {
+impl ForeignGangs {
     pub(super) fn is_empty(&self) -> bool {
         self.gangs.is_empty()
     }
@@ -203,7 +203,7 @@ impl Foreign {
     }
 
     /// Forgets nodes that are none any more.
-    fn keep_only(&mut self, nodes: &Nodes) {
+    fn keep_only(&mut self, nodes: &ReportedNodes) {
         let gone = self.by_node.keys().filter(|id| !nodes.contains(id));
         let gone: Vec<NodeId> = gone.cloned().collect();
         for node in gone {
@@ -240,7 +240,7 @@ impl Foreign {
     }
 
     /// Brings the cells up to what nodes say of other virtual clusters.
-    fn follow(&mut self, nodes: &Nodes, layout: &mut Layout, given: &mut Given) {
+    fn follow(&mut self, nodes: &ReportedNodes, layout: &mut Layout, given: &mut GivenNumbers) {
         self.is_all_news |= layout.take_changed();
         self.read();
         if self.is_all_news {
@@ -256,7 +256,7 @@ impl Foreign {
                     continue;
                 }
                 self.take_out(number);
-                layout.note(Event::GangEnded(number));
+                layout.note(CellEvent::GangEnded(number));
                 layout.make_room();
             }
             match self.reported.get(&key).cloned() {
@@ -280,7 +280,7 @@ impl Foreign {
         if found.leaves().next().is_none() {
             return;
         }
-        layout.note(Event::Adopted {
+        layout.note(CellEvent::Adopted {
             gang: gang.as_found(number, &found),
             placement: found,
         });
@@ -338,14 +338,14 @@ impl Inventory {
         for number in gangs {
             if let Some(key) = self.foreign.take_out(number) {
                 self.foreign.partial.insert(key);
-                self.layout.note(Event::GangEnded(number));
+                self.layout.note(CellEvent::GangEnded(number));
             }
         }
         self.foreign.look_again();
     }
 
     /// Brings the cells up to what nodes say of other virtual clusters.
-    pub(in crate::coordinator) fn follow_others(&mut self, nodes: &Nodes) {
+    pub(in crate::coordinator) fn follow_others(&mut self, nodes: &ReportedNodes) {
         if self.layout.cells().is_some() {
             self.foreign
                 .follow(nodes, &mut self.layout, &mut self.given);
@@ -372,7 +372,7 @@ fn place_of(layout: &Layout, gang: &ForeignGang, number: Number) -> Placement {
 /// Whether the cells have a gang wherever it can be, and within what it was promised if it was.
 fn is_where(layout: &Layout, number: Number, gang: &ForeignGang) -> bool {
     let held = layout.gang(number);
-    let is_promised = State::Allocated {
+    let is_promised = GangState::Allocated {
         lazily_preempted: false,
     };
     held.is_some_and(|(_, placement, state)| {

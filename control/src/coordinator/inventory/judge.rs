@@ -6,8 +6,8 @@ use muster_model::job::{JobSpec, RoleSpec};
 use muster_model::time::Time;
 use muster_model::vc::unknown;
 use muster_placement::cells::Cells;
-use muster_placement::decide::{self, Policy, Refusal};
-use muster_placement::gang::{GangId as Number, Resource};
+use muster_placement::decide::{self, DecisionPolicy, GangRefusal};
+use muster_placement::gang::{GangNumber as Number, Resource};
 use serde::{Deserialize, Serialize};
 
 use super::Terms;
@@ -16,14 +16,14 @@ use super::layout::Layout;
 
 /// Why a job can never be placed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Refused {
+pub struct UnplaceableJob {
     /// The field that asks for too much: `.taskRoles.worker.resourcePerInstance.gpu`.
     pub path: String,
     /// What it asks for and what there is at most, as the end of a sentence, with the role.
     pub why: String,
 }
 
-impl Refused {
+impl UnplaceableJob {
     /// There is no such virtual cluster.
     pub(in crate::coordinator) fn no_vc(job: &JobSpec) -> Self {
         Self {
@@ -42,8 +42,8 @@ impl Layout {
         &self,
         job: &JobSpec,
         user: &UserName,
-        policy: &Policy,
-    ) -> Result<(), Refused> {
+        policy: &DecisionPolicy,
+    ) -> Result<(), UnplaceableJob> {
         let Some(cells) = self.cells() else {
             return Ok(());
         };
@@ -61,9 +61,9 @@ pub(in crate::coordinator) fn judge(
     spec: &ClusterSpec,
     job: &JobSpec,
     user: &UserName,
-    policy: &Policy,
-) -> Result<(), Refused> {
-    let bench = Bench {
+    policy: &DecisionPolicy,
+) -> Result<(), UnplaceableJob> {
+    let bench = JudgeContext {
         cells,
         spec,
         job,
@@ -71,28 +71,32 @@ pub(in crate::coordinator) fn judge(
         policy,
     };
     for role in &job.roles {
-        bench.judge(Part::Task(role), task_ids(role).take(1))?;
+        bench.judge(JudgedPart::Task(role), task_ids(role).take(1))?;
     }
     if !job.gang {
         return Ok(());
     }
     for role in &job.roles {
-        bench.judge(Part::Role(role), task_ids(role))?;
+        bench.judge(JudgedPart::Role(role), task_ids(role))?;
     }
-    bench.judge(Part::Job, job.roles.iter().flat_map(task_ids))
+    bench.judge(JudgedPart::Job, job.roles.iter().flat_map(task_ids))
 }
 
 /// What a job is held against.
-struct Bench<'a> {
+struct JudgeContext<'a> {
     cells: &'a Cells,
     spec: &'a ClusterSpec,
     job: &'a JobSpec,
     user: &'a UserName,
-    policy: &'a Policy,
+    policy: &'a DecisionPolicy,
 }
 
-impl Bench<'_> {
-    fn judge(&self, part: Part<'_>, tasks: impl Iterator<Item = TaskId>) -> Result<(), Refused> {
+impl JudgeContext<'_> {
+    fn judge(
+        &self,
+        part: JudgedPart<'_>,
+        tasks: impl Iterator<Item = TaskId>,
+    ) -> Result<(), UnplaceableJob> {
         let ids: Vec<TaskId> = tasks.collect();
         let asking = Asking {
             job: self.job,
@@ -101,19 +105,19 @@ impl Bench<'_> {
             since: Time::default(),
         };
         let gang = demand::gang(self.spec, &asking, Number(0), &Terms::default());
-        let gang = gang.map_err(|why| Refused {
+        let gang = gang.map_err(|why| UnplaceableJob {
             path: part.path("resourcePerInstance"),
             why,
         })?;
-        decide::judge(self.cells, &gang, self.policy).map_err(|refusal| Refused {
+        decide::judge(self.cells, &gang, self.policy).map_err(|refusal| UnplaceableJob {
             path: part.path_of(&refusal),
             why: format!("{}{}", part.sentence(&refusal), self.known_types(&refusal)),
         })
     }
 
     /// The types of cells that there are, where another one is asked for.
-    fn known_types(&self, refusal: &Refusal) -> String {
-        let Refusal::LeafType { .. } = refusal else {
+    fn known_types(&self, refusal: &GangRefusal) -> String {
+        let GangRefusal::LeafType { .. } = refusal else {
             return String::new();
         };
         match demand::types_of(self.spec, self.job).join(", ") {
@@ -127,7 +131,7 @@ const VC_PATH: &str = ".defaults.virtualCluster";
 
 /// The part of a job that is judged.
 #[derive(Clone, Copy)]
-enum Part<'a> {
+enum JudgedPart<'a> {
     /// One task of a role.
     Task(&'a RoleSpec),
     /// All tasks of a role.
@@ -136,7 +140,7 @@ enum Part<'a> {
     Job,
 }
 
-impl Part<'_> {
+impl JudgedPart<'_> {
     const fn role(&self) -> Option<&RoleSpec> {
         match self {
             Self::Task(role) | Self::Role(role) => Some(role),
@@ -145,22 +149,22 @@ impl Part<'_> {
     }
 
     /// What is refused of it. Some refusals are sentences of their own.
-    fn sentence(&self, refusal: &Refusal) -> String {
+    fn sentence(&self, refusal: &GangRefusal) -> String {
         let between = match refusal {
-            Refusal::Machine { .. }
-            | Refusal::Machines { .. }
-            | Refusal::Together { .. }
-            | Refusal::Oversize { .. }
-            | Refusal::Node { .. }
-            | Refusal::Near { .. } => "",
-            Refusal::NoSuchVc(_)
-            | Refusal::Priority(_)
-            | Refusal::Nothing(_)
-            | Refusal::Pods(_)
-            | Refusal::NoSuchPinnedCell { .. }
-            | Refusal::PinnedOpportunistic(_)
-            | Refusal::LeafType { .. }
-            | Refusal::NoLevel { .. } => ":",
+            GangRefusal::Machine { .. }
+            | GangRefusal::Machines { .. }
+            | GangRefusal::Together { .. }
+            | GangRefusal::Oversize { .. }
+            | GangRefusal::Node { .. }
+            | GangRefusal::Near { .. } => "",
+            GangRefusal::NoSuchVc(_)
+            | GangRefusal::Priority(_)
+            | GangRefusal::Nothing(_)
+            | GangRefusal::Pods(_)
+            | GangRefusal::NoSuchPinnedCell { .. }
+            | GangRefusal::PinnedOpportunistic(_)
+            | GangRefusal::LeafType { .. }
+            | GangRefusal::NoLevel { .. } => ":",
         };
         match (self.role(), between) {
             (Some(role), between) => format!("role {}{between} {refusal}", role.name),
@@ -192,27 +196,29 @@ impl Part<'_> {
         }
     }
 
-    fn path_of(&self, refusal: &Refusal) -> String {
+    fn path_of(&self, refusal: &GangRefusal) -> String {
         let cells = match self.role() {
             Some(role) if role.resources.gpu > 0 => ".gpu",
             _ => "",
         };
         match refusal {
-            Refusal::NoSuchVc(_) => VC_PATH.to_owned(),
-            Refusal::Priority(_) => ".extras.hivedScheduler.jobPriorityClass".to_owned(),
-            Refusal::NoSuchPinnedCell { .. } | Refusal::PinnedOpportunistic(_) => {
+            GangRefusal::NoSuchVc(_) => VC_PATH.to_owned(),
+            GangRefusal::Priority(_) => ".extras.hivedScheduler.jobPriorityClass".to_owned(),
+            GangRefusal::NoSuchPinnedCell { .. } | GangRefusal::PinnedOpportunistic(_) => {
                 self.extra("hivedScheduler", "pinnedCellId")
             }
-            Refusal::LeafType { .. } => self.extra("hivedScheduler", "skuType"),
-            Refusal::NoLevel { .. } | Refusal::Near { .. } => self.extra("muster", "topology"),
-            Refusal::Nothing(_) | Refusal::Pods(_) => self.path("instances"),
-            Refusal::Machine { what, .. } | Refusal::Machines { what, .. } => match what {
+            GangRefusal::LeafType { .. } => self.extra("hivedScheduler", "skuType"),
+            GangRefusal::NoLevel { .. } | GangRefusal::Near { .. } => {
+                self.extra("muster", "topology")
+            }
+            GangRefusal::Nothing(_) | GangRefusal::Pods(_) => self.path("instances"),
+            GangRefusal::Machine { what, .. } | GangRefusal::Machines { what, .. } => match what {
                 Resource::Cpu => self.amount(".cpu"),
                 Resource::Memory => self.amount(".memoryMB"),
                 Resource::Ports => self.amount(".ports"),
             },
-            Refusal::Together { .. } => self.amount(""),
-            Refusal::Oversize { .. } | Refusal::Node { .. } => self.amount(cells),
+            GangRefusal::Together { .. } => self.amount(""),
+            GangRefusal::Oversize { .. } | GangRefusal::Node { .. } => self.amount(cells),
         }
     }
 }

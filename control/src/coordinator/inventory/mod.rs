@@ -19,17 +19,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use muster_model::id::{JobKey, TaskId};
 use muster_placement::cells::Cells;
-use muster_placement::gang::{Gang, GangId as Number};
+use muster_placement::gang::{Gang, GangNumber as Number};
 
-use super::nodes::Nodes;
-use crate::gang::{GangId, JobId, Run};
+use super::nodes::ReportedNodes;
+use crate::gang::{GangId, GangRun, JobId};
 use crate::vc::{Current, VcState};
 
 use demand::Asking;
 pub(super) use demand::Terms;
 use drains::Drains;
-use foreign::Foreign;
-pub use judge::Refused;
+use foreign::ForeignGangs;
+pub use judge::UnplaceableJob;
 pub(super) use judge::judge;
 pub(super) use layout::{Layout, resolved};
 
@@ -37,21 +37,21 @@ pub(super) use layout::{Layout, resolved};
 #[derive(Clone, Debug, Default)]
 pub(super) struct Inventory {
     layout: Layout,
-    known: BTreeMap<Number, Known>,
+    known: BTreeMap<Number, NumberedGang>,
     numbers: BTreeMap<GangId, Number>,
     /// Members of gangs that other places are looked for, by the numbers that they have meanwhile.
     relocating: BTreeMap<GangId, Number>,
     /// Gangs of other virtual clusters.
-    foreign: Foreign,
+    foreign: ForeignGangs,
     drains: Drains,
-    given: Given,
+    given: GivenNumbers,
 }
 
 /// The numbers that were given so far.
 #[derive(Clone, Copy, Debug, Default)]
-struct Given(u64);
+struct GivenNumbers(u64);
 
-impl Given {
+impl GivenNumbers {
     /// A number that nobody had.
     const fn next(&mut self) -> Number {
         self.0 += 1;
@@ -61,8 +61,8 @@ impl Given {
 
 /// A gang that has a number.
 #[derive(Clone, Debug)]
-pub(super) struct Known {
-    pub(super) run: Run,
+pub(super) struct NumberedGang {
+    pub(super) run: GangRun,
     /// Its tasks in the order of its pods.
     tasks: Vec<TaskId>,
     /// Pods that were given back: of tasks that have ended, or that other places are looked for.
@@ -97,7 +97,12 @@ impl Inventory {
 
     /// Brings the cells up to what nodes report, and to how the cluster is described. Whether they were
     /// made anew.
-    pub(super) fn update(&mut self, nodes: &mut Nodes, state: &VcState, terms: &Terms) -> bool {
+    pub(super) fn update(
+        &mut self,
+        nodes: &mut ReportedNodes,
+        state: &VcState,
+        terms: &Terms,
+    ) -> bool {
         let is_shaped = self.layout.update(nodes) == Some(true);
         if is_shaped {
             self.adopt(state, terms);
@@ -106,7 +111,7 @@ impl Inventory {
     }
 
     /// Whether a gang in this very run holds or claims cells.
-    pub(super) fn holds(&self, run: &Run) -> bool {
+    pub(super) fn holds(&self, run: &GangRun) -> bool {
         self.number(run)
             .is_some_and(|number| self.layout.has(number))
     }
@@ -117,7 +122,7 @@ impl Inventory {
     }
 
     /// Who a number stands for.
-    pub(super) fn known(&self, number: Number) -> Option<&Known> {
+    pub(super) fn known(&self, number: Number) -> Option<&NumberedGang> {
         self.known.get(&number)
     }
 
@@ -131,7 +136,7 @@ impl Inventory {
     }
 
     /// The number of a gang in this very run.
-    pub(super) fn number(&self, run: &Run) -> Option<Number> {
+    pub(super) fn number(&self, run: &GangRun) -> Option<Number> {
         let number = *self.numbers.get(&run.gang)?;
         let known = self.known.get(&number)?;
         (known.run == *run).then_some(number)

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use muster_model::id::TaskId;
-use muster_placement::cells::Event;
-use muster_placement::gang::{Gang, GangId as Number};
+use muster_placement::cells::CellEvent;
+use muster_placement::gang::{Gang, GangNumber as Number};
 
 use super::demand::{self, Asking};
 use super::{Inventory, Terms};
@@ -33,7 +33,8 @@ impl Inventory {
         }
         for pod in gone.difference(&before) {
             let pod = u32::try_from(*pod).unwrap_or(u32::MAX);
-            self.layout.note(Event::PodReleased { gang: number, pod });
+            self.layout
+                .note(CellEvent::PodReleased { gang: number, pod });
             self.foreign.look_again();
         }
     }

@@ -8,20 +8,20 @@ use muster_model::job::{JobSpec, Partition, Resources};
 use muster_model::launch;
 use muster_model::node::{Capacity, Device, DeviceId, Free};
 use muster_model::time::Time;
-use muster_placement::cells::Event;
-use muster_placement::decide::{self, Decision, Policy};
+use muster_placement::cells::CellEvent;
+use muster_placement::decide::{self, Decision, DecisionPolicy};
 use muster_placement::gang::{Leaf, Placement};
 
 use super::*;
 use crate::coordinator::tests::role;
 use crate::fence::{LedgerEpoch, StartId};
-use crate::order::{FreeList, Report};
-use crate::vc::{AcceptedJob, Document, End, Entry, Placed};
+use crate::order::{FreeList, NodeReport};
+use crate::vc::{AcceptedJob, JobDocument, Placed, TaskEnd, VcEntry};
 
 struct Bench {
     state: VcState,
     index: u64,
-    nodes: Nodes,
+    nodes: ReportedNodes,
     inventory: Inventory,
 }
 
@@ -58,7 +58,7 @@ fn job(name: &str, tasks: u32) -> AcceptedJob {
             roles: vec![role(tasks, resources)],
             warnings: Vec::new(),
         },
-        document: Document::default(),
+        document: JobDocument::default(),
         sealed_secrets: Vec::new(),
         submitted_ms: 1,
     }
@@ -77,7 +77,7 @@ impl Bench {
         Self {
             state: VcState::default(),
             index: 0,
-            nodes: Nodes::default(),
+            nodes: ReportedNodes::default(),
             inventory: described_so(description),
         }
     }
@@ -92,7 +92,7 @@ impl Bench {
     /// The same, before anything is given back.
     fn hear(&mut self, name: &str, devices: &[u32], free: &[u32]) {
         let id: NodeId = name.parse().unwrap();
-        let report = Report {
+        let report = NodeReport {
             node: id.clone(),
             start: StartId(1),
             epoch: LedgerEpoch(1),
@@ -123,7 +123,7 @@ impl Bench {
         self.inventory.update(&mut self.nodes, &self.state, &terms);
     }
 
-    fn apply(&mut self, entry: &Entry) {
+    fn apply(&mut self, entry: &VcEntry) {
         self.index += 1;
         self.state.apply(self.index, entry).unwrap();
         let gangs: Vec<GangId> = self.inventory.numbers.keys().cloned().collect();
@@ -134,22 +134,22 @@ impl Bench {
     }
 
     /// Places a job and commits it; gives its run.
-    fn place(&mut self, job: AcceptedJob) -> Run {
+    fn place(&mut self, job: AcceptedJob) -> GangRun {
         let placed = self.reserve(job);
         let run = placed.run.clone();
-        self.apply(&Entry::Placed(Box::new(placed)));
+        self.apply(&VcEntry::Placed(Box::new(placed)));
         self.audit();
         run
     }
 
     /// Places a job that is yet to be committed.
     fn reserve(&mut self, job: AcceptedJob) -> Placed {
-        self.apply(&Entry::Accept(Box::new(job)));
+        self.apply(&VcEntry::Accept(Box::new(job)));
         let current = self.state.waiting().last().unwrap();
         let run = current.run.clone();
         let gang = self.inventory.demand(&current, &Terms::default()).unwrap();
         let cells = self.inventory.cells().unwrap();
-        let decision = decide::decide(cells, &gang, &Policy::default(), Time::default());
+        let decision = decide::decide(cells, &gang, &DecisionPolicy::default(), Time::default());
         let Decision::Place(grant) = decision else {
             panic!("no room: {decision:?}");
         };
@@ -163,7 +163,7 @@ impl Bench {
         let members = tasks.into_iter().zip(&grant.placement.pods);
         let members = members.map(|(task, leaves)| {
             let (node, leaves) = self.inventory.layout().place(leaves).unwrap();
-            launch::Placement {
+            launch::TaskPlacement {
                 uid: format!("{}-{}", current.job.accepted.uid, task.index)
                     .parse()
                     .unwrap(),
@@ -175,7 +175,7 @@ impl Bench {
                 ports: Vec::new(),
             }
         });
-        let members: Vec<launch::Placement> = members.collect();
+        let members: Vec<launch::TaskPlacement> = members.collect();
         let ledgers = members.iter().map(|m| (m.node.clone(), LedgerEpoch(1)));
         let placed = Placed {
             run,
@@ -188,21 +188,21 @@ impl Bench {
         };
         self.inventory
             .layout_mut()
-            .note(Event::Started { gang, grant });
+            .note(CellEvent::Started { gang, grant });
         placed
     }
 
     /// The job's task is gone from its node, by what is committed.
-    fn end(&mut self, run: &Run, index: u32) {
+    fn end(&mut self, run: &GangRun, index: u32) {
         let current = self.state.current(&run.gang).unwrap();
         let mut tasks = current.job.attempt.tasks.iter();
         let task = tasks.find(|task| task.id.index == index).unwrap();
         let place = task.live().unwrap();
-        let entry = Entry::TaskEnded {
+        let entry = VcEntry::TaskEnded {
             run: run.clone(),
             task: task.id.clone(),
             uid: place.uid.clone(),
-            end: End::Gone,
+            end: TaskEnd::Gone,
             at_ms: 2,
         };
         self.apply(&entry);
@@ -266,7 +266,7 @@ fn what_runs_is_adopted_where_it_runs_in_whatever_order_nodes_report() {
         let before = bench.held();
         assert_eq!(before.matches('/').count(), 6, "{before}");
         bench.inventory.clear();
-        bench.nodes = Nodes::default();
+        bench.nodes = ReportedNodes::default();
         for name in order {
             bench.report(name, ALL, &[]);
         }
@@ -325,7 +325,7 @@ fn what_was_reserved_while_devices_came_and_went_has_them_once_it_is_committed()
         bench.hear("n1", devices, devices);
     }
     assert_eq!(bench.held(), "n1/0 n1/1, ");
-    bench.apply(&Entry::Placed(Box::new(placed)));
+    bench.apply(&VcEntry::Placed(Box::new(placed)));
     assert_eq!(bench.held(), "n1/0 n1/1, n1/2 n1/3");
     bench.audit();
 }
@@ -337,12 +337,12 @@ fn a_claim_outlives_a_node_that_joins() {
     bench.place(job("x", 2));
     let mut important = job("y", 1);
     important.spec.priority = Some(muster_model::state::PriorityClass::Crit);
-    bench.apply(&Entry::Accept(Box::new(important)));
+    bench.apply(&VcEntry::Accept(Box::new(important)));
     let current = bench.state.waiting().next().unwrap();
     let gang = bench.inventory.demand(&current, &Terms::default()).unwrap();
     let number = gang.id;
     let cells = bench.inventory.cells().unwrap();
-    let policy = Policy::default();
+    let policy = DecisionPolicy::default();
     let Decision::Preempt { grant, .. } = decide::decide(cells, &gang, &policy, Time::default())
     else {
         panic!("x is no victim");
@@ -350,7 +350,7 @@ fn a_claim_outlives_a_node_that_joins() {
     bench
         .inventory
         .layout_mut()
-        .note(Event::Preempting { gang, grant });
+        .note(CellEvent::Preempting { gang, grant });
     let before = bench.held();
     bench.report("n0", ALL, ALL);
     assert!(bench.inventory.layout().is_preempting(number));

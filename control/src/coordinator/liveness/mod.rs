@@ -1,5 +1,5 @@
 //! Which nodes may be placed on, as far as others say: the mesh, which reaches them or does not, and admins,
-//! who keep some of them free. What a node says of itself is in [`Nodes`].
+//! who keep some of them free. What a node says of itself is in [`ReportedNodes`].
 
 mod cordons;
 mod losses;
@@ -9,10 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use muster_model::id::NodeId;
 use muster_model::time::Time;
 
-use super::nodes::Nodes;
+use super::nodes::ReportedNodes;
 use super::places::live_places;
 use crate::vc::Current;
-use crate::vc::attempt::Phase;
+use crate::vc::attempt::GangPhase;
 
 pub use cordons::Cordon;
 use cordons::Cordons;
@@ -90,18 +90,18 @@ impl Liveness {
     }
 
     /// The nodes that cannot be reached, by the word of the mesh, or by what this leader hears itself.
-    pub(super) fn cut_off(&self, nodes: &Nodes) -> BTreeSet<NodeId> {
+    pub(super) fn cut_off(&self, nodes: &ReportedNodes) -> BTreeSet<NodeId> {
         self.unreachable.union(nodes.mute()).cloned().collect()
     }
 
     /// The nodes that others hear, and this leader does not.
-    pub(super) fn mute<'a>(&'a self, nodes: &'a Nodes) -> impl Iterator<Item = &'a NodeId> {
+    pub(super) fn mute<'a>(&'a self, nodes: &'a ReportedNodes) -> impl Iterator<Item = &'a NodeId> {
         nodes.mute().difference(&self.unreachable)
     }
 
     /// Whether a node that can be reached may run what nobody knows any more. It may also as long as
     /// nobody has said which can be.
-    pub(super) fn has_strays(&self, nodes: &Nodes) -> bool {
+    pub(super) fn has_strays(&self, nodes: &ReportedNodes) -> bool {
         let is_open = |node| nodes.get(node).is_none_or(|known| known.is_unsettled);
         self.reachable.is_empty() || self.reachable.iter().any(is_open)
     }
@@ -113,7 +113,7 @@ impl Liveness {
 
     /// Until when gangs are started anew one after the other only, after many nodes were lost at once. Those
     /// that are no members any more were not lost.
-    pub(super) fn limited_until(&self, now: Time, nodes: &Nodes) -> Option<Time> {
+    pub(super) fn limited_until(&self, now: Time, nodes: &ReportedNodes) -> Option<Time> {
         let known: BTreeSet<&NodeId> = nodes.ids().chain(self.losses.nodes()).collect();
         let members = known.difference(&self.left.iter().collect()).count();
         self.losses.limited_until(now, members, &self.left)
@@ -130,7 +130,7 @@ impl Liveness {
     }
 
     /// That many nodes were lost at once, as a sentence for people.
-    pub(super) fn mass_failure(&self, now: Time, nodes: &Nodes) -> Option<String> {
+    pub(super) fn mass_failure(&self, now: Time, nodes: &ReportedNodes) -> Option<String> {
         let until = self.limited_until(now, nodes)?;
         let minutes = until.micros_since(now).div_ceil(60_000_000);
         let count = self.away_members().count();
@@ -151,7 +151,7 @@ impl Liveness {
     }
 
     /// The nodes that nothing is placed on: by an admin's word, or by their own.
-    pub(super) fn closed(&self, nodes: &Nodes) -> BTreeSet<NodeId> {
+    pub(super) fn closed(&self, nodes: &ReportedNodes) -> BTreeSet<NodeId> {
         let closed = nodes.closed().iter();
         self.cordons.nodes().chain(closed).cloned().collect()
     }
@@ -168,7 +168,10 @@ impl Liveness {
 
     /// Whether a gang is on a node that is to be empty by now.
     pub(super) fn must_leave(&self, current: &Current<'_>, wall: Time) -> bool {
-        let is_placed = matches!(current.gang.phase, Phase::Placed { .. } | Phase::Going);
+        let is_placed = matches!(
+            current.gang.phase,
+            GangPhase::Placed { .. } | GangPhase::Going
+        );
         let is_drained = |node| self.cordons.is_drained(node, wall);
         is_placed
             && !self.cordons.is_empty()

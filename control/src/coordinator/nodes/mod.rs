@@ -8,18 +8,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use muster_model::id::NodeId;
 use muster_model::time::Time;
 
-pub(super) use node::{Changes, Life, Node};
+pub(super) use node::{NodeLife, ReportChanges, ReportedNode};
 
 use crate::fence::StartId;
-use crate::order::{FreeList, Report};
+use crate::order::{FreeList, NodeReport};
 
 /// Who says nothing is asked this often, milliseconds: jobs may wait for it alone.
 const MUTE_POLL_MS: u64 = 3_000;
 
 /// Nodes that have reported, and which of them are due.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Nodes {
-    known: BTreeMap<NodeId, Node>,
+pub(super) struct ReportedNodes {
+    known: BTreeMap<NodeId, ReportedNode>,
     /// When each is to be asked what it has, while anything waits for nodes.
     polls: BTreeSet<(Time, NodeId)>,
     /// The same, of those that are asked though nothing waits.
@@ -32,8 +32,8 @@ pub(super) struct Nodes {
     news: BTreeSet<NodeId>,
 }
 
-impl Nodes {
-    pub(super) fn get(&self, id: &NodeId) -> Option<&Node> {
+impl ReportedNodes {
+    pub(super) fn get(&self, id: &NodeId) -> Option<&ReportedNode> {
         self.known.get(id)
     }
 
@@ -41,7 +41,7 @@ impl Nodes {
         self.known.contains_key(id)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&NodeId, &Node)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&NodeId, &ReportedNode)> {
         self.known.iter()
     }
 
@@ -73,16 +73,16 @@ impl Nodes {
         now: Time,
         id: &NodeId,
         every_ms: u64,
-        report: Report,
-    ) -> Changes {
+        report: NodeReport,
+    ) -> ReportChanges {
         let is_closed = report.closed.is_some();
         let changes = match self.known.get_mut(id) {
             Some(known) => known.update(report),
             None => {
-                let node = Node::new(now, every_ms, report);
+                let node = ReportedNode::new(now, every_ms, report);
                 self.polls.insert((node.next_poll(), id.clone()));
                 self.known.insert(id.clone(), node);
-                Changes {
+                ReportChanges {
                     is_old: false,
                     is_other_life: true,
                     is_other_capacity: true,
@@ -134,7 +134,7 @@ impl Nodes {
     pub(super) fn begin_term(&mut self, now: Time) {
         let ids: Vec<NodeId> = self.known.keys().cloned().collect();
         for id in &ids {
-            self.change(id, Node::begin_term);
+            self.change(id, ReportedNode::begin_term);
             self.mark_mute(now, id);
         }
         self.news = ids.into_iter().collect();
@@ -142,8 +142,8 @@ impl Nodes {
 
     /// The number of the next order to a node, and the life that it is for; none if the node never
     /// reported.
-    pub(super) fn next_order(&mut self, id: &NodeId) -> Option<(u64, Life)> {
-        self.known.get_mut(id).map(Node::next_order)
+    pub(super) fn next_order(&mut self, id: &NodeId) -> Option<(u64, NodeLife)> {
+        self.known.get_mut(id).map(ReportedNode::next_order)
     }
 
     /// Whether a node may hold tasks that are no more by what is committed.
@@ -174,7 +174,7 @@ impl Nodes {
         was_mute
     }
 
-    fn change(&mut self, id: &NodeId, change: impl FnOnce(&mut Node)) {
+    fn change(&mut self, id: &NodeId, change: impl FnOnce(&mut ReportedNode)) {
         let Some(node) = self.known.get_mut(id) else {
             return;
         };
@@ -223,7 +223,7 @@ impl Nodes {
         self.polls.insert(after);
     }
 
-    /// Those that may have something else than when [`Nodes::looked_at`] was last called.
+    /// Those that may have something else than when [`ReportedNodes::looked_at`] was last called.
     pub(super) const fn news(&self) -> &BTreeSet<NodeId> {
         &self.news
     }
@@ -238,7 +238,7 @@ impl Nodes {
     /// # Errors
     /// What is not, as a sentence.
     pub(super) fn audit(&self) -> Result<(), String> {
-        let polls = |is: fn(&Node) -> bool| {
+        let polls = |is: fn(&ReportedNode) -> bool| {
             let nodes = self.known.iter().filter(move |(_, node)| is(node));
             nodes.map(|(id, node)| (node.next_poll(), id.clone()))
         };
@@ -249,7 +249,7 @@ impl Nodes {
             .iter()
             .cloned()
             .eq(polls(|_| true).collect::<BTreeSet<_>>())
-            && self.restless == polls(Node::is_restless).collect()
+            && self.restless == polls(ReportedNode::is_restless).collect()
             && self.closed.iter().eq(closed.map(|(id, _)| id))
             && self.mute.iter().eq(mute.map(|(id, _)| id))
             && self.news.iter().all(|id| self.contains(id));

@@ -4,18 +4,18 @@ use muster_model::node::{Capacity, Free};
 use muster_model::time::Time;
 
 use crate::fence::{LedgerEpoch, StartId};
-use crate::order::{FreeList, Report};
+use crate::order::{FreeList, NodeReport};
 
 /// One life of a node's agent and ledger: an order for another is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::coordinator) struct Life {
+pub(in crate::coordinator) struct NodeLife {
     pub(in crate::coordinator) start: StartId,
     pub(in crate::coordinator) epoch: LedgerEpoch,
 }
 
 /// What a report has changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::coordinator) struct Changes {
+pub(in crate::coordinator) struct ReportChanges {
     /// It is from before something else that the node told.
     pub(in crate::coordinator) is_old: bool,
     /// The agent was restarted, or is new.
@@ -30,8 +30,8 @@ pub(in crate::coordinator) struct Changes {
 
 /// What the newest report and answers of a node say.
 #[derive(Clone, Debug)]
-pub(in crate::coordinator) struct Node {
-    pub(in crate::coordinator) life: Life,
+pub(in crate::coordinator) struct ReportedNode {
+    pub(in crate::coordinator) life: NodeLife,
     pub(in crate::coordinator) address: String,
     pub(in crate::coordinator) capacity: Capacity,
     pub(in crate::coordinator) free: FreeList,
@@ -48,8 +48,8 @@ pub(in crate::coordinator) struct Node {
     pub(in crate::coordinator) is_mute: bool,
 }
 
-impl Node {
-    pub(in crate::coordinator) fn new(now: Time, every_ms: u64, report: Report) -> Self {
+impl ReportedNode {
+    pub(in crate::coordinator) fn new(now: Time, every_ms: u64, report: NodeReport) -> Self {
         Self {
             life: life_of(&report),
             address: report.address,
@@ -75,18 +75,18 @@ impl Node {
     }
 
     /// Takes a report; one that is older than what was told before says nothing but the life.
-    pub(in crate::coordinator) fn update(&mut self, report: Report) -> Changes {
+    pub(in crate::coordinator) fn update(&mut self, report: NodeReport) -> ReportChanges {
         let life = life_of(&report);
         let is_other_life = self.life != life;
         self.life = life;
         self.address = report.address;
         if !is_other_life && report.free.version < self.free.version {
-            return Changes {
+            return ReportChanges {
                 is_old: true,
-                ..Changes::default()
+                ..ReportChanges::default()
             };
         }
-        let changes = Changes {
+        let changes = ReportChanges {
             is_old: false,
             is_other_life,
             is_other_capacity: self.capacity != report.capacity,
@@ -114,7 +114,7 @@ impl Node {
     }
 
     /// The number of its next order, and whom that is for.
-    pub(in crate::coordinator) const fn next_order(&mut self) -> (u64, Life) {
+    pub(in crate::coordinator) const fn next_order(&mut self) -> (u64, NodeLife) {
         self.seq += 1;
         (self.seq, self.life)
     }
@@ -125,8 +125,8 @@ fn offer<'a>(closed: &Option<String>, free: &'a FreeList) -> Option<&'a Free> {
     closed.is_none().then_some(&free.free)
 }
 
-const fn life_of(report: &Report) -> Life {
-    Life {
+const fn life_of(report: &NodeReport) -> NodeLife {
+    NodeLife {
         start: report.start,
         epoch: report.epoch,
     }

@@ -6,7 +6,7 @@ use muster_model::id::NodeId;
 use muster_placement::decide::Decision;
 use muster_placement::gang::{Gang, Placement};
 use muster_placement::plan::advance;
-use muster_placement::queue::{Queue, Queued};
+use muster_placement::queue::{GangQueue, Queued};
 
 use crate::coordinator::context::Context;
 use crate::coordinator::inventory::Inventory;
@@ -20,7 +20,7 @@ pub(in crate::coordinator) fn places_elsewhere(
     mut avoided: BTreeSet<NodeId>,
     cut_off: BTreeSet<NodeId>,
 ) -> Option<Placement> {
-    let queue = Queue {
+    let queue = GangQueue {
         gangs: vec![Queued {
             gang: members,
             since: context.wall,

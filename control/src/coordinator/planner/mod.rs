@@ -12,16 +12,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use muster_model::cluster_spec::ClusterSpec;
 use muster_model::id::NodeId;
 use muster_model::time::Time;
-use muster_placement::decide::{Decision, Waiting};
-use muster_placement::gang::{GangId as Number, Placement};
+use muster_placement::decide::{Decision, WaitReason};
+use muster_placement::gang::{GangNumber as Number, Placement};
 
 use super::context::Context;
 use super::inventory::Inventory;
 use super::liveness::Liveness;
-use super::nodes::Nodes;
+use super::nodes::ReportedNodes;
 use super::places::nodes_in_use;
 use crate::gang::GangId;
-use crate::vc::attempt::Phase;
+use crate::vc::attempt::GangPhase;
 use crate::vc::{Current, VcState};
 
 pub(super) use elsewhere::places_elsewhere;
@@ -46,7 +46,7 @@ const STRAYS_MS: u64 = 120_000;
 
 /// What has changed since the last plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-enum Due {
+enum PlanDue {
     /// Nothing that a plan has to do with.
     #[default]
     Nothing,
@@ -59,7 +59,7 @@ enum Due {
 /// What the last plan left behind, and when the next one is due.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Planner {
-    due: Due,
+    due: PlanDue,
     /// Gangs that the next plan looks at even if nothing else has changed.
     newcomers: BTreeSet<GangId>,
     pauses: Pauses,
@@ -76,7 +76,7 @@ pub(super) struct Planner {
     /// When everything is to be planned anew if something still waits for room then.
     again: Time,
     /// Gangs that were found not to fit, and why.
-    waiting: BTreeMap<GangId, Waiting>,
+    waiting: BTreeMap<GangId, WaitReason>,
     /// Gangs that wait for others to give way.
     preempting: BTreeMap<GangId, Vec<Number>>,
     /// Gangs that leaf cells are kept for: they are part of every plan.
@@ -104,7 +104,7 @@ pub(super) struct Planned {
 
 /// What a decision calls for, in this order.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Step {
+pub(super) struct PlannedStep {
     /// Gangs of this virtual cluster that have to give way first.
     pub(super) evict: Vec<Number>,
     /// Where the gang is to be reserved.
@@ -131,7 +131,7 @@ impl Planner {
 
     /// Something may fit that did not: all that waits is to be planned.
     pub(super) fn look_at_all(&mut self) {
-        self.due = Due::All;
+        self.due = PlanDue::All;
     }
 
     /// The cells are others: what nothing could hold these may.
@@ -148,7 +148,7 @@ impl Planner {
     /// A gang is to be planned, though nothing came free.
     pub(super) fn add(&mut self, gang: GangId) {
         self.newcomers.insert(gang);
-        self.due = self.due.max(Due::Newcomers);
+        self.due = self.due.max(PlanDue::Newcomers);
     }
 
     /// What is not waiting any more is not remembered.
@@ -164,9 +164,9 @@ impl Planner {
     pub(super) fn next(&self) -> Option<Time> {
         match self.due {
             _ if self.is_idle => None,
-            Due::Nothing => self.timeout(),
-            Due::Newcomers => Some(self.shaped_at()),
-            Due::All => Some(self.shaped_at().max(self.all_at)),
+            PlanDue::Nothing => self.timeout(),
+            PlanDue::Newcomers => Some(self.shaped_at()),
+            PlanDue::All => Some(self.shaped_at().max(self.all_at)),
         }
     }
 
@@ -187,13 +187,13 @@ impl Planner {
 
     /// Whether a gang waits for room within its quota.
     pub(super) fn waits_for_quota(&self) -> bool {
-        let is_quota = |why: &Waiting| matches!(why, Waiting::Quota { .. });
+        let is_quota = |why: &WaitReason| matches!(why, WaitReason::Quota { .. });
         self.waiting.values().any(is_quota)
     }
 
     /// Whether a gang waits for quota cells that are bound to none yet.
     pub(super) fn waits_for_binding(&self) -> bool {
-        let is_unbound = |why: &Waiting| matches!(why, Waiting::Unbound { .. });
+        let is_unbound = |why: &WaitReason| matches!(why, WaitReason::Unbound { .. });
         self.waiting.values().any(is_unbound)
     }
 
@@ -208,7 +208,7 @@ impl Planner {
     }
 
     /// Why a gang did not fit, if so.
-    pub(super) fn why_waiting(&self, gang: &GangId) -> Option<&Waiting> {
+    pub(super) fn why_waiting(&self, gang: &GangId) -> Option<&WaitReason> {
         self.waiting.get(gang)
     }
 
@@ -222,7 +222,7 @@ impl Planner {
     pub(super) fn is_held(
         &mut self,
         context: &Context<'_>,
-        nodes: &Nodes,
+        nodes: &ReportedNodes,
         liveness: &Liveness,
         inventory: &Inventory,
     ) -> bool {
@@ -240,7 +240,7 @@ impl Planner {
     pub(super) fn update_cells(
         &mut self,
         context: &Context<'_>,
-        nodes: &mut Nodes,
+        nodes: &mut ReportedNodes,
         liveness: &Liveness,
         inventory: &mut Inventory,
     ) -> Option<bool> {
@@ -265,14 +265,14 @@ impl Planner {
         inventory: &Inventory,
         gang: &GangId,
         decision: Decision,
-    ) -> Step {
+    ) -> PlannedStep {
         debug_assert!(
             !self.impossible.contains_key(gang),
             "what no cell could hold is not planned"
         );
         self.waiting.remove(gang);
         self.preempting.remove(gang);
-        let mut step = Step::default();
+        let mut step = PlannedStep::default();
         match decision {
             Decision::Place(grant) => {
                 step.reserve = Some(Planned {
@@ -295,7 +295,7 @@ impl Planner {
             Decision::Wait(why) => {
                 step.lacks_cells = matches!(
                     why,
-                    Waiting::Quota { bad: 1.., .. } | Waiting::Unbound { .. }
+                    WaitReason::Quota { bad: 1.., .. } | WaitReason::Unbound { .. }
                 );
                 self.waiting.insert(gang.clone(), why);
             }
@@ -317,7 +317,7 @@ impl Planner {
         let mut gangs = gangs.chain(&self.kept).chain(self.impossible.keys());
         let is_stale = |gang: &&GangId| {
             let current = state.current(gang);
-            current.is_none_or(|current| current.gang.phase != Phase::Waiting)
+            current.is_none_or(|current| current.gang.phase != GangPhase::Waiting)
         };
         match gangs.find(is_stale) {
             Some(gang) => Err(format!("{gang:?} is planned though it does not wait")),
@@ -349,7 +349,7 @@ impl Planner {
 /// after a recovery, something may run that nobody knows.
 fn has_unheard(
     context: &Context<'_>,
-    nodes: &Nodes,
+    nodes: &ReportedNodes,
     liveness: &Liveness,
     inventory: &Inventory,
 ) -> bool {

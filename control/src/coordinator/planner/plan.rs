@@ -4,18 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use muster_model::time::Time;
 use muster_placement::decide::Decision;
-use muster_placement::gang::GangId as Number;
+use muster_placement::gang::GangNumber as Number;
 use muster_placement::plan::{Plan, advance};
-use muster_placement::queue::{Queue, Queued};
+use muster_placement::queue::{GangQueue, Queued};
 
-use super::{Due, GANGS_PER_MS, Impossible, Planner, REPLAN_MS};
+use super::{GANGS_PER_MS, Impossible, PlanDue, Planner, REPLAN_MS};
 use crate::coordinator::context::Context;
 use crate::coordinator::inventory::{Inventory, Terms};
 use crate::coordinator::liveness::Liveness;
-use crate::coordinator::nodes::Nodes;
-use crate::gang::{GangId, Run};
+use crate::coordinator::nodes::ReportedNodes;
+use crate::gang::{GangId, GangRun};
 use crate::vc::Current;
-use crate::vc::attempt::Phase;
+use crate::vc::attempt::GangPhase;
 
 /// What was decided of gangs, in the order in which it is to be carried out.
 type Decided<'a> = Vec<(Current<'a>, Decision)>;
@@ -25,7 +25,7 @@ impl Planner {
     pub(in crate::coordinator) fn begin(
         &mut self,
         context: &Context<'_>,
-        nodes: &Nodes,
+        nodes: &ReportedNodes,
         liveness: &Liveness,
         inventory: &mut Inventory,
     ) -> bool {
@@ -37,10 +37,10 @@ impl Planner {
         }
         if self.is_held(context, nodes, liveness, inventory) {
             // Everything is planned afterwards.
-            self.due = Due::Nothing;
+            self.due = PlanDue::Nothing;
             self.look_again_later(context);
         }
-        self.due != Due::Nothing
+        self.due != PlanDue::Nothing
     }
 
     /// Plans what is due on cells that are up to date. `ready_at`: when a run may be planned, by what is being
@@ -48,9 +48,9 @@ impl Planner {
     pub(in crate::coordinator) fn plan<'a>(
         &mut self,
         context: &Context<'a>,
-        nodes: &Nodes,
+        nodes: &ReportedNodes,
         inventory: &mut Inventory,
-        ready_at: impl Fn(&Run) -> Option<Time>,
+        ready_at: impl Fn(&GangRun) -> Option<Time>,
     ) -> Decided<'a> {
         // Most of what nodes tell is of no matter while nothing waits.
         if self.is_idle {
@@ -61,16 +61,16 @@ impl Planner {
         if inventory.layout_mut().take_roomier() {
             self.look_at_all();
         }
-        if self.due == Due::All && context.now < self.all_at {
+        if self.due == PlanDue::All && context.now < self.all_at {
             return Vec::new();
         }
         let due = std::mem::take(&mut self.due);
-        if due == Due::All {
+        if due == PlanDue::All {
             self.waiting.clear();
             self.look_again_later(context);
         }
         let ready = self.ready(context, due, ready_at);
-        if due == Due::All {
+        if due == PlanDue::All {
             let pause_ms = ready.len() as u64 / GANGS_PER_MS;
             self.all_at = context.now.plus_millis(pause_ms);
         }
@@ -100,12 +100,12 @@ impl Planner {
     fn ready<'a>(
         &mut self,
         context: &Context<'a>,
-        due: Due,
-        ready_at: impl Fn(&Run) -> Option<Time>,
+        due: PlanDue,
+        ready_at: impl Fn(&GangRun) -> Option<Time>,
     ) -> Vec<Current<'a>> {
         let state = context.state;
         let newcomers = std::mem::take(&mut self.newcomers);
-        if due == Due::All {
+        if due == PlanDue::All {
             let all = state.waiting();
             let is_ready = |current: &Current<'_>| self.is_ready(context, current, &ready_at);
             return all.filter(is_ready).collect();
@@ -114,7 +114,7 @@ impl Planner {
         let gangs: BTreeSet<GangId> = gangs.chain(self.preempting.keys()).cloned().collect();
         let mut ready = Vec::new();
         for current in gangs.iter().filter_map(|gang| state.current(gang)) {
-            let is_waiting = current.gang.phase == Phase::Waiting;
+            let is_waiting = current.gang.phase == GangPhase::Waiting;
             if is_waiting && self.is_ready(context, &current, &ready_at) {
                 ready.push(current);
             }
@@ -127,7 +127,7 @@ impl Planner {
         &mut self,
         context: &Context<'_>,
         current: &Current<'_>,
-        ready_at: &impl Fn(&Run) -> Option<Time>,
+        ready_at: &impl Fn(&GangRun) -> Option<Time>,
     ) -> bool {
         let gang = &current.run.gang;
         let Some(retry_at) = ready_at(&current.run) else {
@@ -150,8 +150,8 @@ impl Planner {
         ready: Vec<Current<'a>>,
         inventory: &mut Inventory,
         terms: &Terms,
-    ) -> (Queue, BTreeMap<Number, Current<'a>>) {
-        let mut queue = Queue::default();
+    ) -> (GangQueue, BTreeMap<Number, Current<'a>>) {
+        let mut queue = GangQueue::default();
         let mut queued = BTreeMap::new();
         for current in ready {
             match inventory.demand(&current, terms) {

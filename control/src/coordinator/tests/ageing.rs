@@ -9,7 +9,7 @@ impl Bench {
     /// An hour has passed. What the leader does then.
     fn hour(&mut self) -> String {
         self.now = self.now.plus_millis(HOUR_MS);
-        self.input(Input::Tick);
+        self.input(CoordinatorInput::Tick);
         self.heard()
     }
 }
@@ -22,22 +22,22 @@ fn whoever_leads_counts_the_hours_where_anything_grows_older() {
     for name in ["n1", "n2"] {
         bench.stands(name, &ended(0));
     }
-    assert_eq!(bench.state(), State::Succeeded);
+    assert_eq!(bench.state(), JobState::Succeeded);
     bench.heard();
     bench.now = bench.now.plus_millis(HOUR_MS - 1);
-    bench.input(Input::Tick);
+    bench.input(CoordinatorInput::Tick);
     assert_eq!(bench.heard(), "");
     let due = bench.coordinator.deadline().unwrap();
     assert!(due <= bench.now.plus_millis(1), "{due:?}");
     bench.now = bench.now.plus_millis(1);
-    bench.input(Input::Tick);
+    bench.input(CoordinatorInput::Tick);
     assert_eq!(bench.heard(), "HourPassed");
     // Another one, with a copy of the state, counts from the beginning of the hour.
     bench.state = VcState::restore(&bench.state.snapshot()).unwrap();
     bench.elect();
     bench.heard();
     bench.now = bench.now.plus_millis(HOUR_MS - 1);
-    bench.input(Input::Tick);
+    bench.input(CoordinatorInput::Tick);
     assert_eq!(bench.heard(), "");
     for _ in 1..FINISHED_HOURS_MAX {
         assert_eq!(bench.hour(), "HourPassed");

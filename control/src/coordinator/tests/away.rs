@@ -7,25 +7,25 @@ use crate::coordinator::Cordon;
 /// one is silent.
 fn running(partition: Partition, leases: bool) -> Bench {
     let mut bench = Bench::new();
-    bench.input(Input::Leases(leases));
+    bench.input(CoordinatorInput::Leases(leases));
     let mut entry = job("x", 2, CPU);
-    if let Entry::Accept(job) = &mut entry {
+    if let VcEntry::Accept(job) = &mut entry {
         job.spec.partition = partition;
     }
     bench.commit(&entry);
     bench.grant("n1");
     bench.grant("n2");
-    bench.stands("n1", &Standing::Ready);
-    bench.stands("n2", &Standing::Ready);
-    bench.stands("n1", &Standing::Running);
-    bench.stands("n2", &Standing::Running);
+    bench.stands("n1", &TaskStanding::Ready);
+    bench.stands("n2", &TaskStanding::Ready);
+    bench.stands("n1", &TaskStanding::Running);
+    bench.stands("n2", &TaskStanding::Running);
     bench.heard();
     bench
 }
 
 fn silent(bench: &mut Bench, for_ms: u64) -> String {
     let node = node("n2");
-    bench.input(Input::Silent { node, for_ms });
+    bench.input(CoordinatorInput::Silent { node, for_ms });
     bench.heard()
 }
 
@@ -42,7 +42,7 @@ fn a_silent_nodes_task_is_given_up_when_its_lease_is_over_and_no_sooner() {
     bench.stands("n1", &ended(143));
     let job = bench.state.summary(&key("x")).unwrap();
     let retries = (job.retries.total, job.retries.accountable);
-    assert_eq!((retries, job.state()), ((1, 0), State::Waiting));
+    assert_eq!((retries, job.state()), ((1, 0), JobState::Waiting));
     bench.audit();
 }
 
@@ -52,7 +52,7 @@ fn what_holds_by_no_lease_waits_for_its_node() {
     for (partition, leases) in [(Partition::default(), false), (Partition::Hold, true)] {
         let mut bench = running(partition, leases);
         assert_eq!(silent(&mut bench, long), "", "{partition:?}");
-        bench.input(Input::Unreachable([node("n2")].into()));
+        bench.input(CoordinatorInput::Unreachable([node("n2")].into()));
         assert_eq!(bench.heard(), "", "{partition:?}");
     }
 }
@@ -61,25 +61,25 @@ fn what_holds_by_no_lease_waits_for_its_node() {
 fn who_wants_to_overlap_waits_for_nobody() {
     let mut bench = running(Partition::Overlap, true);
     assert_eq!(silent(&mut bench, 1_000_000), "", "it has no lease");
-    bench.input(Input::Unreachable([node("n2")].into()));
+    bench.input(CoordinatorInput::Unreachable([node("n2")].into()));
     assert_eq!(bench.heard(), "TaskEnded, n1 stop");
 }
 
 #[test]
 fn of_one_or_two_machines_nobody_overlaps_however_long_one_is_silent() {
     let mut bench = running(Partition::Overlap, false);
-    bench.input(Input::Unreachable([node("n2")].into()));
+    bench.input(CoordinatorInput::Unreachable([node("n2")].into()));
     assert_eq!(bench.heard(), "");
     bench.now = bench.now.plus_millis(100 * 24 * 3_600_000);
     assert_eq!(silent(&mut bench, 100 * 24 * 3_600_000), "");
     bench.elect();
     bench.report("n1", Vec::new());
-    bench.input(Input::Unreachable([node("n2")].into()));
+    bench.input(CoordinatorInput::Unreachable([node("n2")].into()));
     let heard = bench.heard();
     assert!(!heard.contains("TaskEnded"), "nor by a new leader: {heard}");
-    assert_eq!(bench.state(), State::Running);
+    assert_eq!(bench.state(), JobState::Running);
     // Once there are enough voters, what the job asks for counts.
-    bench.input(Input::Leases(true));
+    bench.input(CoordinatorInput::Leases(true));
     assert!(bench.heard().contains("TaskEnded, n1 stop"));
     bench.audit();
 }
@@ -97,7 +97,7 @@ fn a_job_names_the_silent_machines_that_it_does_not_get_on_for() {
     bench.unreachable(&["n2"]);
     bench.heard();
     bench.now = bench.now.plus_millis(190_000);
-    bench.input(Input::Tick);
+    bench.input(CoordinatorInput::Tick);
     let what = "muster cluster off NODE";
     let reason = told(&bench);
     assert!(
@@ -109,10 +109,10 @@ fn a_job_names_the_silent_machines_that_it_does_not_get_on_for() {
         "{reason}"
     );
     bench.stop("x");
-    bench.stands("n1", &Standing::Gone);
-    assert_eq!(bench.state(), State::Stopping);
+    bench.stands("n1", &TaskStanding::Gone);
+    assert_eq!(bench.state(), JobState::Stopping);
     assert_eq!(told(&bench), reason, "its stop waits as well");
-    bench.input(Input::Off(node("n2")));
+    bench.input(CoordinatorInput::Off(node("n2")));
     assert_eq!(told(&bench), "");
     let mut bench = running(Partition::default(), true);
     bench.unreachable(&["n2"]);
@@ -127,7 +127,7 @@ fn cordon(bench: &mut Bench, nodes: &[(&str, Option<u64>)]) -> String {
         (node(name), Cordon { drain_at })
     };
     let cordons = nodes.iter().map(cordon).collect();
-    bench.input(Input::Cordoned(cordons));
+    bench.input(CoordinatorInput::Cordoned(cordons));
     bench.heard()
 }
 
@@ -184,12 +184,12 @@ fn what_is_reserved_on_a_node_that_cannot_be_reached_any_more_is_reserved_elsewh
     let mut bench = Bench::new();
     bench.commit(&job("x", 1, CPU));
     assert_eq!(bench.heard(), "n1 reserve");
-    bench.input(Input::Unreachable([node("n1")].into()));
+    bench.input(CoordinatorInput::Unreachable([node("n1")].into()));
     assert_eq!(bench.heard(), "n1 stop");
     assert_eq!(bench.wait_long(), "n2 reserve");
     bench.audit();
     // What was granted before is no good there either.
-    bench.input(Input::Unreachable([].into()));
+    bench.input(CoordinatorInput::Unreachable([].into()));
     bench.grant("n2");
     assert_eq!(bench.heard(), "Placed, n2 launch");
     bench.commit(&job("y", 2, CPU / 2));
@@ -202,7 +202,7 @@ fn who_leads_again_places_nothing_on_a_node_before_it_says_something() {
     let mut bench = Bench::new();
     bench.term += 1;
     let term = Term(bench.term);
-    bench.input(Input::Elected { term });
+    bench.input(CoordinatorInput::Elected { term });
     bench.commit(&job("x", 1, CPU));
     assert!(
         !bench.heard().contains("reserve"),
@@ -267,7 +267,7 @@ fn a_drained_nodes_gang_waits_for_its_turn_elsewhere_and_nobody_pays() {
     bench.heard();
     let job = bench.state.summary(&key("x")).unwrap();
     let retries = (job.retries.total, job.retries.accountable);
-    assert_eq!((retries, job.state()), ((1, 0), State::Waiting));
+    assert_eq!((retries, job.state()), ((1, 0), JobState::Waiting));
     assert_eq!(bench.wait_long(), "", "both nodes are needed");
     assert!(cordon(&mut bench, &[]).contains("n1 reserve"));
     bench.audit();
@@ -282,7 +282,7 @@ fn what_may_stay_for_a_while_goes_then() {
     // A task that had ended by itself before it was told.
     bench.stands("n1", &ended(0));
     bench.stands("n2", &ended(0));
-    assert_eq!(bench.state(), State::Succeeded);
+    assert_eq!(bench.state(), JobState::Succeeded);
 }
 
 #[test]
@@ -312,12 +312,12 @@ fn a_new_leader_goes_on_draining() {
 #[test]
 fn what_was_on_a_node_that_is_off_has_ended() {
     let mut bench = running(Partition::Hold, false);
-    bench.input(Input::Off(node("n2")));
+    bench.input(CoordinatorInput::Off(node("n2")));
     assert_eq!(bench.heard(), "TaskEnded, n1 stop");
     bench.stands("n1", &ended(143));
     let job = bench.state.summary(&key("x")).unwrap();
     let retries = (job.retries.total, job.retries.accountable);
-    assert_eq!((retries, job.state()), ((1, 0), State::Waiting));
+    assert_eq!((retries, job.state()), ((1, 0), JobState::Waiting));
     bench.audit();
 }
 
@@ -335,7 +335,7 @@ fn a_cluster_as_it_was_found_is_one_virtual_cluster_of_all_nodes() {
     assert_eq!(shown(&bench), ((0, 2 * CPU, 2 * CPU), 0));
     cordon(&mut bench, &[("n1", None)]);
     assert_eq!(shown(&bench), ((0, CPU, 2 * CPU), 1));
-    bench.input(Input::Unreachable([node("n2")].into()));
+    bench.input(CoordinatorInput::Unreachable([node("n2")].into()));
     assert_eq!(
         shown(&bench),
         ((0, 0, CPU), 1),
@@ -346,13 +346,13 @@ fn a_cluster_as_it_was_found_is_one_virtual_cluster_of_all_nodes() {
 #[test]
 fn after_a_mass_failure_gangs_start_anew_one_after_the_other() {
     let mut bench = Bench::new();
-    bench.input(Input::Leases(true));
+    bench.input(CoordinatorInput::Leases(true));
     for name in ["n3", "n4"] {
         bench.report(name, Vec::new());
     }
     for name in ["x", "y"] {
         let mut entry = job(name, 1, CPU);
-        if let Entry::Accept(job) = &mut entry {
+        if let VcEntry::Accept(job) = &mut entry {
             job.spec.partition = Partition::Overlap;
         }
         bench.commit(&entry);
@@ -364,18 +364,18 @@ fn after_a_mass_failure_gangs_start_anew_one_after_the_other() {
         .collect();
     for name in &used {
         bench.grant(name);
-        bench.stands(name, &Standing::Ready);
-        bench.stands(name, &Standing::Running);
+        bench.stands(name, &TaskStanding::Ready);
+        bench.stands(name, &TaskStanding::Running);
     }
     bench.heard();
     assert_eq!(bench.coordinator.problems(), Vec::<String>::new());
     let lost = used.iter().map(|name| node(name)).collect();
-    bench.input(Input::Unreachable(lost));
+    bench.input(CoordinatorInput::Unreachable(lost));
     let heard = bench.heard();
     assert_eq!(heard.matches("TaskEnded").count(), 1, "{heard}");
     let problems = bench.coordinator.problems();
     assert!(problems[0].starts_with("2 machines"), "{problems:?}");
-    bench.input(Input::Tick);
+    bench.input(CoordinatorInput::Tick);
     assert!(!bench.heard().contains("TaskEnded"));
     let start = bench.now;
     while !bench.heard().contains("TaskEnded") {
@@ -384,20 +384,22 @@ fn after_a_mass_failure_gangs_start_anew_one_after_the_other() {
     assert_eq!(bench.now.micros_since(start), 10_000_000);
     // An admin who has looked need not wait.
     let other = used.last().unwrap();
-    bench.input(Input::Off(node(other)));
+    bench.input(CoordinatorInput::Off(node(other)));
     bench.audit();
 }
 
 #[test]
 fn a_gang_on_many_silent_nodes_is_given_up_in_one_turn() {
     let mut bench = running(Partition::FailoverAfter { seconds: 15 }, true);
-    bench.input(Input::Unreachable([node("n1"), node("n2")].into()));
+    bench.input(CoordinatorInput::Unreachable(
+        [node("n1"), node("n2")].into(),
+    ));
     let now = bench.now;
     assert_eq!(silent(&mut bench, 38_110), "TaskEnded, n1 stop");
     let (node, for_ms) = (node("n1"), 38_110);
-    bench.input(Input::Silent { node, for_ms });
+    bench.input(CoordinatorInput::Silent { node, for_ms });
     assert_eq!((bench.heard().as_str(), bench.now), ("TaskEnded", now));
-    assert_eq!(bench.state(), State::Waiting);
+    assert_eq!(bench.state(), JobState::Waiting);
 }
 
 #[test]
@@ -406,9 +408,11 @@ fn who_was_expelled_or_left_is_no_loss() {
     for name in ["n3", "n4", "n5"] {
         bench.report(name, Vec::new());
     }
-    bench.input(Input::Unreachable([node("n5")].into()));
-    bench.input(Input::Left([node("n5")].into()));
-    bench.input(Input::Unreachable([node("n4"), node("n5")].into()));
+    bench.input(CoordinatorInput::Unreachable([node("n5")].into()));
+    bench.input(CoordinatorInput::Left([node("n5")].into()));
+    bench.input(CoordinatorInput::Unreachable(
+        [node("n4"), node("n5")].into(),
+    ));
     assert_eq!(bench.coordinator.problems(), Vec::<String>::new());
     // One more is more than a third of those that are left.
     bench.unreachable(&["n3", "n4", "n5"]);

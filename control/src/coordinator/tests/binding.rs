@@ -1,9 +1,9 @@
 //! What the virtual cluster is bound to by the cluster's group, and what is placed there.
 
 use super::*;
-use crate::bound::{Bound, Span};
+use crate::bound::{BoundLeaves, Span};
 use crate::coordinator::Bindings;
-use crate::order::Holding;
+use crate::order::TaskHolding;
 
 const BOTH: &str = "virtualClusters:
   default: {virtualCells: [{cellType: CPU-NODE, cellNumber: 1}]}
@@ -15,8 +15,8 @@ const NONE: &str =
 const FIRST: u32 = 1_000_000;
 
 /// All cells of these machines, in these epochs.
-fn machines(of: &[(&str, u64)]) -> Bound {
-    let mut bound = Bound::default();
+fn machines(of: &[(&str, u64)]) -> BoundLeaves {
+    let mut bound = BoundLeaves::default();
     for (name, epoch) in of {
         let (first, last, epoch) = (FIRST, FIRST + 127, *epoch);
         bound.add(&node(name), Span { first, last, epoch });
@@ -28,7 +28,7 @@ impl Bench {
     /// A leader in a cluster that is described so.
     fn bound(text: &str) -> Self {
         let mut bench = Self::new();
-        bench.input(Input::BoundByCluster(true));
+        bench.input(CoordinatorInput::BoundByCluster(true));
         bench.describe(text);
         bench
     }
@@ -36,7 +36,7 @@ impl Bench {
     fn describe(&mut self, text: &str) {
         self.description = ClusterSpec::from_hived_yaml(text).unwrap();
         let description = Box::new(self.description.clone());
-        self.input(Input::Described(Some(description)));
+        self.input(CoordinatorInput::Described(Some(description)));
     }
 
     /// The `cluster` group answers.
@@ -47,7 +47,7 @@ impl Bench {
             (vc("other"), machines(other)),
         ];
         let cells = cells.into();
-        self.input(Input::Bound(Some(Bindings {
+        self.input(CoordinatorInput::Bound(Some(Bindings {
             version,
             cells,
             ..Bindings::default()
@@ -61,7 +61,8 @@ impl Bench {
             self.wait();
         }
         let (mut claims, mut released) = (Vec::new(), Vec::new());
-        let names = |bound: &Bound| bound.nodes().map(ToString::to_string).collect::<Vec<_>>();
+        let names =
+            |bound: &BoundLeaves| bound.nodes().map(ToString::to_string).collect::<Vec<_>>();
         for (_, binding) in &self.asked {
             claims.extend(binding.claims.iter().flat_map(names));
             released.extend(names(&binding.released));
@@ -80,12 +81,12 @@ fn nothing_is_placed_on_a_promise_before_the_cluster_has_bound_it() {
     // Whoever was not heard is asked for nothing.
     assert_eq!(bench.wants(), (vec![], vec![]));
     bench.asked.clear();
-    bench.input(Input::Bound(None));
+    bench.input(CoordinatorInput::Bound(None));
     let (_, binding) = bench.asked.pop().unwrap();
     assert_eq!((binding.claims.len(), binding.waits), (1, Some(true)));
     bench.binds(4, &[("n2", 4)], &[("n1", 3)]);
     assert_eq!(bench.heard(), "n2 reserve");
-    let Command::Reserve { asks, .. } = &bench.orders[&node("n2")].command else {
+    let GangCommand::Reserve { asks, .. } = &bench.orders[&node("n2")].command else {
         panic!("{:?}", bench.orders);
     };
     assert_eq!(asks[0].epochs, vec![4; asks[0].leaves.len()]);
@@ -101,7 +102,7 @@ fn a_cluster_that_goes_on_from_a_copy_is_told_what_the_own_log_says() {
     bench.binds(4, &[("n2", 4)], &[("n1", 3)]);
     let own = bench.state.own_cells().clone();
     bench.asked.clear();
-    bench.input(Input::Bound(Some(Bindings {
+    bench.input(CoordinatorInput::Bound(Some(Bindings {
         version: 90,
         cells: [("default".parse().unwrap(), machines(&[("n1", 2)]))].into(),
         unheard: ["default".parse().unwrap()].into(),
@@ -125,7 +126,7 @@ fn what_others_have_left_is_asked_for_though_nothing_waits() {
     let mut bench = Bench::bound(BOTH);
     bench.binds(4, &[], &[("n1", 3)]);
     let other = HeldTask {
-        holding: Some(Holding {
+        holding: Some(TaskHolding {
             job: key("theirs"),
             leaves: vec![FIRST],
             devices: Vec::new(),
@@ -134,7 +135,7 @@ fn what_others_have_left_is_asked_for_though_nothing_waits() {
             ports: 0,
             evictable: false,
         }),
-        ..held("other", 1, "theirs", Standing::Running)
+        ..held("other", 1, "theirs", TaskStanding::Running)
     };
     bench.report("n2", vec![other]);
     bench.commit(&job("x", 1, CPU));
@@ -149,7 +150,7 @@ fn who_leads_next_places_by_the_own_log_without_asking_anybody() {
     let mut bench = Bench::bound(BOTH);
     bench.binds(4, &[("n2", 4)], &[("n1", 3)]);
     bench.elect();
-    bench.input(Input::BoundByCluster(true));
+    bench.input(CoordinatorInput::BoundByCluster(true));
     for name in ["n1", "n2"] {
         bench.report(name, Vec::new());
     }
@@ -173,7 +174,7 @@ fn what_is_promised_no_more_is_given_back_once_it_is_free() {
         .leaves[0];
     let both = vec!["n1".to_owned(), "n2".to_owned()];
     assert_eq!(bench.wants(), (vec![], both));
-    let used = Bound::of([(&node(&on), place)], 4);
+    let used = BoundLeaves::of([(&node(&on), place)], 4);
     assert_eq!(*bench.state.own_cells().held(), used);
     let cells = [("default", used), ("other", machines(&[(other, 6)]))];
     let cells = cells.map(|(vc, bound)| (vc.parse().unwrap(), bound)).into();
@@ -183,11 +184,11 @@ fn what_is_promised_no_more_is_given_back_once_it_is_free() {
         ..Bindings::default()
     };
     bench.heard();
-    bench.input(Input::Bound(Some(bindings.clone())));
+    bench.input(CoordinatorInput::Bound(Some(bindings.clone())));
     assert_eq!(bench.heard(), "", "nobody needs it yet");
     bindings.version = 7;
     bindings.waiting = ["other".parse().unwrap()].into();
-    bench.input(Input::Bound(Some(bindings)));
+    bench.input(CoordinatorInput::Bound(Some(bindings)));
     assert_eq!(bench.heard(), format!("Stopping, {on} stop"));
     bench.stands(&on, &ended(0));
     bench.report(&on, Vec::new());
@@ -203,7 +204,7 @@ fn a_placement_that_came_too_late_is_planned_again() {
     bench.commit(&job("x", 1, CPU));
     let on = bench.heard().split(' ').next().unwrap().to_owned();
     // The last leader had given it back when it was deposed.
-    let entry = Entry::Released(machines(&[(&*on, 4)]));
+    let entry = VcEntry::Released(machines(&[(&*on, 4)]));
     bench.index += 1;
     bench.state.apply(bench.index, &entry).unwrap();
     bench.grant(&on);
@@ -225,7 +226,7 @@ fn a_machine_that_may_only_be_late_is_waited_for() {
     assert!(bench.now.micros_since(begun) > 15_000_000);
     let mut gone = Bench::bound(BOTH);
     gone.binds(4, &[("n3", 4)], &[("n1", 3)]);
-    gone.input(Input::Unreachable([node("n3")].into()));
+    gone.input(CoordinatorInput::Unreachable([node("n3")].into()));
     assert_eq!(gone.wants().0, ["n2"], "who cannot be reached is not late");
     // What it has of the one that is away is given back once there is another for it.
     bench.binds(6, &[("n3", 4), ("n2", 6)], &[("n1", 3)]);
@@ -270,7 +271,7 @@ fn a_job_that_misses_a_machine_which_is_away_names_it() {
     );
     // The next leader has never heard what is there.
     bench.elect();
-    bench.input(Input::BoundByCluster(true));
+    bench.input(CoordinatorInput::BoundByCluster(true));
     bench.unreachable(&["n2"]);
     bench.binds(5, &[("n2", 4)], &[("n1", 3)]);
     bench.report("n1", Vec::new());
@@ -292,7 +293,7 @@ fn a_job_that_is_too_large_without_a_machine_that_is_away_is_not_told_never() {
     assert_eq!((&*constraint, earliest), ("hardware", Earliest::Unknown));
     assert!(reason.contains("when n2 is back"), "{reason}");
     assert!(!reason.contains("never"), "{reason}");
-    bench.input(Input::Left([node("n2")].into()));
+    bench.input(CoordinatorInput::Left([node("n2")].into()));
     let (constraint, reason, earliest) = told(&bench, "x");
     assert_eq!((&*constraint, earliest), ("refused", Earliest::Never));
     assert!(reason.contains("it can never start here"), "{reason}");

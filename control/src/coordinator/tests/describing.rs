@@ -15,7 +15,9 @@ fn description(text: &str) -> ClusterSpec {
 
 fn describe(bench: &mut Bench, text: &str) -> String {
     bench.description = description(text);
-    bench.input(Input::Described(Some(Box::new(bench.description.clone()))));
+    bench.input(CoordinatorInput::Described(Some(Box::new(
+        bench.description.clone(),
+    ))));
     bench.heard()
 }
 
@@ -32,7 +34,7 @@ fn nothing_is_placed_before_the_description_is_known() {
     bench.coordinator = Coordinator::new(bench.options.clone());
     let term = Term(bench.term + 1);
     bench.term += 1;
-    bench.input(Input::Elected { term });
+    bench.input(CoordinatorInput::Elected { term });
     for name in ["n1", "n2"] {
         bench.report(name, Vec::new());
     }
@@ -72,8 +74,8 @@ fn a_new_leader_goes_by_the_description_whatever_it_hears_first() {
     bench.commit(&job("x", 1, CPU));
     let on = bench.heard().split(' ').next().unwrap().to_owned();
     bench.grant(&on);
-    bench.stands(&on, &Standing::Ready);
-    bench.stands(&on, &Standing::Running);
+    bench.stands(&on, &TaskStanding::Ready);
+    bench.stands(&on, &TaskStanding::Running);
     bench.elect();
     // A machine is missing: the promise that is used is kept on the one that reports.
     bench.report(&on, Vec::new());
@@ -209,17 +211,17 @@ fn a_node_that_left_is_none_once_nothing_is_on_it() {
     bench.commit(&job("x", 1, CPU));
     let on = bench.heard().split(' ').next().unwrap().to_owned();
     bench.grant(&on);
-    bench.stands(&on, &Standing::Ready);
-    bench.stands(&on, &Standing::Running);
-    let all = || Input::Left([node("n1"), node("n2")].into());
+    bench.stands(&on, &TaskStanding::Ready);
+    bench.stands(&on, &TaskStanding::Running);
+    let all = || CoordinatorInput::Left([node("n1"), node("n2")].into());
     bench.input(all());
     let total = |bench: &Bench| bench.coordinator.virtual_clusters()[0].total.cpu;
     assert_eq!(total(&bench), CPU, "one is in use");
     assert_eq!(bench.coordinator.found().matches("cellAddress").count(), 0);
     bench.audit();
-    bench.stands(&on, &Standing::Gone);
+    bench.stands(&on, &TaskStanding::Gone);
     bench.heard();
-    bench.stands(&on, &Standing::Gone);
+    bench.stands(&on, &TaskStanding::Gone);
     bench.input(all());
     assert_eq!(total(&bench), 0);
     bench.report("n1", Vec::new());
@@ -252,7 +254,7 @@ fn a_new_leader_says_that_it_cannot_tell_yet_what_jobs_would_lose() {
     assert_eq!(doubt(&bench, 0), "its leader has just been elected");
     bench.term += 1;
     let term = Term(bench.term);
-    bench.input(Input::Elected { term });
+    bench.input(CoordinatorInput::Elected { term });
     assert!(doubt(&bench, 0).contains("how the cluster is described"));
     describe(&mut bench, "{}");
     assert!(doubt(&bench, 0).contains("of n1, n2, where jobs of it are"));

@@ -4,7 +4,7 @@ use muster_model::cluster_spec::CPU_LEAF_FIRST;
 use muster_model::id::AttemptUid;
 
 use super::*;
-use crate::order::Holding;
+use crate::order::TaskHolding;
 
 const SHARED: &str = "virtualClusters:
   default: {virtualCells: [{cellType: CPU-NODE, cellNumber: 1}]}
@@ -13,7 +13,7 @@ const SHARED: &str = "virtualClusters:
 /// A task of another virtual cluster that has every core of its node.
 fn other(name: &str, evictable: bool) -> HeldTask {
     HeldTask {
-        holding: Some(Holding {
+        holding: Some(TaskHolding {
             job: key("lent"),
             leaves: vec![CPU_LEAF_FIRST],
             devices: Vec::new(),
@@ -22,7 +22,7 @@ fn other(name: &str, evictable: bool) -> HeldTask {
             ports: 0,
             evictable,
         }),
-        ..held("other", 1, name, Standing::Running)
+        ..held("other", 1, name, TaskStanding::Running)
     }
 }
 
@@ -30,7 +30,7 @@ fn bench(evictable: bool) -> Bench {
     let mut bench = Bench::new();
     bench.description = ClusterSpec::from_hived_yaml(SHARED).unwrap();
     let description = Box::new(bench.description.clone());
-    bench.input(Input::Described(Some(description)));
+    bench.input(CoordinatorInput::Described(Some(description)));
     for name in ["n1", "n2"] {
         let mut task = other(name, evictable);
         task.run.gang.job = JobId(1 + u64::from(name == "n2"));
@@ -42,7 +42,7 @@ fn bench(evictable: bool) -> Bench {
 
 fn victims(bench: &Bench, name: &str) -> Vec<AttemptUid> {
     match &bench.orders[&node(name)].command {
-        Command::Reserve { victims, .. } => victims.clone(),
+        GangCommand::Reserve { victims, .. } => victims.clone(),
         command => panic!("{command:?}"),
     }
 }
@@ -68,8 +68,8 @@ fn what_a_node_does_not_give_up_is_others_again() {
     let mut bench = bench(true);
     bench.commit(&job("x", 1, CPU));
     let on = bench.heard().split(' ').next().unwrap().to_owned();
-    let not_free = Refusal::NotFree("cores".to_owned());
-    bench.answer(&on, Reply::Refused(not_free));
+    let not_free = OrderRefusal::NotFree("cores".to_owned());
+    bench.answer(&on, OrderOutcome::Refused(not_free));
     bench.audit();
     let vcs = bench.coordinator.virtual_clusters();
     let default = vcs.iter().find(|vc| vc.name.as_str() == "default");
@@ -92,7 +92,7 @@ fn opportunistic_jobs_tell_nodes_that_they_may_be_evicted() {
     for (name, priority) in [("x", None), ("y", Some(PriorityClass::Oppo))] {
         bench.commit(&job_of(name, 1, CPU, priority));
         let on = bench.heard().split(' ').next().unwrap().to_owned();
-        let Command::Reserve { evictable, .. } = bench.orders[&node(&on)].command else {
+        let GangCommand::Reserve { evictable, .. } = bench.orders[&node(&on)].command else {
             panic!("{:?}", bench.orders);
         };
         assert_eq!(evictable, priority.is_some());

@@ -10,15 +10,15 @@ fn a_gang_gives_way_to_a_more_important_one_and_comes_back() {
     bench.commit(&job_of("y", 1, CPU, CRIT));
     assert_eq!(bench.heard(), "Stopping, n1 stop, n2 stop", "as a whole");
     assert_eq!(bench.waiting_for("y"), "waits for alice~x to give way");
-    bench.stands("n1", &Standing::Gone);
+    bench.stands("n1", &TaskStanding::Gone);
     assert_eq!(bench.heard(), "TaskEnded, n1 reserve");
     bench.audit();
     bench.grant("n1");
-    bench.stands("n2", &Standing::Gone);
+    bench.stands("n2", &TaskStanding::Gone);
     assert!(bench.heard().ends_with("TaskEnded"));
     let retries = bench.state.summary(&key("x")).unwrap().retries;
     assert_eq!((retries.total, retries.accountable), (1, 0), "nobody pays");
-    assert_eq!(bench.state(), State::Waiting);
+    assert_eq!(bench.state(), JobState::Waiting);
     bench.audit();
 }
 
@@ -33,7 +33,7 @@ fn a_job_that_is_stopped_while_it_waits_for_its_victims_claims_nothing() {
     bench.audit();
     bench.stop("x");
     for name in ["n1", "n2"] {
-        bench.stands(name, &Standing::Gone);
+        bench.stands(name, &TaskStanding::Gone);
     }
     bench.audit();
     assert!(bench.coordinator.is_pristine());
@@ -44,8 +44,8 @@ fn a_job_that_is_stopped_while_it_waits_for_its_victims_claims_nothing() {
 fn who_must_not_give_way_yet_does_when_its_time_is_over_whatever_happens_meanwhile() {
     let mut bench = Bench::with(spared_for(90_000));
     bench.ready();
-    bench.stands("n1", &Standing::Running);
-    bench.stands("n2", &Standing::Running);
+    bench.stands("n1", &TaskStanding::Running);
+    bench.stands("n2", &TaskStanding::Running);
     bench.commit(&job_of("y", 1, CPU, CRIT));
     bench.heard();
     for i in 0..3 {
@@ -60,12 +60,12 @@ fn who_must_not_give_way_yet_does_when_its_time_is_over_whatever_happens_meanwhi
 }
 
 /// Nobody is evicted before it has run for so many milliseconds.
-fn spared_for(min_run_ms: u64) -> Options {
-    let policy = Policy {
+fn spared_for(min_run_ms: u64) -> CoordinatorOptions {
+    let policy = LeaderPolicy {
         min_run_ms,
-        ..Policy::default()
+        ..LeaderPolicy::default()
     };
-    Options {
+    CoordinatorOptions {
         policy,
         ..options()
     }
@@ -75,12 +75,12 @@ fn spared_for(min_run_ms: u64) -> Options {
 fn a_new_policy_holds_for_what_runs_already() {
     let mut bench = Bench::with(spared_for(90_000));
     bench.ready();
-    bench.stands("n1", &Standing::Running);
-    bench.stands("n2", &Standing::Running);
+    bench.stands("n1", &TaskStanding::Running);
+    bench.stands("n2", &TaskStanding::Running);
     bench.heard();
     bench.commit(&job_of("y", 1, CPU, CRIT));
     assert_eq!(bench.heard(), "");
-    bench.input(Input::Policy(Box::default()));
+    bench.input(CoordinatorInput::Policy(Box::default()));
     assert_eq!(bench.heard(), "Stopping, n1 stop, n2 stop");
     bench.audit();
 }

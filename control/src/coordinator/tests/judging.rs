@@ -1,16 +1,16 @@
 //! Whether a job could ever start, as far as the leader knows the machines.
 
 use super::*;
-use crate::coordinator::Refused;
+use crate::coordinator::UnplaceableJob;
 
 fn spec(cpu: u32) -> JobSpec {
-    let Entry::Accept(job) = job("x", 1, cpu) else {
+    let VcEntry::Accept(job) = job("x", 1, cpu) else {
         panic!("a job is accepted by an entry");
     };
     job.spec
 }
 
-fn judged(bench: &Bench, spec: &JobSpec, unheard: usize) -> Result<Option<String>, Refused> {
+fn judged(bench: &Bench, spec: &JobSpec, unheard: usize) -> Result<Option<String>, UnplaceableJob> {
     let user = "alice".parse().unwrap();
     bench.coordinator.judge(spec, &user, unheard)
 }
@@ -26,7 +26,7 @@ fn what_no_machine_could_run_is_refused_unless_some_have_not_been_heard() {
     assert!(refused.why.starts_with(why), "{refused:?}");
     // A machine that cannot be reached has what it has.
     let gone = [node("n1"), node("n2")].into();
-    bench.input(Input::Unreachable(gone));
+    bench.input(CoordinatorInput::Unreachable(gone));
     assert_eq!(judged(&bench, &spec(CPU), 0), Ok(None));
     assert!(judged(&bench, &large, 0).is_err());
     // One that was not heard yet may have more.
@@ -43,7 +43,9 @@ fn a_virtual_cluster_that_is_not_described_is_refused() {
     let mut bench = Bench::new();
     let text = "virtualClusters: {other: {virtualCells: [{cellType: CPU-NODE, cellNumber: 2}]}}";
     bench.description = ClusterSpec::from_hived_yaml(text).unwrap();
-    bench.input(Input::Described(Some(Box::new(bench.description.clone()))));
+    bench.input(CoordinatorInput::Described(Some(Box::new(
+        bench.description.clone(),
+    ))));
     let refused = judged(&bench, &spec(1), 0).unwrap_err();
     assert_eq!(refused.path, ".defaults.virtualCluster");
     // Also by a new leader, who knows no machine yet.

@@ -5,17 +5,17 @@ use super::*;
 #[test]
 fn a_task_is_launched_with_what_its_document_holds() {
     let mut bench = Bench::new();
-    let Entry::Accept(mut accepted) = job("x", 1, CPU) else {
+    let VcEntry::Accept(mut accepted) = job("x", 1, CPU) else {
         panic!("no job");
     };
     accepted.spec.roles[0].entrypoint = "python train.py".to_owned();
-    accepted.document = Document::take(&mut accepted.spec, "{}".to_owned());
-    bench.commit(&Entry::Accept(accepted));
+    accepted.document = JobDocument::take(&mut accepted.spec, "{}".to_owned());
+    bench.commit(&VcEntry::Accept(accepted));
     let heard = bench.heard();
     let (name, _) = heard.split_once(' ').unwrap();
     bench.grant(name);
     match &bench.orders[&node(name)].command {
-        Command::Launch { tasks, .. } => assert_eq!(tasks[0].entrypoint, "python train.py"),
+        GangCommand::Launch { tasks, .. } => assert_eq!(tasks[0].entrypoint, "python train.py"),
         other => panic!("{other:?}"),
     }
 }
@@ -32,14 +32,14 @@ fn a_placed_gang_says_which_of_its_machines_are_not_ready() {
         told.collect()
     };
     let of = |told: [(&str, bool); 2]| told.map(|(node, is_ready)| (node.to_owned(), is_ready));
-    bench.stands("n1", &Standing::Starting);
+    bench.stands("n1", &TaskStanding::Starting);
     assert_eq!(told(&bench), of([("n1", false), ("n2", false)]));
-    bench.stands("n1", &Standing::Ready);
+    bench.stands("n1", &TaskStanding::Ready);
     assert_eq!(
         told(&bench),
         of([("n2", false), ("n1", true)]),
         "those first that are not"
     );
-    bench.stands("n2", &Standing::Ready);
+    bench.stands("n2", &TaskStanding::Ready);
     assert_eq!(told(&bench), [], "it has started");
 }

@@ -93,13 +93,17 @@ fn a_node_that_nothing_is_placed_on_says_why_and_has_nothing_available() {
     assert_eq!(why(&bench, "n1"), "its disk is full");
     assert_eq!(available(&bench), Amount::default());
     bench.report_closed("n1", None);
-    bench.input(Input::Cordoned([(node("n1"), Cordon::default())].into()));
+    bench.input(CoordinatorInput::Cordoned(
+        [(node("n1"), Cordon::default())].into(),
+    ));
     assert!(why(&bench, "n1").contains("keeps it free"));
-    bench.input(Input::Cordoned(BTreeMap::new()));
-    bench.input(Input::Unreachable([node("n1"), node("n3")].into()));
+    bench.input(CoordinatorInput::Cordoned(BTreeMap::new()));
+    bench.input(CoordinatorInput::Unreachable(
+        [node("n1"), node("n3")].into(),
+    ));
     assert_eq!(why(&bench, "n1"), "it cannot be reached");
     assert!(why(&bench, "n3").starts_with("it cannot be reached; "));
-    bench.input(Input::Unreachable([].into()));
+    bench.input(CoordinatorInput::Unreachable([].into()));
     assert_eq!(why(&bench, "n1"), "");
 }
 
@@ -108,7 +112,7 @@ fn a_node_that_the_description_does_not_name_is_told_apart() {
     let mut bench = Bench::new();
     bench.description = ClusterSpec::from_hived_yaml(ONE_MACHINE).unwrap();
     let description = Box::new(bench.description.clone());
-    bench.input(Input::Described(Some(description)));
+    bench.input(CoordinatorInput::Described(Some(description)));
     bench.commit(&job("x", 1, CPU));
     assert_eq!(why(&bench, "n1"), "");
     assert!(
@@ -125,8 +129,8 @@ fn who_has_left_is_listed_as_long_as_tasks_may_be_on_it() {
     let on = bench.heard().split(' ').next().unwrap().to_owned();
     bench.grant(&on);
     let left = [node("n1"), node("n2")];
-    bench.input(Input::Unreachable(left.clone().into()));
-    bench.input(Input::Left(left.into()));
+    bench.input(CoordinatorInput::Unreachable(left.clone().into()));
+    bench.input(CoordinatorInput::Left(left.into()));
     let listed = bench.coordinator.known_nodes(BTreeSet::new(), |_| 0);
     let names: Vec<&str> = listed.iter().map(|known| known.id.as_str()).collect();
     assert_eq!(names, [on.as_str()]);

@@ -8,8 +8,8 @@ fn crowd(waiting: usize) -> Bench {
     for (name, on) in [("x", "n1"), ("y", "n2")] {
         bench.commit(&job(name, 1, CPU));
         bench.grant(on);
-        bench.stands(on, &Standing::Ready);
-        bench.stands(on, &Standing::Running);
+        bench.stands(on, &TaskStanding::Ready);
+        bench.stands(on, &TaskStanding::Running);
     }
     for number in 0..waiting {
         bench.commit(&job(&format!("w{number}"), 1, CPU));
@@ -43,14 +43,17 @@ fn nobody_is_woken_by_the_pause_of_who_was_stopped() {
     let mut bench = Bench::new();
     bench.commit(&job("x", 2, CPU));
     bench.grant("n1");
-    bench.answer("n2", Reply::Refused(Refusal::NotFree("taken".to_owned())));
+    bench.answer(
+        "n2",
+        OrderOutcome::Refused(OrderRefusal::NotFree("taken".to_owned())),
+    );
     assert!(
         bench.coordinator.deadline().is_some(),
         "it is planned again"
     );
     bench.stop("x");
     bench.now = bench.now.plus_millis(1_000);
-    bench.input(Input::Tick);
+    bench.input(CoordinatorInput::Tick);
     let next = bench.coordinator.deadline();
     assert!(next.is_none_or(|at| at > bench.now), "{next:?}");
 }

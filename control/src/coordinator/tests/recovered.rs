@@ -5,28 +5,28 @@ use std::collections::BTreeSet;
 use super::*;
 
 /// What the node runs, and nobody who is left knows of.
-fn stray(standing: Standing) -> HeldTask {
+fn stray(standing: TaskStanding) -> HeldTask {
     held("default", 77, "lost", standing)
 }
 
 #[test]
 fn nothing_is_placed_beside_what_nobody_knows() {
     for (generation, waits) in [(1, false), (2, true)] {
-        let mut bench = Bench::with(Options {
+        let mut bench = Bench::with(CoordinatorOptions {
             generation,
             ..options()
         });
         // The nodes are heard before the first entry of the term is applied.
         bench.coordinator = Coordinator::new(bench.options.clone());
         let description = Box::new(bench.description.clone());
-        bench.input(Input::Described(Some(description)));
+        bench.input(CoordinatorInput::Described(Some(description)));
         let nodes: BTreeSet<_> = ["n1", "n2"].map(node).into();
-        bench.input(Input::Reachable(nodes));
-        bench.report("n1", vec![stray(Standing::Running)]);
+        bench.input(CoordinatorInput::Reachable(nodes));
+        bench.report("n1", vec![stray(TaskStanding::Running)]);
         bench.report("n2", Vec::new());
         bench.term += 1;
         let term = Term(bench.term);
-        bench.input(Input::Elected { term });
+        bench.input(CoordinatorInput::Elected { term });
         bench.commit(&job("x", 1, 1));
         let heard = bench.heard();
         assert!(!heard.contains("reserve"), "nobody has said anything yet");
@@ -35,9 +35,9 @@ fn nothing_is_placed_beside_what_nobody_knows() {
         if !waits {
             continue;
         }
-        bench.report("n1", vec![stray(Standing::Running)]);
+        bench.report("n1", vec![stray(TaskStanding::Running)]);
         assert_eq!(bench.heard(), "n1 stop");
-        bench.report("n1", vec![stray(Standing::Stopping)]);
+        bench.report("n1", vec![stray(TaskStanding::Stopping)]);
         assert!(!bench.heard().contains("reserve"));
         bench.report("n1", Vec::new());
         assert!(bench.heard().contains("reserve"));
@@ -46,13 +46,13 @@ fn nothing_is_placed_beside_what_nobody_knows() {
 
 #[test]
 fn nothing_is_placed_beside_what_a_lost_ledger_does_not_know() {
-    let mut bench = Bench::with(Options {
+    let mut bench = Bench::with(CoordinatorOptions {
         generation: 2,
         ..options()
     });
     bench.elect();
     let nodes: BTreeSet<_> = ["n1", "n2"].map(node).into();
-    bench.input(Input::Reachable(nodes));
+    bench.input(CoordinatorInput::Reachable(nodes));
     bench.report("n2", Vec::new());
     // It has lost its ledger, and has not looked at its containers yet.
     bench.has_strays = true;
@@ -68,13 +68,13 @@ fn nothing_is_placed_beside_what_a_lost_ledger_does_not_know() {
 
 #[test]
 fn who_does_not_report_is_not_waited_for_for_ever() {
-    let mut bench = Bench::with(Options {
+    let mut bench = Bench::with(CoordinatorOptions {
         generation: 2,
         ..options()
     });
     bench.elect();
     let nodes: BTreeSet<_> = ["n1", "n2", "n3"].map(node).into();
-    bench.input(Input::Reachable(nodes));
+    bench.input(CoordinatorInput::Reachable(nodes));
     for name in ["n1", "n2"] {
         bench.report(name, Vec::new());
     }

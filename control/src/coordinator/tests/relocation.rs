@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use muster_model::cluster_spec::Level;
 use muster_model::exit::{Behavior, Cause};
 use muster_model::job::NearSpec;
-use muster_model::state::State;
+use muster_model::state::JobState;
 
-use super::{Bench, CPU, Input, Policy, ended, held, job, node};
-use crate::order::{Command, Standing};
-use crate::vc::Entry;
+use super::{Bench, CPU, CoordinatorInput, LeaderPolicy, ended, held, job, node};
+use crate::order::{GangCommand, TaskStanding};
+use crate::vc::VcEntry;
 use crate::verdict::{self, EXIT_NOT_CREATED};
 
 #[test]
@@ -21,8 +21,8 @@ fn who_is_well_keeps_its_place_into_the_next_round() {
     bench.grant("n2");
     bench.heard();
     let before = bench.places("x");
-    bench.stands("n1", &Standing::Gone);
-    bench.stands("n2", &Standing::Ready);
+    bench.stands("n1", &TaskStanding::Gone);
+    bench.stands("n2", &TaskStanding::Ready);
     assert_eq!(bench.heard(), "n1 reserve");
     bench.audit();
     bench.grant("n1");
@@ -32,9 +32,9 @@ fn who_is_well_keeps_its_place_into_the_next_round() {
     assert_ne!(before[1].uid, after[1].uid, "its container is made anew");
     assert!(before[1].is_same_place(&after[1]));
     bench.audit();
-    bench.stands("n2", &Standing::Ready);
+    bench.stands("n2", &TaskStanding::Ready);
     assert_eq!(bench.heard(), "", "half a gang does not start");
-    bench.stands("n1", &Standing::Ready);
+    bench.stands("n1", &TaskStanding::Ready);
     assert_eq!(bench.heard(), "Go, n1 go, n2 go");
 }
 
@@ -42,7 +42,7 @@ fn who_is_well_keeps_its_place_into_the_next_round() {
 fn who_is_on_a_machine_that_is_gone_is_placed_on_another_before_go() {
     let mut bench = Bench::placed();
     bench.report("n3", Vec::new());
-    bench.stands("n1", &Standing::Ready);
+    bench.stands("n1", &TaskStanding::Ready);
     bench.heard();
     let lost = bench.places("x")[1].clone();
     bench.unreachable(&["n2"]);
@@ -54,12 +54,12 @@ fn who_is_on_a_machine_that_is_gone_is_placed_on_another_before_go() {
     assert_eq!(bench.heard(), "Placed, n2 stop, n1 launch, n3 launch");
     bench.audit();
     for name in ["n1", "n3"] {
-        bench.stands(name, &Standing::Ready);
+        bench.stands(name, &TaskStanding::Ready);
     }
     assert_eq!(bench.heard(), "Go, n1 go, n3 go");
     // It comes back with what it had.
     bench.unreachable(&[]);
-    let mut left = held("default", 2, lost.uid.as_str(), Standing::Ready);
+    let mut left = held("default", 2, lost.uid.as_str(), TaskStanding::Ready);
     left.member.task = lost.task;
     bench.report("n2", vec![left.clone()]);
     assert_eq!(bench.heard(), "n2 stop");
@@ -79,7 +79,7 @@ fn who_comes_back_while_another_place_is_looked_for_stays() {
     assert_eq!(bench.heard(), "n3 stop");
     bench.audit();
     for name in ["n1", "n2"] {
-        bench.stands(name, &Standing::Ready);
+        bench.stands(name, &TaskStanding::Ready);
     }
     assert_eq!(bench.heard(), "Go, n1 go, n2 go");
     assert_eq!(bench.orders[&node("n2")].run.round, 0);
@@ -89,13 +89,13 @@ fn who_comes_back_while_another_place_is_looked_for_stays() {
 fn a_node_that_does_not_answer_its_launch_is_given_up() {
     let mut bench = Bench::placed();
     bench.report("n3", Vec::new());
-    bench.stands("n1", &Standing::Ready);
+    bench.stands("n1", &TaskStanding::Ready);
     bench.heard();
     let since = bench.now;
     while bench.heard.last().is_none_or(|last| last != "n3 reserve") {
         bench.wait();
     }
-    let patience_ms = Policy::default().round_timeout_ms;
+    let patience_ms = LeaderPolicy::default().round_timeout_ms;
     assert_eq!(bench.now, since.plus_millis(patience_ms));
     bench.audit();
     // It says something, though not on the Launch.
@@ -103,7 +103,7 @@ fn a_node_that_does_not_answer_its_launch_is_given_up() {
     bench.report("n2", Vec::new());
     assert_eq!(bench.heard(), "n2 launch, n3 stop");
     bench.audit();
-    bench.stands("n2", &Standing::Ready);
+    bench.stands("n2", &TaskStanding::Ready);
     assert_eq!(bench.heard(), "Go, n1 go, n2 go");
 }
 
@@ -117,11 +117,11 @@ fn who_could_not_be_launched_is_placed_on_another_machine_a_few_times() {
         let mut failed = verdict::stopped(Cause::BarrierTimeout);
         failed.spec.code = code;
         failed.spec.behavior = behavior;
-        is_tried_on_four_machines(&Standing::Ended(Box::new(failed)));
+        is_tried_on_four_machines(&TaskStanding::Ended(Box::new(failed)));
     }
 }
 
-fn is_tried_on_four_machines(failed: &Standing) {
+fn is_tried_on_four_machines(failed: &TaskStanding) {
     let mut bench = Bench::new();
     bench.commit(&job("x", 1, CPU));
     bench.grant("n1");
@@ -162,7 +162,7 @@ fn what_is_the_users_fault_is_tried_on_no_other_machine() {
         let mut failed = verdict::stopped(Cause::BarrierTimeout);
         failed.spec.code = code;
         failed.spec.behavior = behavior;
-        bench.stands("n2", &Standing::Ended(Box::new(failed)));
+        bench.stands("n2", &TaskStanding::Ended(Box::new(failed)));
         assert!(bench.heard().starts_with("TaskEnded"), "{code}");
     }
 }
@@ -172,13 +172,13 @@ fn where_there_is_no_other_place_the_round_is_void() {
     let mut bench = Bench::placed();
     bench.report_closed("n1", Some("it is drained"));
     bench.heard();
-    bench.stands("n1", &Standing::Gone);
+    bench.stands("n1", &TaskStanding::Gone);
     assert_eq!(bench.heard(), "Void, n1 stop, n2 stop");
-    bench.stands("n1", &Standing::Gone);
+    bench.stands("n1", &TaskStanding::Gone);
     assert_eq!(bench.heard(), "TaskEnded");
     bench.wait();
     assert_eq!(bench.heard(), "n2 stop", "n2 may still hold the round");
-    bench.stands("n2", &Standing::Gone);
+    bench.stands("n2", &TaskStanding::Gone);
     assert_eq!(bench.heard(), "TaskEnded");
     bench.report("n1", Vec::new());
     assert_eq!(bench.wait_long(), "n1 reserve, n2 reserve");
@@ -195,10 +195,10 @@ fn nobody_waits_for_a_machine_that_is_gone_where_nothing_was_started() {
         assert_ne!(bench.heard(), "TaskEnded");
         bench.wait();
     }
-    let patience_ms = Policy::default().round_timeout_ms;
+    let patience_ms = LeaderPolicy::default().round_timeout_ms;
     assert_eq!(bench.now, since.plus_millis(patience_ms), "it may be back");
     assert_eq!(bench.heard(), "Void, n1 stop, n2 stop, TaskEnded");
-    bench.stands("n1", &Standing::Gone);
+    bench.stands("n1", &TaskStanding::Gone);
     assert_eq!(bench.heard(), "TaskEnded");
     bench.report("n3", Vec::new());
     assert_eq!(bench.wait_long(), "n1 reserve, n3 reserve");
@@ -210,8 +210,8 @@ fn nobody_waits_for_a_machine_that_is_gone_where_nothing_was_started() {
     bench.heard();
     bench.stop("x");
     assert_eq!(bench.heard(), "n1 stop, n3 stop, TaskEnded");
-    bench.stands("n1", &Standing::Gone);
-    assert_eq!(bench.state(), State::Stopped);
+    bench.stands("n1", &TaskStanding::Gone);
+    assert_eq!(bench.state(), JobState::Stopped);
 }
 
 #[test]
@@ -229,11 +229,11 @@ fn what_was_started_on_a_machine_that_is_gone_is_waited_for() {
 fn a_new_leader_stops_nobody_who_keeps_its_place() {
     let mut bench = Bench::placed();
     let before = bench.places("x")[1].clone();
-    bench.stands("n1", &Standing::Gone);
+    bench.stands("n1", &TaskStanding::Gone);
     bench.grant("n1");
     bench.heard();
     bench.elect();
-    let mut kept = held("default", 2, before.uid.as_str(), Standing::Ready);
+    let mut kept = held("default", 2, before.uid.as_str(), TaskStanding::Ready);
     kept.member.task = before.task;
     bench.report("n2", vec![kept]);
     assert_eq!(bench.heard(), "n2 launch", "of the round that it is in");
@@ -244,18 +244,18 @@ fn a_new_leader_stops_nobody_who_keeps_its_place() {
 #[test]
 fn who_keeps_its_place_keeps_its_lease() {
     let mut bench = Bench::new();
-    bench.input(Input::Leases(false));
+    bench.input(CoordinatorInput::Leases(false));
     bench.commit(&job("x", 2, CPU));
     bench.grant("n1");
     bench.grant("n2");
     bench.report("n3", Vec::new());
     // There are voters enough by now.
-    bench.input(Input::Leases(true));
+    bench.input(CoordinatorInput::Leases(true));
     bench.unreachable(&["n2"]);
     bench.grant("n3");
     for name in ["n1", "n3"] {
         let order = &bench.orders[&node(name)];
-        let Command::Launch { tasks, .. } = &order.command else {
+        let GangCommand::Launch { tasks, .. } = &order.command else {
             panic!("{name}: {order:?}");
         };
         let leases: Vec<_> = tasks.iter().map(|task| task.lease_s).collect();
@@ -284,16 +284,16 @@ fn who_is_back_before_the_others_has_its_place_back() {
 #[test]
 fn a_node_that_answers_nothing_holds_nobody_up_who_has_not_started() {
     let mut bench = Bench::placed();
-    bench.stands("n1", &Standing::Ready);
+    bench.stands("n1", &TaskStanding::Ready);
     while bench.heard.iter().all(|heard| heard != "Void") {
         bench.wait();
     }
     let void = bench.now;
-    bench.stands("n1", &Standing::Gone);
+    bench.stands("n1", &TaskStanding::Gone);
     while bench.state.live().next().is_some() {
         bench.wait();
     }
-    let patience_ms = Policy::default().round_timeout_ms;
+    let patience_ms = LeaderPolicy::default().round_timeout_ms;
     assert_eq!(bench.now, void.plus_millis(patience_ms));
 }
 
@@ -301,7 +301,7 @@ fn a_node_that_answers_nothing_holds_nobody_up_who_has_not_started() {
 fn who_is_to_be_near_the_others_waits_for_a_machine_that_may_be_back() {
     let mut bench = Bench::new();
     let mut entry = job("x", 2, CPU);
-    if let Entry::Accept(job) = &mut entry {
+    if let VcEntry::Accept(job) = &mut entry {
         job.spec.roles[0].near = Some(NearSpec {
             level: Level::Rack,
             required: false,
@@ -311,11 +311,11 @@ fn who_is_to_be_near_the_others_waits_for_a_machine_that_may_be_back() {
     bench.grant("n1");
     bench.grant("n2");
     bench.report("n3", Vec::new());
-    bench.stands("n1", &Standing::Ready);
+    bench.stands("n1", &TaskStanding::Ready);
     bench.heard();
     bench.unreachable(&["n2"]);
     assert_eq!(bench.heard(), "", "it is not placed alone");
     bench.unreachable(&[]);
-    bench.stands("n2", &Standing::Ready);
+    bench.stands("n2", &TaskStanding::Ready);
     assert_eq!(bench.heard(), "Go, n1 go, n2 go");
 }

@@ -8,7 +8,7 @@ fn ended_on(bench: &mut Bench) -> (String, HeldTask) {
     let name = bench.heard();
     let (name, _) = name.split_once(' ').unwrap();
     bench.grant(name);
-    bench.stands(name, &Standing::Ready);
+    bench.stands(name, &TaskStanding::Ready);
     bench.heard();
     bench.stands(name, &ended(0));
     assert_eq!(bench.heard(), format!("TaskEnded, {name} settle"));

@@ -3,25 +3,25 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use muster_model::explanation::{
-    Earliest, Explanation, GANGS_MAX, GangExplanation, Holder, LAUNCHES_MAX, Lack, Launch, Move,
+    CellHolder, Earliest, Explanation, GANGS_MAX, GangExplanation, LAUNCHES_MAX, Lack, Launch, Move,
 };
 use muster_model::id::{JobKey, NodeId};
 use muster_model::time::Time;
-use muster_placement::decide::Waiting;
+use muster_placement::decide::WaitReason;
 use muster_placement::explain::{self, Constraint, Troubles, explain, troubles};
-use muster_placement::gang::GangId as Number;
-use muster_placement::queue::{Queue, Queued};
+use muster_placement::gang::GangNumber as Number;
+use muster_placement::queue::{GangQueue, Queued};
 
 use crate::coordinator::context::Context;
-use crate::coordinator::gangs::{Gangs, Sight};
+use crate::coordinator::gangs::{GangSteering, LivenessView};
 use crate::coordinator::inventory::{Inventory, Terms};
 use crate::coordinator::liveness::Liveness;
-use crate::coordinator::nodes::Nodes;
+use crate::coordinator::nodes::ReportedNodes;
 use crate::coordinator::places::live_places;
 use crate::coordinator::planner::{Impossible, Planner};
 use crate::gang::JobId;
-use crate::order::Standing;
-use crate::vc::attempt::Phase;
+use crate::order::TaskStanding;
+use crate::vc::attempt::GangPhase;
 use crate::vc::{Current, NotFound, some_of};
 
 /// A launch that takes longer is explained, seconds.
@@ -31,11 +31,11 @@ const SLOW_LAUNCH_S: u64 = 10;
 #[derive(Clone, Copy, Debug)]
 pub(in crate::coordinator) struct Explainer<'a> {
     pub(in crate::coordinator) context: Context<'a>,
-    pub(in crate::coordinator) nodes: &'a Nodes,
+    pub(in crate::coordinator) nodes: &'a ReportedNodes,
     pub(in crate::coordinator) liveness: &'a Liveness,
     pub(in crate::coordinator) inventory: &'a Inventory,
     pub(in crate::coordinator) planner: &'a Planner,
-    pub(in crate::coordinator) gangs: &'a Gangs,
+    pub(in crate::coordinator) gangs: &'a GangSteering,
 }
 
 impl Explainer<'_> {
@@ -52,15 +52,15 @@ impl Explainer<'_> {
     /// Why a gang waits, if it does; or for which machines it does not get on.
     fn reason(&self, current: &Current<'_>) -> Option<String> {
         match current.gang.phase {
-            Phase::Waiting => {}
-            Phase::Placed { at_ms } => {
+            GangPhase::Waiting => {}
+            GangPhase::Placed { at_ms } => {
                 let slow = || self.slow_launch(current, Time::from_millis(at_ms));
                 return self.relocation(current).or_else(slow);
             }
-            Phase::Going | Phase::Stopping { .. } | Phase::Voiding => {
+            GangPhase::Going | GangPhase::Stopping { .. } | GangPhase::Voiding => {
                 return self.silent_machines(current);
             }
-            Phase::Ended => return None,
+            GangPhase::Ended => return None,
         }
         let gang = &current.run.gang;
         if let Some(reason) = self.planner.impossible(gang) {
@@ -91,7 +91,7 @@ impl Explainer<'_> {
 
     /// Why other places are looked for, for members of a gang that is placed.
     fn relocation(&self, current: &Current<'_>) -> Option<String> {
-        let sight = Sight {
+        let sight = LivenessView {
             context: self.context,
             nodes: self.nodes,
             liveness: self.liveness,
@@ -179,7 +179,7 @@ impl Explainer<'_> {
     }
 
     /// In few words, for a line in a listing. [`Explainer::explanation`] says more.
-    fn text(&self, current: &Current<'_>, why: &Waiting) -> String {
+    fn text(&self, current: &Current<'_>, why: &WaitReason) -> String {
         let devices = |asked: u64| match asked {
             1 => "1 device".to_owned(),
             asked => format!("{asked} devices"),
@@ -197,10 +197,10 @@ impl Explainer<'_> {
             false => format!("needs {}; {}", devices(asked), free(there)),
         };
         match why {
-            Waiting::Behind(other) => {
+            WaitReason::Behind(other) => {
                 format!("waits for its turn behind {}", self.names(&[*other]))
             }
-            Waiting::Quota {
+            WaitReason::Quota {
                 asked,
                 vc,
                 free,
@@ -213,7 +213,7 @@ impl Explainer<'_> {
                 };
                 format!("{} in virtual cluster {vc}{bad}", cells(*asked, *free))
             }
-            Waiting::Idle { asked, free, .. } => cells(*asked, *free),
+            WaitReason::Idle { asked, free, .. } => cells(*asked, *free),
             why => why.to_string(),
         }
     }
@@ -244,13 +244,13 @@ impl Explainer<'_> {
         let missing = || NotFound::Job(key.clone());
         let summary = state.summary(key).ok_or_else(missing)?;
         let id = state.job_id(key).ok_or_else(missing)?;
-        let waits = |current: &Current<'_>| current.gang.phase == Phase::Waiting;
+        let waits = |current: &Current<'_>| current.gang.phase == GangPhase::Waiting;
         let waiting: Vec<Current<'_>> = match self.context.leads {
             true => state.gangs_of(id).filter(waits).collect(),
             false => Vec::new(),
         };
         let queue = match waiting.is_empty() {
-            true => Queue::default(),
+            true => GangQueue::default(),
             false => self.waiting_queue(now),
         };
         let told = waiting.iter().take(GANGS_MAX);
@@ -273,7 +273,7 @@ impl Explainer<'_> {
     /// The machines of its gangs that have their places and have not started, those first that are not ready.
     fn launches(&self, id: JobId) -> Vec<Launch> {
         let mut launches: BTreeMap<&NodeId, Launch> = BTreeMap::new();
-        let placed = |current: &Current<'_>| matches!(current.gang.phase, Phase::Placed { .. });
+        let placed = |current: &Current<'_>| matches!(current.gang.phase, GangPhase::Placed { .. });
         for current in self.context.state.gangs_of(id).filter(placed) {
             for place in live_places(&current) {
                 let standing = self.gangs.standing(&current.run.gang, place);
@@ -286,7 +286,7 @@ impl Explainer<'_> {
                     pulls: Vec::new(),
                     is_heard: false,
                 });
-                launch.is_ready &= standing == Some(&Standing::Ready);
+                launch.is_ready &= standing == Some(&TaskStanding::Ready);
                 launch.images.extend(role.map(|role| role.image.clone()));
             }
         }
@@ -297,7 +297,7 @@ impl Explainer<'_> {
     }
 
     /// Everything that waits, as the next plan will see it.
-    fn waiting_queue(&self, now: Time) -> Queue {
+    fn waiting_queue(&self, now: Time) -> GangQueue {
         let terms = Terms {
             now,
             ..self.context.terms()
@@ -308,12 +308,12 @@ impl Explainer<'_> {
                 since: Time::from_millis(current.job.accepted.submitted_ms),
             })
         });
-        Queue {
+        GangQueue {
             gangs: gangs.collect(),
         }
     }
 
-    fn explain_gang(&self, now: Time, current: &Current<'_>, queue: &Queue) -> GangExplanation {
+    fn explain_gang(&self, now: Time, current: &Current<'_>, queue: &GangQueue) -> GangExplanation {
         let number = self.inventory.number(&current.run);
         let gang = &current.run.gang;
         let is_planned =
@@ -360,7 +360,7 @@ impl Explainer<'_> {
         &self,
         now: Time,
         current: &Current<'_>,
-        told: &muster_placement::explain::Explanation,
+        told: &muster_placement::explain::WaitExplanation,
     ) -> GangExplanation {
         let name = |number: Number| self.key_of(number).map(ToString::to_string);
         let lacks = told.lacking.lacks.iter().filter_map(|lack| {
@@ -372,7 +372,7 @@ impl Explainer<'_> {
             })
         });
         let holders = told.lacking.holders.iter().filter_map(|holder| {
-            Some(Holder {
+            Some(CellHolder {
                 job: self.key_of(holder.gang)?.clone(),
                 leaves: holder.leaves,
                 ends_by: holder.ends_by.map(Time::as_millis),
@@ -394,10 +394,10 @@ impl Explainer<'_> {
             lacks: lacks.collect(),
             holders: holders.collect(),
             earliest: match told.earliest {
-                explain::Earliest::Now => Earliest::Now,
-                explain::Earliest::At(at) => Earliest::At(at.as_millis()),
-                explain::Earliest::Unknown => Earliest::Unknown,
-                explain::Earliest::Never => Earliest::Never,
+                explain::EarliestStart::Now => Earliest::Now,
+                explain::EarliestStart::At(at) => Earliest::At(at.as_millis()),
+                explain::EarliestStart::Unknown => Earliest::Unknown,
+                explain::EarliestStart::Never => Earliest::Never,
             },
             moves: moves.collect(),
         }

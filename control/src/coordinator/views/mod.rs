@@ -11,4 +11,4 @@ pub(super) use explain::Explainer;
 pub use outlook::Outlook;
 pub(super) use outlook::{Viewpoint, found};
 pub(super) use quotas::Quotas;
-pub(super) use roster::Roster;
+pub(super) use roster::NodeRoster;

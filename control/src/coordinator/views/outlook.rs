@@ -7,13 +7,13 @@ use muster_model::id::{JobKey, NodeId, VcName};
 use muster_model::job::JobSpec;
 use muster_model::node::Capacity;
 use muster_model::vc::{Impossible, WhatIf};
-use muster_placement::cells::{Bins, Cells, Error};
-use muster_placement::decide::Policy;
-use muster_placement::gang::GangId as Number;
+use muster_placement::cells::{Bins, Cells, CellsError};
+use muster_placement::decide::DecisionPolicy;
+use muster_placement::gang::GangNumber as Number;
 
 use crate::coordinator::context::Context;
 use crate::coordinator::inventory::{Inventory, judge, resolved};
-use crate::coordinator::nodes::Nodes;
+use crate::coordinator::nodes::ReportedNodes;
 use crate::coordinator::places::nodes_in_use;
 use crate::vc::some_of;
 
@@ -21,7 +21,7 @@ use crate::vc::some_of;
 #[derive(Clone, Copy, Debug)]
 pub(in crate::coordinator) struct Viewpoint<'a> {
     pub(in crate::coordinator) context: Context<'a>,
-    pub(in crate::coordinator) nodes: &'a Nodes,
+    pub(in crate::coordinator) nodes: &'a ReportedNodes,
     pub(in crate::coordinator) inventory: &'a Inventory,
 }
 
@@ -92,7 +92,7 @@ impl Viewpoint<'_> {
 }
 
 /// A description of the machines that were found, promised to one virtual cluster: to be edited.
-pub(in crate::coordinator) fn found(nodes: &Nodes) -> String {
+pub(in crate::coordinator) fn found(nodes: &ReportedNodes) -> String {
     let nodes = nodes.iter().map(|(id, node)| (id, &node.capacity));
     resolved(&ClusterSpec::default(), nodes).template()
 }
@@ -106,7 +106,7 @@ pub struct Outlook {
     /// Whose the gangs are that have a number.
     jobs: BTreeMap<Number, JobKey>,
     waiting: BTreeMap<JobKey, JobSpec>,
-    policy: Policy,
+    policy: DecisionPolicy,
     /// Whose jobs these are.
     vc: VcName,
     /// Why they may lose more than can be told, as a sentence part.
@@ -169,7 +169,7 @@ impl Outlook {
             return Ok((Cells::new(spec, Bins::default())?, WhatIf::default()));
         };
         let lost = now.what_if(spec).map_err(|error| match error {
-            Error::Spec(problems) => problems,
+            CellsError::Spec(problems) => problems,
             error => vec![SpecProblem::new("", error.to_string())],
         })?;
         let jobs = |numbers: &[Number]| {

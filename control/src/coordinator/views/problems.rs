@@ -3,10 +3,10 @@
 use muster_model::id::UserName;
 use muster_model::job::JobSpec;
 use muster_model::time::Time;
-use muster_placement::decide::Policy;
+use muster_placement::decide::DecisionPolicy;
 
 use super::Quotas;
-use crate::coordinator::inventory::Refused;
+use crate::coordinator::inventory::UnplaceableJob;
 use crate::coordinator::liveness::MUTE;
 
 impl Quotas<'_> {
@@ -18,13 +18,13 @@ impl Quotas<'_> {
         &self,
         job: &JobSpec,
         user: &UserName,
-        policy: &Policy,
+        policy: &DecisionPolicy,
         unheard: usize,
-    ) -> Result<Option<String>, Refused> {
+    ) -> Result<Option<String>, UnplaceableJob> {
         let described = self.layout.described();
         let is_found = described.is_none_or(|it| it.cells.is_empty());
         if described.is_some_and(|it| !it.virtual_clusters.contains_key(&job.vc)) {
-            return Err(Refused::no_vc(job));
+            return Err(UnplaceableJob::no_vc(job));
         }
         if is_found && !self.knows_its_machines() {
             return Ok(None);

@@ -7,20 +7,20 @@ use muster_model::id::VcName;
 use muster_model::known_node::Share;
 use muster_model::node::Capacity;
 use muster_model::vc::{Amount, VcView};
-use muster_placement::cells::{Cells, State};
+use muster_placement::cells::{Cells, GangState};
 use muster_placement::explain::{Shortfall, shortfalls};
 use muster_placement::gang::Gang;
 
 use crate::coordinator::inventory::Layout;
 use crate::coordinator::liveness::{Liveness, MUTE};
-use crate::coordinator::nodes::Nodes;
+use crate::coordinator::nodes::ReportedNodes;
 
 /// All that has to do with promises.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::coordinator) struct Quotas<'a> {
     /// The virtual cluster that is led.
     pub(in crate::coordinator) vc: &'a VcName,
-    pub(in crate::coordinator) nodes: &'a Nodes,
+    pub(in crate::coordinator) nodes: &'a ReportedNodes,
     pub(in crate::coordinator) liveness: &'a Liveness,
     pub(in crate::coordinator) layout: &'a Layout,
 }
@@ -105,7 +105,7 @@ impl Quotas<'_> {
         let short = short.filter(|short| short.vc == name.as_str());
         view.problems = short.map(|short| self.problem(&short)).collect();
         view.problems.extend(lacking(cells.unbound(name.as_str())));
-        let mut plain: BTreeMap<&str, Plain> = BTreeMap::new();
+        let mut plain: BTreeMap<&str, DevicelessCells> = BTreeMap::new();
         for leaf in cells.promised_leaves(name.as_str()) {
             let leaf_type = cells.leaf_type(leaf);
             let is_usable = cells.is_usable(leaf) && cells.is_bound(leaf);
@@ -157,7 +157,7 @@ impl Quotas<'_> {
 
 /// Cells of a machine for tasks without devices.
 #[derive(Clone, Copy, Debug, Default)]
-struct Plain {
+struct DevicelessCells {
     promised: u64,
     usable: u64,
 }
@@ -176,8 +176,8 @@ fn share(capacity: &Capacity, plain: u64) -> Amount {
 /// Cores and memory of the tasks that run within a virtual cluster's promise.
 fn shares_used(cells: &Cells, name: &VcName) -> Amount {
     let mut used = Amount::default();
-    let is_within = |gang: &Gang, is: State| {
-        let within = State::Allocated {
+    let is_within = |gang: &Gang, is: GangState| {
+        let within = GangState::Allocated {
             lazily_preempted: false,
         };
         gang.vc == name.as_str() && !gang.is_opportunistic() && is == within

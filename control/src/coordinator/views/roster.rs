@@ -7,17 +7,17 @@ use muster_model::known_node::{Has, KnownNode};
 
 use crate::coordinator::inventory::Layout;
 use crate::coordinator::liveness::{Liveness, MUTE};
-use crate::coordinator::nodes::{Node, Nodes};
+use crate::coordinator::nodes::{ReportedNode, ReportedNodes};
 
 /// All that says which nodes there are, and which of them are placed on.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::coordinator) struct Roster<'a> {
-    pub(in crate::coordinator) nodes: &'a Nodes,
+pub(in crate::coordinator) struct NodeRoster<'a> {
+    pub(in crate::coordinator) nodes: &'a ReportedNodes,
     pub(in crate::coordinator) liveness: &'a Liveness,
     pub(in crate::coordinator) layout: &'a Layout,
 }
 
-impl Roster<'_> {
+impl NodeRoster<'_> {
     /// All members, those among them that were not heard yet, and nodes that have left while tasks may be
     /// on them. `silence_ms`: for how long nothing was heard of a node.
     pub(in crate::coordinator) fn list(
@@ -39,7 +39,7 @@ impl Roster<'_> {
     }
 
     /// Why nothing is placed on a node.
-    fn why_closed(&self, id: &NodeId, node: Option<&Node>) -> Vec<String> {
+    fn why_closed(&self, id: &NodeId, node: Option<&ReportedNode>) -> Vec<String> {
         let is_away = self.liveness.is_unreachable(id);
         let is_mute = !is_away && self.nodes.mute().contains(id);
         let description = self.layout.description();

@@ -14,7 +14,7 @@ fn leased(n: u8, seconds: u32) -> Leased {
     Leased {
         uid: uid(n),
         vc: "default".parse().unwrap(),
-        lease: Some(Lease { seconds }),
+        lease: Some(LeaseTime { seconds }),
         before: None,
     }
 }
@@ -27,37 +27,37 @@ fn reserved(n: u8) -> Leased {
     }
 }
 
-fn tick(holder: &mut Holder, ms: u64) -> Vec<Output> {
+fn tick(holder: &mut LeaseHolder, ms: u64) -> Vec<LeaseOutput> {
     let mut out = Vec::new();
     holder.tick(at(ms), &mut out);
     out
 }
 
 /// The requests that are due, and whom they go to.
-fn asks(holder: &mut Holder, ms: u64) -> Vec<Request> {
+fn asks(holder: &mut LeaseHolder, ms: u64) -> Vec<RenewalRequest> {
     let asked = tick(holder, ms).into_iter().map(|output| match output {
-        Output::Ask(request) => request,
+        LeaseOutput::Ask(request) => request,
         other => panic!("{other:?}"),
     });
     asked.collect()
 }
 
-fn answer(holder: &mut Holder, request: &Request, granted: bool) -> Vec<Output> {
+fn answer(holder: &mut LeaseHolder, request: &RenewalRequest, granted: bool) -> Vec<LeaseOutput> {
     let mut out = Vec::new();
     holder.answered(request, granted, &mut out);
     out
 }
 
-fn extend(n: u8, ms: u64) -> Output {
-    Output::Extend {
+fn extend(n: u8, ms: u64) -> LeaseOutput {
+    LeaseOutput::Extend {
         uid: uid(n),
         ends: at(ms),
     }
 }
 
 /// A holder of one task with a lease of 300 s, granted at 0.
-fn holder() -> Holder {
-    let mut holder = Holder::default();
+fn holder() -> LeaseHolder {
+    let mut holder = LeaseHolder::default();
     holder.follow(at(0), [reserved(1)]);
     assert_eq!(holder.deadline(), None);
     holder.follow(at(500), [leased(1, 300)]);
@@ -71,7 +71,7 @@ fn a_lease_counts_from_the_grant_and_then_from_the_sending_of_each_request() {
     assert_eq!(holder.deadline(), Some(at(15_000)), "the first renewal");
     let asked = asks(&mut holder, 16_000);
     assert_eq!(asked.len(), 1);
-    assert_eq!(asked[0].of, Authority::Vc);
+    assert_eq!(asked[0].of, LeaseAuthority::Vc);
     // However late the answer.
     let out = answer(&mut holder, &asked[0], true);
     assert_eq!(out, [extend(1, 16_000 + WIRE)]);
@@ -81,7 +81,7 @@ fn a_lease_counts_from_the_grant_and_then_from_the_sending_of_each_request() {
 
 #[test]
 fn renewals_of_several_virtual_clusters_come_to_be_asked_for_together() {
-    let mut holder = Holder::default();
+    let mut holder = LeaseHolder::default();
     let other = Leased {
         vc: "prod".parse().unwrap(),
         ..leased(2, 300)
@@ -105,7 +105,7 @@ fn renewals_of_several_virtual_clusters_come_to_be_asked_for_together() {
 
 #[test]
 fn what_an_earlier_life_left_is_renewed_at_once() {
-    let mut holder = Holder::default();
+    let mut holder = LeaseHolder::default();
     holder.adopt(at(1_000), [leased(1, 300)]);
     holder.follow(at(1_000), [leased(1, 300)]);
     assert_eq!(holder.ends(&uid(1)), None);
@@ -118,7 +118,7 @@ fn what_an_earlier_life_left_is_renewed_at_once() {
 
 #[test]
 fn what_holds_by_no_lease_asks_for_nothing() {
-    let mut holder = Holder::default();
+    let mut holder = LeaseHolder::default();
     holder.follow(at(0), [reserved(1)]);
     assert_eq!(holder.deadline(), None);
     holder.follow(at(1), []);
@@ -127,7 +127,7 @@ fn what_holds_by_no_lease_asks_for_nothing() {
 
 #[test]
 fn the_shortest_lease_says_how_often_all_are_renewed() {
-    let mut holder = Holder::default();
+    let mut holder = LeaseHolder::default();
     holder.follow(at(0), [leased(1, 300), leased(2, 15)]);
     let asked = asks(&mut holder, 1_000);
     let out = answer(&mut holder, &asked[0], true);
@@ -144,7 +144,7 @@ fn whoever_misses_a_renewal_asks_the_other_leader_too() {
     assert_eq!(asks(&mut holder, 18_000), [], "not that often");
     let asked = asks(&mut holder, 18_750);
     let of: Vec<_> = asked.iter().map(|request| request.of).collect();
-    assert_eq!(of, [Authority::Vc, Authority::Cluster]);
+    assert_eq!(of, [LeaseAuthority::Vc, LeaseAuthority::Cluster]);
     assert_eq!(
         answer(&mut holder, &asked[1], true),
         [extend(1, 18_750 + WIRE)]
@@ -160,7 +160,7 @@ fn one_request_at_a_time_goes_to_each() {
     assert_eq!(asks(&mut holder, 15_000).len(), 1);
     let asked = asks(&mut holder, 18_750);
     assert_eq!(asked.len(), 1, "the first is on its way still");
-    assert_eq!(asked[0].of, Authority::Cluster);
+    assert_eq!(asked[0].of, LeaseAuthority::Cluster);
     assert_eq!(asks(&mut holder, 60_000), []);
 }
 
@@ -168,7 +168,7 @@ fn one_request_at_a_time_goes_to_each() {
 fn an_answer_to_another_request_is_void() {
     let mut holder = holder();
     let asked = asks(&mut holder, 15_000);
-    let other = Request {
+    let other = RenewalRequest {
         number: asked[0].number + 7,
         ..asked[0].clone()
     };
@@ -183,13 +183,13 @@ fn a_lease_that_is_over_never_revives() {
     let asked = asks(&mut holder, 15_000);
     let end = WIRE - GRACE_MS;
     let before = tick(&mut holder, end - 1);
-    assert!(!before.contains(&Output::End { uid: uid(1) }));
-    assert!(tick(&mut holder, end).contains(&Output::End { uid: uid(1) }));
+    assert!(!before.contains(&LeaseOutput::End { uid: uid(1) }));
+    assert!(tick(&mut holder, end).contains(&LeaseOutput::End { uid: uid(1) }));
     assert_eq!(answer(&mut holder, &asked[0], true), [], "too late");
     let asked = asks(&mut holder, WIRE);
     assert_eq!(
         asked[0].of,
-        Authority::Vc,
+        LeaseAuthority::Vc,
         "and it is not told to end again"
     );
     assert_eq!(answer(&mut holder, &asked[0], true), []);

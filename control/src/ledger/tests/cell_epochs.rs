@@ -3,9 +3,9 @@
 use super::*;
 
 /// A reservation of the first device in this epoch of its cell.
-fn in_epoch(job: u64, epoch: u64) -> Command {
+fn in_epoch(job: u64, epoch: u64) -> GangCommand {
     let mut command = reserve(job, &[0]);
-    if let Command::Reserve { asks, .. } = &mut command {
+    if let GangCommand::Reserve { asks, .. } = &mut command {
         asks[0].epochs = vec![epoch];
     }
     command
@@ -16,14 +16,14 @@ fn an_older_epoch_is_refused_for_good() {
     let mut bench = Bench::new();
     assert_eq!(bench.told(1, in_epoch(1, 7)), "granted");
     bench.told(1, stop(1));
-    let refused = Refusal::OldCell { leaf: 0, epoch: 7 };
+    let refused = OrderRefusal::OldCell { leaf: 0, epoch: 7 };
     assert_eq!(
         bench.say(2, in_epoch(2, 6)),
-        Reply::Refused(refused.clone())
+        OrderOutcome::Refused(refused.clone())
     );
     bench.restart();
     bench.steps();
-    assert_eq!(bench.say(2, in_epoch(2, 6)), Reply::Refused(refused));
+    assert_eq!(bench.say(2, in_epoch(2, 6)), OrderOutcome::Refused(refused));
     // Reservations that were given up before the restart end by themselves.
     bench.now = bench.now.plus_millis(TTL_MS);
     assert_eq!(bench.told(2, in_epoch(2, 7)), "granted");
@@ -39,7 +39,7 @@ fn another_cluster_counts_epochs_anew() {
     bench.told(1, stop(1));
     bench.start += 1;
     let start = StartId(bench.start);
-    bench.input(Input::Moved { start });
+    bench.input(LedgerInput::Moved { start });
     bench.learn(1);
     bench.restart();
     assert_eq!(bench.told(2, in_epoch(2, 1)), "granted");

@@ -8,13 +8,13 @@ impl Bench {
     /// A node whose job 1 uses both devices, and may be evicted.
     fn lent() -> Self {
         let mut bench = Self::new();
-        bench.input(Input::Learned {
+        bench.input(LedgerInput::Learned {
             vc: OTHER.parse().unwrap(),
             generation: 1,
             term: Term(1),
         });
         let mut lent = reserve(1, &[0, 1]);
-        if let Command::Reserve { evictable, .. } = &mut lent {
+        if let GangCommand::Reserve { evictable, .. } = &mut lent {
             *evictable = true;
         }
         assert_eq!(bench.told(1, lent), "granted");
@@ -27,7 +27,7 @@ impl Bench {
     }
 
     /// What is answered to the other virtual cluster's leader, in a word.
-    fn other(&mut self, job: u64, command: Command) -> &'static str {
+    fn other(&mut self, job: u64, command: GangCommand) -> &'static str {
         let mut order = self.order(1, run(job, 0), command);
         order.vc = OTHER.parse().unwrap();
         let reply = self.deliver(order);
@@ -42,9 +42,9 @@ impl Bench {
 }
 
 /// The devices, which job 1 would have to give up.
-fn claim(job: u64, devices: &[u32]) -> Command {
+fn claim(job: u64, devices: &[u32]) -> GangCommand {
     let mut claim = reserve(job, devices);
-    if let Command::Reserve { victims, .. } = &mut claim {
+    if let GangCommand::Reserve { victims, .. } = &mut claim {
         *victims = vec![uid(1)];
     }
     claim
@@ -97,7 +97,7 @@ fn only_what_may_be_evicted_and_is_named_is_claimed() {
     assert_eq!(bench.other(2, stop(2)), "gone");
     assert_eq!(bench.other(3, claim(3, &[0])), "granted");
     let mut bench = Bench::new();
-    bench.input(Input::Learned {
+    bench.input(LedgerInput::Learned {
         vc: OTHER.parse().unwrap(),
         generation: 1,
         term: Term(1),
@@ -117,7 +117,7 @@ fn a_claim_ends_by_itself_and_is_a_reservation_once_its_victim_is_gone() {
     let mut bench = Bench::lent();
     bench.other(2, claim(2, &[0]));
     bench.now = bench.now.plus_millis(TTL_MS);
-    bench.input(Input::Tick);
+    bench.input(LedgerInput::Tick);
     assert_eq!(bench.state(2), "none");
     assert_eq!(bench.other(2, launch(2)), "gone");
     assert_eq!(
@@ -130,7 +130,7 @@ fn a_claim_ends_by_itself_and_is_a_reservation_once_its_victim_is_gone() {
     bench.seen(1, Observation::Gone);
     assert_eq!(bench.state(3), "Reserved");
     bench.now = bench.now.plus_millis(TTL_MS);
-    bench.input(Input::Tick);
+    bench.input(LedgerInput::Tick);
     assert_eq!(bench.state(3), "none", "its end stays");
 }
 
@@ -183,13 +183,13 @@ fn a_claimant_is_launched_anew_after_the_agents_death() {
 #[test]
 fn a_reservation_that_may_be_evicted_ends_at_once() {
     let mut bench = Bench::new();
-    bench.input(Input::Learned {
+    bench.input(LedgerInput::Learned {
         vc: OTHER.parse().unwrap(),
         generation: 1,
         term: Term(1),
     });
     let mut lent = reserve(1, &[0]);
-    if let Command::Reserve { evictable, .. } = &mut lent {
+    if let GangCommand::Reserve { evictable, .. } = &mut lent {
         *evictable = true;
     }
     bench.told(1, lent);
@@ -204,7 +204,7 @@ fn leaders_of_other_virtual_clusters_hear_what_one_of_them_did() {
     let mut bench = Bench::lent();
     bench.tells.clear();
     bench.now = bench.now.plus_millis(200);
-    bench.input(Input::Tick);
+    bench.input(LedgerInput::Tick);
     let [Tell::Report(report)] = &*bench.tells else {
         panic!("{:?}", bench.tells);
     };
@@ -212,6 +212,6 @@ fn leaders_of_other_virtual_clusters_hear_what_one_of_them_did() {
     assert_eq!((holding.devices, holding.cpu), (vec![0, 1], 4));
     bench.tells.clear();
     bench.now = bench.now.plus_millis(1_000);
-    bench.input(Input::Tick);
+    bench.input(LedgerInput::Tick);
     assert_eq!(bench.tells, [], "nothing has changed since");
 }

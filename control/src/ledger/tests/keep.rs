@@ -3,9 +3,9 @@
 use super::*;
 
 /// Job 1 in a later round, under another name, in the place that its reservation of one device gave it.
-fn again(name: u64, device: u32) -> Command {
+fn again(name: u64, device: u32) -> GangCommand {
     let mut launch = launch(name);
-    let Command::Launch { tasks, .. } = &mut launch else {
+    let GangCommand::Launch { tasks, .. } = &mut launch else {
         unreachable!("that is what a launch is")
     };
     let place = &mut tasks[0].placement;
@@ -27,7 +27,7 @@ impl Bench {
     }
 
     /// What is answered to an order of a later round of job 1, in a word.
-    fn round(&mut self, round: u32, command: Command) -> &'static str {
+    fn round(&mut self, round: u32, command: GangCommand) -> &'static str {
         let order = self.order(1, run(1, round), command);
         word(&self.deliver(order))
     }
@@ -77,13 +77,13 @@ fn what_has_no_container_yet_gets_its_own_at_once() {
     assert_eq!(bench.round(1, again(2, 0)), "starting");
     assert_eq!(bench.steps(), "create u2");
     bench.now = bench.now.plus_millis(TTL_MS);
-    bench.input(Input::Tick);
+    bench.input(LedgerInput::Tick);
     assert_eq!(bench.uids(), ["u2"], "it ends by itself no more");
 }
 
 #[test]
 fn only_the_very_place_of_an_earlier_round_is_kept() {
-    type Bend = fn(&mut Bench, &mut Run);
+    type Bend = fn(&mut Bench, &mut GangRun);
     let table: [(Bend, u32, &str); 6] = [
         (|_, _| (), 0, "starting"),
         (|_, _| (), 1, "gone"),
@@ -167,7 +167,7 @@ fn under_a_lease_no_place_is_kept_that_an_earlier_life_was_granted() {
         bench.restart();
         bench.seen(1, Observation::Ready);
         let mut command = again(2, 0);
-        if let Command::Launch { tasks, .. } = &mut command {
+        if let GangCommand::Launch { tasks, .. } = &mut command {
             tasks[0].lease_s = seconds;
         }
         assert_eq!(bench.round(1, command), expected, "{seconds:?}");
@@ -183,8 +183,8 @@ fn a_place_that_holds_by_another_lease_is_not_kept() {
     ] {
         let mut bench = Bench::new();
         bench.told(1, reserve(1, &[0]));
-        let leased = |mut command: Command, seconds| {
-            if let Command::Launch { tasks, .. } = &mut command {
+        let leased = |mut command: GangCommand, seconds| {
+            if let GangCommand::Launch { tasks, .. } = &mut command {
                 tasks[0].lease_s = seconds;
             }
             command
@@ -200,7 +200,7 @@ fn a_reservation_for_one_task_leaves_the_others_what_they_have() {
     let mut bench = Bench::new();
     bench.told(1, reserve(1, &[0]));
     let mut other = reserve(2, &[1]);
-    if let Command::Reserve { asks, .. } = &mut other {
+    if let GangCommand::Reserve { asks, .. } = &mut other {
         asks[0].member.task.index = 1;
     }
     assert_eq!(bench.round(1, other), "granted");
@@ -216,8 +216,8 @@ fn after_a_crash_what_was_there_before_is_removed_first() {
     bench.start += 1;
     let identity = identity(bench.start);
     bench.ledger = Ledger::recover(identity, bench.disk.clone(), capacity()).unwrap();
-    bench.input(Input::Started);
-    bench.input(Input::Found(vec![uid(1)]));
+    bench.input(LedgerInput::Started);
+    bench.input(LedgerInput::Found(vec![uid(1)]));
     assert_eq!(bench.steps(), "adopt u2, remove u1");
     bench.seen(2, Observation::Absent);
     assert_eq!(bench.round(1, again(2, 0)), "refused", "it is there still");
@@ -230,20 +230,20 @@ fn after_a_crash_what_was_there_before_is_removed_first() {
 fn whoever_counts_on_a_task_to_give_way_counts_on_it_in_the_next_round() {
     let other = "other";
     let mut bench = Bench::new();
-    bench.input(Input::Learned {
+    bench.input(LedgerInput::Learned {
         vc: other.parse().unwrap(),
         generation: 1,
         term: Term(1),
     });
     let mut lent = reserve(1, &[0]);
-    if let Command::Reserve { evictable, .. } = &mut lent {
+    if let GangCommand::Reserve { evictable, .. } = &mut lent {
         *evictable = true;
     }
     bench.told(1, lent);
     bench.told(1, launch(1));
     bench.seen(1, Observation::Ready);
     let mut claim = reserve(9, &[0]);
-    if let Command::Reserve { victims, .. } = &mut claim {
+    if let GangCommand::Reserve { victims, .. } = &mut claim {
         *victims = vec![uid(1)];
     }
     let said = |bench: &mut Bench, command| {

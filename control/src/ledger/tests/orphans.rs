@@ -7,7 +7,7 @@ use super::*;
 use crate::ledger::Membership;
 
 fn serves(bench: &mut Bench, cluster: u8) {
-    bench.input(Input::Serves(Membership {
+    bench.input(LedgerInput::Serves(Membership {
         cluster: ClusterId([cluster; 16]),
         member: MemberId(1),
     }));
@@ -30,7 +30,7 @@ fn runs() -> Bench {
 fn moves(bench: &mut Bench) {
     bench.start += 1;
     let start = StartId(bench.start);
-    bench.input(Input::Moved { start });
+    bench.input(LedgerInput::Moved { start });
     serves(bench, 2);
 }
 
@@ -82,7 +82,7 @@ fn an_agent_that_died_while_it_left_drops_them_when_it_starts() {
     bench.seen(1, Observation::Ended(exit()));
     bench.seen(1, Observation::Gone);
     bench.now = bench.now.plus_millis(LAZY_WRITE_MS);
-    bench.input(Input::Tick);
+    bench.input(LedgerInput::Tick);
     bench.restart();
     assert_eq!(
         bench.ledger.tasks().len(),
@@ -92,8 +92,8 @@ fn an_agent_that_died_while_it_left_drops_them_when_it_starts() {
     serves(&mut bench, 2);
     assert_eq!(bench.ledger.tasks(), []);
     bench.now = bench.now.plus_millis(LAZY_WRITE_MS);
-    bench.input(Input::Tick);
-    bench.input(Input::Tick);
+    bench.input(LedgerInput::Tick);
+    bench.input(LedgerInput::Tick);
     let left = bench.disk.keys().filter(|key| key.starts_with("grant/"));
     assert_eq!(left.count(), 0, "nor on its disk");
 }

@@ -8,12 +8,12 @@ use super::*;
 fn who_asks_is_told_alone() {
     let mut bench = Bench::new();
     let vc: VcName = "other".parse().unwrap();
-    let asks = Input::Report(Some(vc.clone()));
+    let asks = LedgerInput::Report(Some(vc.clone()));
     let mut out = Vec::new();
     bench.ledger.handle(bench.now, asks, &|_| true, &mut out);
     let told = &*out;
     assert!(
-        matches!(told, [Output::TellOne(to, Tell::Report(_))] if *to == vc),
+        matches!(told, [LedgerOutput::TellOne(to, Tell::Report(_))] if *to == vc),
         "{told:?}"
     );
 }

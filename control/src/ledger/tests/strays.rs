@@ -10,13 +10,13 @@ fn started(disk: BTreeMap<String, Vec<u8>>) -> Bench {
     let identity = identity(bench.start);
     bench.ledger = Ledger::recover(identity, bench.disk.clone(), capacity()).unwrap();
     bench.learn(1);
-    bench.input(Input::Started);
+    bench.input(LedgerInput::Started);
     bench.steps();
     bench
 }
 
 fn closed(bench: &mut Bench) -> Option<String> {
-    bench.input(Input::Report(None));
+    bench.input(LedgerInput::Report(None));
     match bench.tells.pop() {
         Some(Tell::Report(report)) => {
             assert_eq!(report.has_strays, report.closed.is_some());
@@ -31,7 +31,7 @@ fn what_a_lost_ledger_held_is_removed_before_anything_is_granted() {
     let mut bench = started(BTreeMap::new());
     assert_eq!(bench.told(1, reserve(1, &[0])), "refused", "not looked yet");
     assert!(closed(&mut bench).unwrap().contains("not seen yet"));
-    bench.input(Input::Found(vec![uid(8), uid(9)]));
+    bench.input(LedgerInput::Found(vec![uid(8), uid(9)]));
     assert_eq!(bench.steps(), "remove u8, remove u9");
     bench.seen(8, Observation::Gone);
     assert_eq!(bench.told(1, reserve(1, &[0])), "refused", "one is there");
@@ -52,7 +52,7 @@ fn what_is_held_stays_and_what_has_no_container_yet_loses_it() {
     let mut bench = started(bench.disk);
     assert_eq!(bench.told(2, launch(2)), "refused", "not looked yet");
     // The second one ran before the ledger was put back to what it was.
-    bench.input(Input::Found(vec![uid(1), uid(2)]));
+    bench.input(LedgerInput::Found(vec![uid(1), uid(2)]));
     assert_eq!(bench.steps(), "remove u2");
     bench.seen(2, Observation::Gone);
     assert_eq!(bench.told(2, launch(2)), "starting");
@@ -62,13 +62,13 @@ fn what_is_held_stays_and_what_has_no_container_yet_loses_it() {
 #[test]
 fn nothing_is_said_to_be_gone_that_may_be_a_container_yet() {
     let mut bench = started(BTreeMap::new());
-    let stop = || Command::Stop {
+    let stop = || GangCommand::Stop {
         members: vec![member(9)],
         cause: Cause::UserStop,
         grace_ms: 1,
     };
     assert_eq!(bench.told(9, stop()), "refused", "not looked yet");
-    bench.input(Input::Found(vec![uid(9)]));
+    bench.input(LedgerInput::Found(vec![uid(9)]));
     assert_eq!(bench.told(9, stop()), "refused", "it is there");
     bench.seen(9, Observation::Gone);
     assert_eq!(bench.told(9, stop()), "gone");
@@ -80,7 +80,7 @@ fn a_stop_is_not_held_up() {
     assert_eq!(bench.told(1, reserve(1, &[0])), "granted");
     bench.say(1, launch(1));
     let mut bench = started(bench.disk);
-    let stop = Command::Stop {
+    let stop = GangCommand::Stop {
         members: vec![member(1)],
         cause: Cause::UserStop,
         grace_ms: 1,

@@ -59,7 +59,7 @@ impl World {
     /// A member leads `prod` in this term, and these vote.
     fn lead(&mut self, leader: u32, term: u64, voters: &[u32]) {
         for (id, member) in &mut self.seen.members {
-            let copy = Copy {
+            let copy = AdvertisedCopy {
                 group: self.prod,
                 votes: true,
                 leads: if id.0 == leader { term } else { 0 },
@@ -128,12 +128,12 @@ fn voted(majority: &Majority) -> String {
     format!("{}-{}", voters.join(","), away.join(","))
 }
 
-fn word(event: &Event) -> String {
+fn word(event: &MemberEvent) -> String {
     match event {
-        Event::Raised(trouble) => format!("+ {}", named(trouble)),
-        Event::Cleared { trouble, why } => format!("- {} {why:?}", named(trouble)),
-        Event::LeaderChanged { leader, before, .. } => format!("{before} > {leader}"),
-        Event::Succeeded { .. } | Event::CopiesChange { .. } => panic!("not by alarms"),
+        MemberEvent::Raised(trouble) => format!("+ {}", named(trouble)),
+        MemberEvent::Cleared { trouble, why } => format!("- {} {why:?}", named(trouble)),
+        MemberEvent::LeaderChanged { leader, before, .. } => format!("{before} > {leader}"),
+        MemberEvent::Succeeded { .. } | MemberEvent::CopiesChange { .. } => panic!("not by alarms"),
     }
 }
 

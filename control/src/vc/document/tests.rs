@@ -20,7 +20,7 @@ fn what_was_taken_out_comes_back() {
     let mut spec = whole.clone();
     spec.roles[0].post_commands.push("echo done".to_owned());
     let whole = spec.clone();
-    let document = Document::take(&mut spec, config.clone());
+    let document = JobDocument::take(&mut spec, config.clone());
     assert_eq!(spec.roles[0].entrypoint, "");
     assert_eq!(document.whole(&spec), Some(whole));
     assert_eq!(document.config_json(), Some(config));
@@ -30,7 +30,7 @@ fn what_was_taken_out_comes_back() {
 fn a_document_takes_a_third_of_its_bytes_at_most() {
     let (mut spec, config) = job();
     let bytes = config.len() + spec.roles[0].entrypoint.len();
-    let document = Document::take(&mut spec, config);
+    let document = JobDocument::take(&mut spec, config);
     assert!(
         document.0.len() * 3 <= bytes,
         "{} of {bytes}",
@@ -48,14 +48,14 @@ fn what_cannot_be_shortened_is_packed_all_the_same() {
         char::from_u32(0x4e00 + u32::try_from(random >> 40).unwrap() % 20_000).unwrap()
     };
     let config: String = (0..100_000).map(|_| draw()).collect();
-    let document = Document::take(&mut job().0, config.clone());
+    let document = JobDocument::take(&mut job().0, config.clone());
     assert_eq!(document.config_json(), Some(config));
 }
 
 #[test]
 fn what_is_no_document_is_none() {
     let (mut spec, config) = job();
-    let Document(good) = Document::take(&mut spec, config);
+    let JobDocument(good) = JobDocument::take(&mut spec, config);
     let mut newer = good.clone();
     newer[0] += 1;
     let short: Box<[u8]> = good[..good.len() - 1].into();
@@ -66,7 +66,7 @@ fn what_is_no_document_is_none() {
     ]
     .concat();
     for bad in [newer, short, huge.into(), Box::default()] {
-        assert_eq!(Document(bad).config_json(), None);
+        assert_eq!(JobDocument(bad).config_json(), None);
     }
 }
 

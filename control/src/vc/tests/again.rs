@@ -6,7 +6,7 @@ use super::*;
 use crate::verdict::EXIT_IMAGE;
 
 /// An end before the user's command, for this reason.
-fn not_launched(code: i32, reason: &str) -> End {
+fn not_launched(code: i32, reason: &str) -> TaskEnd {
     let mut verdict = verdict::succeeded();
     verdict.spec.code = code;
     verdict.spec.phrase = "Phrase".to_owned();
@@ -15,7 +15,7 @@ fn not_launched(code: i32, reason: &str) -> End {
     verdict.spec.solution = vec!["Mend it.".to_owned()];
     verdict.container_exit_code = None;
     verdict.diagnostics = format!("{reason}.");
-    End::Exit(Box::new(verdict))
+    TaskEnd::Exit(Box::new(verdict))
 }
 
 fn last_end(bench: &Bench) -> Option<LastEnd> {
@@ -24,7 +24,7 @@ fn last_end(bench: &Bench) -> Option<LastEnd> {
 }
 
 /// Placed, and ended so before its Go.
-fn fail(bench: &mut Bench, end: &End) {
+fn fail(bench: &mut Bench, end: &TaskEnd) {
     let run = bench.waiting().remove(0);
     bench.place(&run);
     assert!(bench.end("w", 0, end.clone()));
@@ -100,7 +100,7 @@ fn an_unknown_registry_ends_the_job_after_a_few_tries() {
         assert!(!bench.state().0.is_final());
     }
     fail(&mut bench, &unknown);
-    assert_eq!(bench.state(), (State::Failed, Some(EXIT_IMAGE)));
+    assert_eq!(bench.state(), (JobState::Failed, Some(EXIT_IMAGE)));
     let detail = bench.state.detail(&key(), None).unwrap();
     let verdict = detail.attempt.unwrap().verdict.unwrap();
     assert_eq!(verdict.spec.behavior, Behavior::Permanent);
@@ -125,7 +125,7 @@ fn a_task_that_is_tried_again_alone_is_told_and_ends_alike() {
     }
     bench.end("w", 0, unknown);
     bench.end("w", 1, stopped(Cause::AttemptCompleted));
-    assert_eq!(bench.state(), (State::Failed, Some(EXIT_IMAGE)));
+    assert_eq!(bench.state(), (JobState::Failed, Some(EXIT_IMAGE)));
     let task = bench.state.task(&key(), 0, &task_id(("w", "0"))).unwrap();
     let verdict = task.attempts.last().unwrap().verdict.as_ref().unwrap();
     assert!(

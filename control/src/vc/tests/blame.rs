@@ -1,7 +1,7 @@
 //! Ranks of a gang that fail because they lost a peer, and say so before anybody knows what became of it.
 
 use super::*;
-use crate::lease::Lease;
+use crate::lease::LeaseTime;
 
 /// Three ranks run, by a lease or by none.
 fn ranks(partition: Partition) -> Bench {
@@ -16,15 +16,15 @@ fn ranks(partition: Partition) -> Bench {
 fn start(bench: &mut Bench, partition: Partition) {
     let run = bench.waiting().remove(0);
     let lease = match partition {
-        Partition::FailoverAfter { seconds } => Some(Lease { seconds }),
+        Partition::FailoverAfter { seconds } => Some(LeaseTime { seconds }),
         Partition::Hold | Partition::Overlap => None,
     };
     let placed = Placed {
         lease,
         ..bench.placed(&run)
     };
-    bench.apply(&Entry::Placed(Box::new(placed))).unwrap();
-    bench.apply(&Entry::Go { run, at_ms: 20 }).unwrap();
+    bench.apply(&VcEntry::Placed(Box::new(placed))).unwrap();
+    bench.apply(&VcEntry::Go { run, at_ms: 20 }).unwrap();
 }
 
 /// One says that its connection was reset, and one has to end for that.
@@ -61,7 +61,7 @@ fn who_fails_because_a_peer_was_evicted_gives_way_with_it() {
     assert_eq!((retries.total, retries.accountable), (1, 0));
     // Whom its user stops is not started again, whoever is evicted meanwhile.
     bench.start();
-    let stop = Entry::SetExecution {
+    let stop = VcEntry::SetExecution {
         job: key(),
         value: ExecutionType::Stop,
         at_ms: 27,
@@ -70,18 +70,18 @@ fn who_fails_because_a_peer_was_evicted_gives_way_with_it() {
     for index in 0..3 {
         bench.end("w", index, evicted());
     }
-    assert_eq!(bench.state().0, State::Stopped);
+    assert_eq!(bench.state().0, JobState::Stopped);
 }
 
 #[test]
 fn who_fails_because_a_peers_machine_was_lost_is_not_charged() {
     let leased = Partition::FailoverAfter { seconds: 15 };
     let table = [
-        (leased, End::Lost),
+        (leased, TaskEnd::Lost),
         (leased, stopped(Cause::LeaseEnded)),
-        (Partition::Overlap, End::Overlapped),
-        (Partition::Hold, End::Off),
-        (Partition::Hold, End::Gone),
+        (Partition::Overlap, TaskEnd::Overlapped),
+        (Partition::Hold, TaskEnd::Off),
+        (Partition::Hold, TaskEnd::Gone),
         (Partition::Hold, stopped(Cause::NodeRestarted)),
     ];
     for (partition, end) in table {
@@ -108,7 +108,7 @@ fn a_loss_that_was_known_before_explains_the_failure_that_decides() {
     let mut bench = Bench::new(spec(true, 0, &[("w", 3, 2, -1)]));
     bench.start();
     bench.end("w", 0, stopped(Cause::NodeRestarted));
-    assert_eq!(bench.state().0, State::Running, "two have to fail");
+    assert_eq!(bench.state().0, JobState::Running, "two have to fail");
     fails_first(&mut bench);
     assert_eq!(bench.waiting().len(), 1);
     let (total, charged, code, _) = first_attempt(&bench);
@@ -119,15 +119,15 @@ fn a_loss_that_was_known_before_explains_the_failure_that_decides() {
 fn whom_its_user_stops_is_stopped_whatever_is_lost() {
     let mut bench = ranks(Partition::Hold);
     bench.end("w", 1, exit(1, Behavior::Unknown));
-    let stop = Entry::SetExecution {
+    let stop = VcEntry::SetExecution {
         job: key(),
         value: ExecutionType::Stop,
         at_ms: 27,
     };
     bench.apply(&stop).unwrap();
     bench.end("w", 2, stopped(Cause::AttemptCompleted));
-    bench.end("w", 0, End::Gone);
-    assert_eq!(bench.state().0, State::Stopped);
+    bench.end("w", 0, TaskEnd::Gone);
+    assert_eq!(bench.state().0, JobState::Stopped);
 }
 
 #[test]
@@ -140,21 +140,21 @@ fn what_ends_for_its_own_reasons_explains_nothing() {
         let mut bench = ranks(Partition::Hold);
         fails_first(&mut bench);
         bench.end("w", 0, end.clone());
-        assert_eq!(bench.state(), (State::Failed, Some(1)), "{end:?}");
+        assert_eq!(bench.state(), (JobState::Failed, Some(1)), "{end:?}");
     }
     // Nor does a loss explain what had no peers yet: nothing was started.
     let mut bench = Bench::new(spec(true, 0, &[("w", 2, 1, -1)]));
     let run = bench.waiting().remove(0);
     bench.place(&run);
     bench.end("w", 1, exit(1, Behavior::Unknown));
-    bench.end("w", 0, End::Gone);
-    assert_eq!(bench.state(), (State::Failed, Some(1)));
+    bench.end("w", 0, TaskEnd::Gone);
+    assert_eq!(bench.state(), (JobState::Failed, Some(1)));
     // Nor a success.
     let mut bench = Bench::new(spec(true, 0, &[("w", 2, 1, 1)]));
     bench.start();
     bench.end("w", 1, exit(0, Behavior::Unknown));
-    bench.end("w", 0, End::Gone);
-    assert_eq!(bench.state(), (State::Succeeded, Some(0)));
+    bench.end("w", 0, TaskEnd::Gone);
+    assert_eq!(bench.state(), (JobState::Succeeded, Some(0)));
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn a_loss_explains_the_failures_of_a_gang_that_was_told_to_give_way_too_late() {
         for loss in [stopped(Cause::LeaseEnded), stopped(Cause::NodeRestarted)] {
             let mut bench = ranks(Partition::Hold);
             let (run, _) = bench.live().remove(0);
-            let told = Entry::Stopping {
+            let told = VcEntry::Stopping {
                 run,
                 cause: Cause::Preempted,
                 by: Some("alice~y".parse().unwrap()),
@@ -193,7 +193,7 @@ fn a_loss_explains_the_failures_of_a_gang_that_was_told_to_give_way_too_late() {
 fn who_failed_by_itself_before_it_was_told_to_give_way_is_charged() {
     let mut bench = ranks(Partition::Hold);
     let (run, _) = bench.live().remove(0);
-    let told = Entry::Stopping {
+    let told = VcEntry::Stopping {
         run,
         cause: Cause::Preempted,
         by: None,
@@ -203,5 +203,5 @@ fn who_failed_by_itself_before_it_was_told_to_give_way_is_charged() {
     for index in 0..3 {
         bench.end("w", index, exit(1, Behavior::Unknown));
     }
-    assert_eq!(bench.state(), (State::Failed, Some(1)));
+    assert_eq!(bench.state(), (JobState::Failed, Some(1)));
 }

@@ -4,9 +4,9 @@ use super::*;
 
 /// The gang is told to give way.
 fn preempt(bench: &mut Bench) {
-    let runs: BTreeSet<Run> = bench.live().into_iter().map(|(run, _)| run).collect();
+    let runs: BTreeSet<GangRun> = bench.live().into_iter().map(|(run, _)| run).collect();
     for run in runs {
-        let entry = Entry::Stopping {
+        let entry = VcEntry::Stopping {
             run,
             cause: Cause::Preempted,
             by: Some("alice~y".parse().unwrap()),
@@ -25,7 +25,7 @@ fn who_gives_way_waits_again_at_once_and_is_never_charged() {
             bench.start();
             preempt(&mut bench);
             bench.end("w", 0, gone());
-            bench.end("w", 1, End::Gone);
+            bench.end("w", 1, TaskEnd::Gone);
             let waiting: Vec<u64> = bench
                 .state
                 .waiting()
@@ -44,7 +44,7 @@ fn who_gives_way_waits_again_at_once_and_is_never_charged() {
         bench.end("w", 1, stopped(Cause::AttemptCompleted));
         assert_eq!(
             bench.state(),
-            (State::Failed, Some(1)),
+            (JobState::Failed, Some(1)),
             "its own failure counts"
         );
     }
@@ -67,7 +67,7 @@ fn where_a_node_evicts_one_task_all_of_its_gang_gives_way() {
         let (run, _) = bench.live().remove(0);
         let phase = bench.state.current(&run.gang).unwrap().gang.phase;
         let cause = Cause::Preempted;
-        assert_eq!(phase, Phase::Stopping { cause }, "the rest goes on");
+        assert_eq!(phase, GangPhase::Stopping { cause }, "the rest goes on");
         bench.end("w", 1, evicted());
         assert_eq!(bench.waiting().len(), 1);
     }
@@ -77,12 +77,12 @@ fn where_a_node_evicts_one_task_all_of_its_gang_gives_way() {
 
 #[test]
 fn who_had_ended_before_it_was_told_to_give_way_ends_as_it_would_have() {
-    type Row = ((i32, i32), [i32; 2], (State, Option<i32>));
+    type Row = ((i32, i32), [i32; 2], (JobState, Option<i32>));
     let table: [Row; 4] = [
-        ((1, -1), [0, 0], (State::Succeeded, Some(0))),
-        ((1, -1), [0, 7], (State::Failed, Some(7))),
-        ((-1, -1), [7, 0], (State::Succeeded, Some(0))),
-        ((2, 1), [0, 7], (State::Succeeded, Some(0))),
+        ((1, -1), [0, 0], (JobState::Succeeded, Some(0))),
+        ((1, -1), [0, 7], (JobState::Failed, Some(7))),
+        ((-1, -1), [7, 0], (JobState::Succeeded, Some(0))),
+        ((2, 1), [0, 7], (JobState::Succeeded, Some(0))),
     ];
     for ((min_failed, min_succeeded), codes, expected) in table {
         let mut bench = Bench::new(spec(true, 0, &[("w", 2, min_failed, min_succeeded)]));

@@ -1,10 +1,10 @@
 //! What the virtual cluster is bound to, and what is placed on it.
 
 use super::*;
-use crate::bound::{Bound, Span};
+use crate::bound::{BoundLeaves, Span};
 
-fn cells(spans: &[(u32, u32, u64)]) -> Bound {
-    let mut bound = Bound::default();
+fn cells(spans: &[(u32, u32, u64)]) -> BoundLeaves {
+    let mut bound = BoundLeaves::default();
     for (first, last, epoch) in spans {
         let (first, last, epoch) = (*first, *last, *epoch);
         bound.add(&"n1".parse().unwrap(), Span { first, last, epoch });
@@ -13,24 +13,24 @@ fn cells(spans: &[(u32, u32, u64)]) -> Bound {
 }
 
 impl Bench {
-    fn bind(&mut self, version: u64, cells: Bound) -> Result<Applied, Rejected> {
-        self.apply(&Entry::Bound { version, cells })
+    fn bind(&mut self, version: u64, cells: BoundLeaves) -> Result<VcApplied, VcRejection> {
+        self.apply(&VcEntry::Bound { version, cells })
     }
 
-    fn release(&mut self, cells: Bound) -> Result<Applied, Rejected> {
-        self.apply(&Entry::Released(cells))
+    fn release(&mut self, cells: BoundLeaves) -> Result<VcApplied, VcRejection> {
+        self.apply(&VcEntry::Released(cells))
     }
 
     /// The only task is placed on this leaf, as one that is promised it or not.
-    fn on(&mut self, leaf: u32, is_within: bool) -> Result<Applied, Rejected> {
+    fn on(&mut self, leaf: u32, is_within: bool) -> Result<VcApplied, VcRejection> {
         let run = self.waiting().remove(0);
         let mut placed = self.placed(&run);
         placed.is_within = is_within;
         placed.members[0].leaves = vec![leaf];
-        self.apply(&Entry::Placed(Box::new(placed)))
+        self.apply(&VcEntry::Placed(Box::new(placed)))
     }
 
-    fn held(&self) -> &Bound {
+    fn held(&self) -> &BoundLeaves {
         self.state.own_cells().held()
     }
 }
@@ -42,9 +42,9 @@ fn bench() -> Bench {
 #[test]
 fn a_promise_is_used_on_own_cells_alone() {
     let mut bench = bench();
-    assert!(matches!(bench.on(0, true), Err(Rejected::NotOwn(_))));
+    assert!(matches!(bench.on(0, true), Err(VcRejection::NotOwn(_))));
     bench.bind(5, cells(&[(0, 3, 5)])).unwrap();
-    assert!(matches!(bench.on(4, true), Err(Rejected::NotOwn(_))));
+    assert!(matches!(bench.on(4, true), Err(VcRejection::NotOwn(_))));
     assert!(bench.on(3, true).is_ok());
     let mut lent = self::bench();
     assert!(lent.on(4, false).is_ok(), "what is lent is anybody's");
@@ -57,13 +57,13 @@ fn nothing_is_given_back_that_a_promised_gang_is_on() {
     bench.on(1, true).unwrap();
     assert!(matches!(
         bench.release(cells(&[(0, 3, 5)])),
-        Err(Rejected::Cells(_))
+        Err(VcRejection::Cells(_))
     ));
     assert!(bench.release(cells(&[(2, 3, 5)])).is_ok());
     assert_eq!(*bench.held(), cells(&[(0, 1, 5)]));
-    bench.end("w", 0, End::Gone);
+    bench.end("w", 0, TaskEnd::Gone);
     assert!(bench.release(cells(&[(0, 1, 5)])).is_ok());
-    assert!(matches!(bench.on(1, true), Err(Rejected::NotOwn(_))));
+    assert!(matches!(bench.on(1, true), Err(VcRejection::NotOwn(_))));
 }
 
 #[test]
@@ -71,12 +71,12 @@ fn what_was_given_back_is_not_had_again_by_an_old_word() {
     let mut bench = bench();
     bench.bind(5, cells(&[(0, 3, 5)])).unwrap();
     for wrong in [cells(&[(3, 4, 5)]), cells(&[(0, 0, 4)])] {
-        assert!(matches!(bench.release(wrong), Err(Rejected::Cells(_))));
+        assert!(matches!(bench.release(wrong), Err(VcRejection::Cells(_))));
     }
     bench.release(cells(&[(0, 1, 5)])).unwrap();
     assert_eq!(
         bench.bind(5, cells(&[(0, 3, 5)])),
-        Err(Rejected::OldBinding(5))
+        Err(VcRejection::OldBinding(5))
     );
     // Said before it was heard of: something else has changed meanwhile.
     bench.bind(7, cells(&[(0, 3, 5), (8, 9, 7)])).unwrap();
@@ -92,6 +92,6 @@ fn what_was_given_back_is_not_had_again_by_an_old_word() {
     assert_eq!(*bench.held(), cells(&[(0, 0, 9), (2, 3, 5)]));
     assert!(bench.state.own_cells().released().is_empty());
     // All at once, though nobody gave it back: a machine that left.
-    bench.bind(11, Bound::default()).unwrap();
+    bench.bind(11, BoundLeaves::default()).unwrap();
     assert!(bench.held().is_empty());
 }

@@ -3,18 +3,18 @@
 use super::*;
 use crate::gang::JobId;
 use crate::vc::EVENTS_KEPT;
-use crate::vc::job::Job;
+use crate::vc::job::JobRecord;
 
-fn job() -> Job {
+fn job() -> JobRecord {
     let accepted = AcceptedJob {
         key: key(),
         uid: "u".parse().unwrap(),
         spec: spec(true, 0, &[("w", 1, 1, -1)]),
-        document: Document::default(),
+        document: JobDocument::default(),
         sealed_secrets: Vec::new(),
         submitted_ms: 1,
     };
-    Job::new(JobId(1), accepted)
+    JobRecord::new(JobId(1), accepted)
 }
 
 #[test]
@@ -23,7 +23,11 @@ fn a_job_takes_no_more_than_what_is_in_it() {
     let attempt = &job.attempt;
     assert_eq!((attempt.tasks.capacity(), attempt.gangs.capacity()), (1, 1));
     // A step of the allocator: the next one is 512.
-    assert!(size_of::<Job>() <= 448, "{} bytes", size_of::<Job>());
+    assert!(
+        size_of::<JobRecord>() <= 448,
+        "{} bytes",
+        size_of::<JobRecord>()
+    );
 }
 
 #[test]

@@ -5,10 +5,10 @@ use muster_model::vc::Amount;
 use muster_model::view::PartitionView;
 
 use super::*;
-use crate::lease::Lease;
+use crate::lease::LeaseTime;
 
 /// A job of two tasks by this policy, placed with this lease.
-fn placed(policy: Partition, lease: Option<Lease>) -> Bench {
+fn placed(policy: Partition, lease: Option<LeaseTime>) -> Bench {
     let mut spec = spec(true, 0, &[("w", 2, 1, -1)]);
     spec.partition = policy;
     spec.roles[0].resources = Resources {
@@ -23,7 +23,7 @@ fn placed(policy: Partition, lease: Option<Lease>) -> Bench {
         lease,
         ..bench.placed(&run)
     };
-    bench.apply(&Entry::Placed(Box::new(placed))).unwrap();
+    bench.apply(&VcEntry::Placed(Box::new(placed))).unwrap();
     bench
 }
 
@@ -36,7 +36,7 @@ fn shown(bench: &Bench) -> PartitionView {
 fn a_run_is_shown_with_its_lease_or_why_it_has_none() {
     let seconds = 60;
     let after = Partition::FailoverAfter { seconds };
-    let held = shown(&placed(after, Some(Lease { seconds })));
+    let held = shown(&placed(after, Some(LeaseTime { seconds })));
     assert_eq!(
         (held.policy.as_str(), held.seconds),
         ("failover_after", Some(60))
@@ -114,7 +114,7 @@ fn a_job_that_succeeds_although_its_tasks_failed_says_how_many_did() {
         bench.end("w", index, exit(code, Behavior::Unknown));
         assert_eq!(failed(&bench), expected);
     }
-    assert_eq!(bench.state(), (State::Succeeded, Some(0)));
+    assert_eq!(bench.state(), (JobState::Succeeded, Some(0)));
     // Who was stopped has not failed.
     let mut bench = Bench::new(spec(true, 0, &[("w", 2, 1, -1)]));
     bench.start();

@@ -4,14 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use muster_control::cluster::{
-    Admission, Applied, Body, Briefing, ClusterState, Document, Entry, Progress, Rejected,
-    Revision, Sight, Stage,
+    ActivationProgress, Admission, ClusterApplied, ClusterDocument, ClusterEntry, ClusterMap,
+    ClusterRejection, ClusterState, MemberHealth, Revision, StatementBody, VersionStage,
 };
 use muster_gossip::join::TokenId;
 use muster_gossip::key::NodeKey;
 use muster_gossip::member::MemberId;
 use muster_gossip::mesh::Reach;
-use muster_gossip::record::{BodyId, DocumentId, MemberState, RecordKey, Version};
+use muster_gossip::record::{AdmissionState, BodyId, DocumentId, RecordKey, RecordVersion};
 use muster_model::id::{NodeId, UserName};
 
 #[derive(Debug)]
@@ -20,11 +20,11 @@ struct Person {
     name: NodeId,
     token: Option<TokenId>,
     votes: bool,
-    state: MemberState,
+    state: AdmissionState,
 }
 
 #[derive(Debug)]
-struct Promise {
+struct TokenPromise {
     uses: u32,
     votes: bool,
     expires_ms: u64,
@@ -36,16 +36,16 @@ struct Promise {
 #[derive(Debug, Default)]
 pub(super) struct Oracle {
     people: Vec<Person>,
-    tokens: BTreeMap<TokenId, Promise>,
+    tokens: BTreeMap<TokenId, TokenPromise>,
     /// When each key was expelled last, as an index of the log.
     expelled: BTreeMap<NodeKey, u64>,
     edits: BTreeMap<DocumentId, Vec<BodyId>>,
     active: BTreeMap<DocumentId, u64>,
     stages: BTreeMap<(DocumentId, u64), u8>,
-    records: BTreeMap<RecordKey, (Version, Body)>,
+    records: BTreeMap<RecordKey, (RecordVersion, StatementBody)>,
     /// Users' tokens that are good, with their ends.
     issued: BTreeMap<(UserName, String), Option<u64>>,
-    briefing: Option<Briefing>,
+    cluster_map: Option<ClusterMap>,
 }
 
 impl Oracle {
@@ -58,14 +58,14 @@ impl Oracle {
     pub(super) fn look(
         &mut self,
         index: u64,
-        entry: &Entry,
-        result: &Result<Applied, Rejected>,
+        entry: &ClusterEntry,
+        result: &Result<ClusterApplied, ClusterRejection>,
         state: &ClusterState,
     ) {
         self.remember(index, entry, result);
         self.members(state);
-        if let (Entry::DocumentStep(step), Ok(_)) = (entry, result)
-            && step.stage == Stage::Active
+        if let (ClusterEntry::DocumentStep(step), Ok(_)) = (entry, result)
+            && step.stage == VersionStage::Active
         {
             Self::activated(step.id, state);
         }
@@ -73,20 +73,25 @@ impl Oracle {
             self.document(id, document);
         }
         self.records(index, state);
-        self.briefing(index, state);
+        self.cluster_map(index, state);
     }
 
-    fn remember(&mut self, index: u64, entry: &Entry, result: &Result<Applied, Rejected>) {
+    fn remember(
+        &mut self,
+        index: u64,
+        entry: &ClusterEntry,
+        result: &Result<ClusterApplied, ClusterRejection>,
+    ) {
         match (entry, result) {
-            (Entry::Init(init), Ok(_)) => self.people.push(Person {
+            (ClusterEntry::Init(init), Ok(_)) => self.people.push(Person {
                 key: init.founder.key,
                 name: init.founder.name.clone(),
                 token: None,
                 votes: true,
-                state: MemberState::Admitted,
+                state: AdmissionState::Admitted,
             }),
-            (Entry::TokenCreated(new), Ok(_)) => {
-                let promise = Promise {
+            (ClusterEntry::TokenCreated(new), Ok(_)) => {
+                let promise = TokenPromise {
                     uses: new.uses,
                     votes: new.votes,
                     expires_ms: new.expires_ms,
@@ -99,18 +104,25 @@ impl Oracle {
                     "a token made twice"
                 );
             }
-            (Entry::TokenRevoked { id, .. }, Ok(_)) => {
+            (ClusterEntry::TokenRevoked { id, .. }, Ok(_)) => {
                 self.tokens.get_mut(id).unwrap().revoked = true;
             }
-            (Entry::Admitted(admission), Ok(Applied::Member(id))) => self.admitted(admission, *id),
-            (Entry::Left { member, .. }, Ok(_)) => self.end(index, *member, MemberState::Left),
-            (Entry::Expelled { member, .. }, Ok(_)) => {
-                self.end(index, *member, MemberState::Expelled);
+            (ClusterEntry::Admitted(admission), Ok(ClusterApplied::Member(id))) => {
+                self.admitted(admission, *id)
             }
-            (Entry::Left { member, .. } | Entry::Expelled { member, .. }, Err(error)) => {
+            (ClusterEntry::Left { member, .. }, Ok(_)) => {
+                self.end(index, *member, AdmissionState::Left)
+            }
+            (ClusterEntry::Expelled { member, .. }, Ok(_)) => {
+                self.end(index, *member, AdmissionState::Expelled);
+            }
+            (
+                ClusterEntry::Left { member, .. } | ClusterEntry::Expelled { member, .. },
+                Err(error),
+            ) => {
                 self.stays(*member, error);
             }
-            (Entry::DocumentEdited(edit), Ok(_)) => {
+            (ClusterEntry::DocumentEdited(edit), Ok(_)) => {
                 let edits = self.edits.entry(edit.id).or_default();
                 assert_eq!(
                     edit.base,
@@ -119,7 +131,10 @@ impl Oracle {
                 );
                 edits.push(edit.body);
             }
-            (Entry::DocumentEdited(edit), Err(Rejected::Conflict { current, .. })) => {
+            (
+                ClusterEntry::DocumentEdited(edit),
+                Err(ClusterRejection::Conflict { current, .. }),
+            ) => {
                 let version = self.edits.get(&edit.id).map_or(0, Vec::len) as u64;
                 assert_eq!(*current, version, "the wrong current version was told");
                 assert_ne!(
@@ -127,8 +142,8 @@ impl Oracle {
                     "an edit on the newest version was refused"
                 );
             }
-            (Entry::DocumentEdited(_), Err(other)) => panic!("an edit was refused: {other}"),
-            (Entry::UserToken { user, token, now_s }, Ok(_)) => {
+            (ClusterEntry::DocumentEdited(_), Err(other)) => panic!("an edit was refused: {other}"),
+            (ClusterEntry::UserToken { user, token, now_s }, Ok(_)) => {
                 let key = (user.clone(), token.text.0.clone());
                 if self.issued.contains_key(&key) {
                     return;
@@ -138,28 +153,28 @@ impl Oracle {
                     .retain(|held, end| held.0 != *user || !over(*end));
                 self.issued.insert(key, token.expires_s);
             }
-            (Entry::UserTokenRevoked { user, text }, Ok(_)) => {
+            (ClusterEntry::UserTokenRevoked { user, text }, Ok(_)) => {
                 self.issued.remove(&(user.clone(), text.0.clone()));
             }
             (_, Ok(_) | Err(_)) => {}
         }
     }
 
-    /// Tokens are held as they were issued, and whatever changed gives the briefing a new version.
-    fn briefing(&mut self, index: u64, state: &ClusterState) {
-        let briefing = state.briefing().expect("a cluster has a briefing");
-        let users = briefing.users.iter();
+    /// Tokens are held as they were issued, and whatever changed gives the cluster map a new version.
+    fn cluster_map(&mut self, index: u64, state: &ClusterState) {
+        let cluster_map = state.cluster_map().expect("a cluster has a cluster map");
+        let users = cluster_map.users.iter();
         let held = users.flat_map(|(name, user)| {
             let tokens = user.tokens.iter();
             tokens.map(|it| ((name.clone(), it.text.0.clone()), it.expires_s))
         });
         assert_eq!(held.collect::<BTreeMap<_, _>>(), self.issued);
-        if let Some(before) = self.briefing.take() {
-            let changed = (&before.users, &before.keys) != (&briefing.users, &briefing.keys);
+        if let Some(before) = self.cluster_map.take() {
+            let changed = (&before.users, &before.keys) != (&cluster_map.users, &cluster_map.keys);
             let version = if changed { index } else { before.version };
-            assert_eq!(briefing.version, version, "a briefing's version");
+            assert_eq!(cluster_map.version, version, "a cluster map's version");
         }
-        self.briefing = Some(briefing);
+        self.cluster_map = Some(cluster_map);
     }
 
     fn admitted(&mut self, admission: &Admission, id: MemberId) {
@@ -172,7 +187,7 @@ impl Oracle {
             );
             assert_eq!(
                 person.state,
-                MemberState::Admitted,
+                AdmissionState::Admitted,
                 "who was gone came back"
             );
             return;
@@ -203,32 +218,32 @@ impl Oracle {
             name: admission.name.clone(),
             token: Some(admission.token),
             votes: promise.votes,
-            state: MemberState::Admitted,
+            state: AdmissionState::Admitted,
         });
     }
 
-    fn end(&mut self, index: u64, id: MemberId, state: MemberState) {
+    fn end(&mut self, index: u64, id: MemberId, state: AdmissionState) {
         let person = &mut self.people[id.index()];
         if person.state != state {
-            assert_eq!(person.state, MemberState::Admitted, "an end was changed");
+            assert_eq!(person.state, AdmissionState::Admitted, "an end was changed");
             person.state = state;
-            if state == MemberState::Expelled {
+            if state == AdmissionState::Expelled {
                 self.expelled.insert(person.key, index);
             }
         }
     }
 
     /// Only the last one that may vote stays a member against its will.
-    fn stays(&self, id: MemberId, error: &Rejected) {
+    fn stays(&self, id: MemberId, error: &ClusterRejection) {
         let mut others = (0..).zip(&self.people).filter(|(other, _)| *other != id.0);
-        let voter = |person: &Person| person.votes && person.state == MemberState::Admitted;
+        let voter = |person: &Person| person.votes && person.state == AdmissionState::Admitted;
         let last = !others.any(|(_, person)| voter(person));
         let person = self.people.get(id.index());
-        let is_member = person.is_some_and(|person| person.state == MemberState::Admitted);
+        let is_member = person.is_some_and(|person| person.state == AdmissionState::Admitted);
         if is_member {
-            assert_eq!((error, last), (&Rejected::LastVoter(id), true));
+            assert_eq!((error, last), (&ClusterRejection::LastVoter(id), true));
         } else {
-            assert_eq!(*error, Rejected::NoMember(id));
+            assert_eq!(*error, ClusterRejection::NoMember(id));
         }
     }
 
@@ -251,7 +266,7 @@ impl Oracle {
             }
         }
         assert_eq!(state.size(), keys.len());
-        let voter = |person: &Person| person.votes && person.state == MemberState::Admitted;
+        let voter = |person: &Person| person.votes && person.state == AdmissionState::Admitted;
         assert!(self.people.iter().any(voter), "nobody may vote any more");
         for (id, promise) in &self.tokens {
             let left = state.token(*id).map(|token| token.uses_left);
@@ -259,7 +274,7 @@ impl Oracle {
         }
     }
 
-    fn document(&mut self, id: DocumentId, document: &Document) {
+    fn document(&mut self, id: DocumentId, document: &ClusterDocument) {
         let edits = &self.edits[&id];
         assert_eq!(document.version(), edits.len() as u64, "a version was lost");
         for revision in document.history() {
@@ -283,7 +298,7 @@ impl Oracle {
             let stage = document.revision(*active).map(Revision::stage);
             assert_eq!(
                 stage,
-                Some(&Stage::Active),
+                Some(&VersionStage::Active),
                 "what is in force is not remembered so"
             );
         }
@@ -291,9 +306,12 @@ impl Oracle {
 
     /// Active comes after Canary, unless an admin said so or the cluster has one member.
     fn activated(id: DocumentId, state: &ClusterState) {
-        let newest = state.document(id).and_then(Document::newest).unwrap();
+        let newest = state
+            .document(id)
+            .and_then(ClusterDocument::newest)
+            .unwrap();
         let mut stages = newest.passed.iter().map(|passed| &passed.stage);
-        let tried = stages.any(|stage| matches!(stage, Stage::Canary(_)));
+        let tried = stages.any(|stage| matches!(stage, VersionStage::Canary(_)));
         assert!(
             tried || newest.forced || state.size() == 1,
             "{newest:?} skipped its canaries"
@@ -302,7 +320,7 @@ impl Oracle {
 
     fn records(&mut self, index: u64, state: &ClusterState) {
         for statement in state.records() {
-            let Version {
+            let RecordVersion {
                 incarnation,
                 number,
             } = statement.version;
@@ -320,15 +338,15 @@ impl Oracle {
     /// and all who can be reached have it before anybody tries it.
     pub(super) fn look_at_proposal(
         &self,
-        entry: &Entry,
+        entry: &ClusterEntry,
         state: &ClusterState,
-        progress: &BTreeMap<DocumentId, Progress>,
-        sights: &BTreeMap<MemberId, Sight>,
+        progress: &BTreeMap<DocumentId, ActivationProgress>,
+        sights: &BTreeMap<MemberId, MemberHealth>,
     ) {
-        let Entry::DocumentStep(step) = entry else {
+        let ClusterEntry::DocumentStep(step) = entry else {
             panic!("not a step: {entry:?}")
         };
-        if matches!(step.stage, Stage::Withdrawn(_)) {
+        if matches!(step.stage, VersionStage::Withdrawn(_)) {
             return;
         }
         let coverage = &progress[&step.id].coverage;
@@ -344,7 +362,7 @@ impl Oracle {
             let reach = sights
                 .get(&id)
                 .map_or(Reach::Unreachable, |sight| sight.reach);
-            if matches!(step.stage, Stage::Canary(_)) && reach != Reach::Unreachable {
+            if matches!(step.stage, VersionStage::Canary(_)) && reach != Reach::Unreachable {
                 assert!(
                     bit(&coverage.valid, id),
                     "{step:?} although {id:?} does not have it"
@@ -354,10 +372,10 @@ impl Oracle {
     }
 }
 
-fn rank(stage: &Stage) -> u8 {
+fn rank(stage: &VersionStage) -> u8 {
     match stage {
-        Stage::Distribute => 0,
-        Stage::Canary(_) => 1,
-        Stage::Active | Stage::Withdrawn(_) => 2,
+        VersionStage::Distribute => 0,
+        VersionStage::Canary(_) => 1,
+        VersionStage::Active | VersionStage::Withdrawn(_) => 2,
     }
 }

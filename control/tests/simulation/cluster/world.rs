@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use muster_control::cluster::{
-    Admission, Applied, Canary, ClusterState, Edit, Entry, Founder, Hidden, Init, Keys, NewToken,
-    Progress, Proposer, Rejected, Secret, Sight, Soak, Stage, Step, User, UserToken, steps,
+    ActivationProgress, ActivationStep, Admission, Canary, ClusterApplied, ClusterEntry,
+    ClusterInit, ClusterRejection, ClusterState, ClusterUser, DocumentEdit, Founder, Hidden, Keys,
+    MemberHealth, Proposer, Secret, Soak, TokenIssue, UserToken, VersionStage, steps,
 };
 use muster_gossip::frame::{Coverage, DocumentRef};
 use muster_gossip::join::{TokenId, TokenKey};
@@ -76,8 +77,8 @@ pub(crate) struct World {
     log: Vec<Vec<u8>>,
     snapshots: Vec<(usize, Vec<u8>)>,
     oracle: Oracle,
-    sights: BTreeMap<MemberId, Sight>,
-    progress: BTreeMap<DocumentId, Progress>,
+    sights: BTreeMap<MemberId, MemberHealth>,
+    progress: BTreeMap<DocumentId, ActivationProgress>,
     /// For a node whose answer is lost.
     last_admission: Option<Admission>,
     pub(crate) counts: Counts,
@@ -97,7 +98,7 @@ impl World {
             last_admission: None,
             counts: Counts::default(),
         };
-        let result = world.commit(&Entry::Init(Box::new(Init {
+        let result = world.commit(&ClusterEntry::Init(Box::new(ClusterInit {
             name: "farm".parse().unwrap(),
             root: NodeKey([100; 32]),
             signing: NodeKey([101; 32]),
@@ -149,7 +150,7 @@ impl World {
                 .get(&id)
                 .map_or(Incarnation(1), |old| old.incarnation);
             let reach = Reach::Alive;
-            self.sights.insert(id, Sight { reach, incarnation });
+            self.sights.insert(id, MemberHealth { reach, incarnation });
         }
         for (id, document) in self.state.documents() {
             let version = document.version();
@@ -163,13 +164,13 @@ impl World {
         assert_eq!(self.next_step(), None, "something is left to do");
         for (id, document) in self.state.documents() {
             let stage = document.newest().unwrap().stage();
-            let over = matches!(stage, Stage::Active | Stage::Withdrawn(_));
+            let over = matches!(stage, VersionStage::Active | VersionStage::Withdrawn(_));
             assert!(over, "{id:?} is not settled: {stage:?}");
         }
     }
 
     /// Applies an entry as the log would, has the oracle look, and counts.
-    fn commit(&mut self, entry: &Entry) -> Result<Applied, Rejected> {
+    fn commit(&mut self, entry: &ClusterEntry) -> Result<ClusterApplied, ClusterRejection> {
         let before = self.state.snapshot();
         self.log.push(entry.encode().unwrap());
         let index = self.log.len() as u64;
@@ -186,20 +187,22 @@ impl World {
         result
     }
 
-    fn count(&mut self, entry: &Entry, result: &Result<Applied, Rejected>) {
+    fn count(&mut self, entry: &ClusterEntry, result: &Result<ClusterApplied, ClusterRejection>) {
         let counts = &mut self.counts;
         match (entry, result) {
-            (Entry::Admitted(_), Ok(Applied::Member(id))) if self.oracle.knows(*id) => {
+            (ClusterEntry::Admitted(_), Ok(ClusterApplied::Member(id)))
+                if self.oracle.knows(*id) =>
+            {
                 counts.again += 1;
             }
-            (Entry::Admitted(_), Ok(_)) => counts.admitted += 1,
-            (_, Err(Rejected::Conflict { .. })) => counts.conflicts += 1,
+            (ClusterEntry::Admitted(_), Ok(_)) => counts.admitted += 1,
+            (_, Err(ClusterRejection::Conflict { .. })) => counts.conflicts += 1,
             (_, Err(_)) => counts.rejected += 1,
-            (Entry::DocumentStep(step), Ok(_)) => match step.stage {
-                Stage::Canary(_) => counts.canaries += 1,
-                Stage::Active => counts.activated += 1,
-                Stage::Withdrawn(_) => counts.withdrawn += 1,
-                Stage::Distribute => {}
+            (ClusterEntry::DocumentStep(step), Ok(_)) => match step.stage {
+                VersionStage::Canary(_) => counts.canaries += 1,
+                VersionStage::Active => counts.activated += 1,
+                VersionStage::Withdrawn(_) => counts.withdrawn += 1,
+                VersionStage::Distribute => {}
             },
             (_, Ok(_)) => {}
         }
@@ -211,7 +214,7 @@ impl World {
         let (applied, snapshot) = &self.snapshots[at];
         let mut state = ClusterState::restore(snapshot).unwrap();
         for (index, bytes) in self.log.iter().enumerate().skip(*applied) {
-            if let Ok(entry) = Entry::decode(bytes) {
+            if let Ok(entry) = ClusterEntry::decode(bytes) {
                 let _ = state.apply(index as u64 + 1, &entry);
             }
         }
@@ -221,7 +224,7 @@ impl World {
             "replayed from {applied}"
         );
         assert_eq!(state.records(), self.state.records());
-        assert_eq!(state.briefing(), self.state.briefing());
+        assert_eq!(state.cluster_map(), self.state.cluster_map());
         self.state = state;
         self.counts.restarts += 1;
     }
@@ -237,33 +240,33 @@ impl World {
     fn garbage(&mut self) {
         let mut bytes = self.entry().encode().unwrap();
         bytes[0] = 200;
-        assert!(Entry::decode(&bytes).is_err());
+        assert!(ClusterEntry::decode(&bytes).is_err());
         self.log.push(bytes);
     }
 
-    fn entry(&mut self) -> Entry {
+    fn entry(&mut self) -> ClusterEntry {
         let at_ms = self.now_ms;
         match self.chance.below(23) {
             20..22 => self.user_token(),
-            22 => Entry::UserTokenRevoked {
+            22 => ClusterEntry::UserTokenRevoked {
                 user: user_name(self.chance.below(USERS)),
                 text: Hidden(self.chance.below(USER_TOKENS).to_string()),
             },
             0..3 => self.new_token(),
-            3 => Entry::TokenRevoked {
+            3 => ClusterEntry::TokenRevoked {
                 id: self.token(),
                 at_ms,
             },
             4..9 => self.admission(),
-            9..11 => Entry::Left {
+            9..11 => ClusterEntry::Left {
                 member: self.member(),
                 at_ms,
             },
-            11 => Entry::Expelled {
+            11 => ClusterEntry::Expelled {
                 member: self.member(),
                 at_ms,
             },
-            12 => Entry::FeatureLevel {
+            12 => ClusterEntry::FeatureLevel {
                 level: self.chance.below(4) as u32,
             },
             13..17 => self.edit(),
@@ -271,8 +274,8 @@ impl World {
         }
     }
 
-    fn new_token(&mut self) -> Entry {
-        Entry::TokenCreated(Box::new(NewToken {
+    fn new_token(&mut self) -> ClusterEntry {
+        ClusterEntry::TokenCreated(Box::new(TokenIssue {
             id: self.token(),
             key: TokenKey([1; 32]),
             expires_ms: self.now_ms + self.chance.below(3_000_000),
@@ -283,10 +286,10 @@ impl World {
         }))
     }
 
-    fn user_token(&mut self) -> Entry {
+    fn user_token(&mut self) -> ClusterEntry {
         let now_s = self.now_ms / 1_000;
         let life_s = self.chance.below(2_000);
-        Entry::UserToken {
+        ClusterEntry::UserToken {
             user: user_name(self.chance.below(USERS)),
             token: UserToken {
                 text: Hidden(self.chance.below(USER_TOKENS).to_string()),
@@ -296,14 +299,14 @@ impl World {
         }
     }
 
-    fn admission(&mut self) -> Entry {
+    fn admission(&mut self) -> ClusterEntry {
         let mut admission = match &self.last_admission {
             Some(last) if self.chance.one_in(5) => last.clone(),
             _ => self.new_admission(),
         };
         admission.at_ms = self.now_ms;
         self.last_admission = Some(admission.clone());
-        Entry::Admitted(Box::new(admission))
+        ClusterEntry::Admitted(Box::new(admission))
     }
 
     fn new_admission(&mut self) -> Admission {
@@ -328,7 +331,7 @@ impl World {
         }
     }
 
-    fn edit(&mut self) -> Entry {
+    fn edit(&mut self) -> ClusterEntry {
         let id = self.document();
         let current = self
             .state
@@ -340,7 +343,7 @@ impl World {
             _ => current,
         };
         let hash = self.chance.below(200) as u8;
-        Entry::DocumentEdited(Box::new(Edit {
+        ClusterEntry::DocumentEdited(Box::new(DocumentEdit {
             id,
             base,
             body: BodyId {
@@ -351,26 +354,26 @@ impl World {
             author: "alice".parse().unwrap(),
             at_ms: self.now_ms,
             forced: self.chance.one_in(8),
-            births: Vec::new(),
+            creations: Vec::new(),
         }))
     }
 
-    fn step(&mut self) -> Entry {
+    fn step(&mut self) -> ClusterEntry {
         let id = self.document();
         let current = self
             .state
             .document(id)
             .map_or(0, |document| document.version());
         let stage = match self.chance.below(4) {
-            0 => Stage::Distribute,
-            1 => Stage::Canary(vec![Canary {
+            0 => VersionStage::Distribute,
+            1 => VersionStage::Canary(vec![Canary {
                 member: self.member(),
                 incarnation: Incarnation(1),
             }]),
-            2 => Stage::Active,
-            _ => Stage::Withdrawn("an admin took it back".to_owned()),
+            2 => VersionStage::Active,
+            _ => VersionStage::Withdrawn("an admin took it back".to_owned()),
         };
-        Entry::DocumentStep(Box::new(Step {
+        ClusterEntry::DocumentStep(Box::new(ActivationStep {
             id,
             version: current.saturating_sub(u64::from(self.chance.one_in(4))),
             stage,
@@ -382,7 +385,7 @@ impl World {
     /// Something happens to members or to what is known of a document.
     fn mesh(&mut self) {
         let id = self.member();
-        let sight = self.sights.entry(id).or_insert(Sight {
+        let sight = self.sights.entry(id).or_insert(MemberHealth {
             reach: Reach::Alive,
             incarnation: Incarnation(1),
         });
@@ -408,7 +411,7 @@ impl World {
         self.progress.insert(id, progress);
     }
 
-    fn next_step(&self) -> Option<Entry> {
+    fn next_step(&self) -> Option<ClusterEntry> {
         // Whoever leads the group at the moment.
         let members = self.state.members().count() as u64;
         let proposer = Proposer {
@@ -454,8 +457,8 @@ fn user_name(number: u64) -> UserName {
     format!("u{number}").parse().unwrap()
 }
 
-fn user() -> User {
-    User {
+fn user() -> ClusterUser {
+    ClusterUser {
         password_hash: Hidden("$argon2id$".to_owned()),
         admin: false,
         email: String::new(),
@@ -464,8 +467,8 @@ fn user() -> User {
     }
 }
 
-fn all_well(document: DocumentRef) -> Progress {
-    Progress {
+fn all_well(document: DocumentRef) -> ActivationProgress {
+    ActivationProgress {
         coverage: Coverage {
             document: Some(document),
             valid: vec![0xff; 32],

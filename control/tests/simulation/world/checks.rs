@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use muster_control::gang::Run;
-use muster_control::ledger::{Ledger, Step};
-use muster_control::vc::{End, Entry};
+use muster_control::gang::GangRun;
+use muster_control::ledger::{ExecutorStep, Ledger};
+use muster_control::vc::{TaskEnd, VcEntry};
 use muster_model::exit::{Behavior, Cause, Verdict};
 use muster_model::id::{AttemptUid, NodeId};
 use muster_model::node::Device;
@@ -15,13 +15,13 @@ use crate::executor::Phase;
 
 impl World {
     /// Keeps an own account of what was committed, for the checks.
-    pub(super) fn note(&mut self, vc: usize, entry: &Entry) {
+    pub(super) fn note(&mut self, vc: usize, entry: &VcEntry) {
         match entry {
-            Entry::Elected { term } => self.reigns[vc].elected = term.0,
-            Entry::Accept(job) => {
+            VcEntry::Elected { term } => self.reigns[vc].elected = term.0,
+            VcEntry::Accept(job) => {
                 self.reigns[vc].accepted.insert(job.key.clone());
             }
-            Entry::Placed(placed) => {
+            VcEntry::Placed(placed) => {
                 let run = &placed.run;
                 let live = self
                     .machines
@@ -32,14 +32,14 @@ impl World {
                     let Some(same) = self.reigns[vc].run_of(uid) else {
                         continue;
                     };
-                    if self.ended.get(uid) == Some(&End::Overlapped) {
+                    if self.ended.get(uid) == Some(&TaskEnd::Overlapped) {
                         continue;
                     }
                     assert_ne!(same.gang, run.gang, "{run} was placed while {same:?} runs");
                 }
                 self.reigns[vc].note_placed(placed);
             }
-            Entry::Go { run, .. } => {
+            VcEntry::Go { run, .. } => {
                 let reign = &mut self.reigns[vc];
                 for (_, uid) in reign.placed.iter().filter(|(known, _)| known == run) {
                     let mut machines = self.machines.values();
@@ -48,19 +48,19 @@ impl World {
                 }
                 reign.going.insert(run.clone());
             }
-            Entry::Stopping {
+            VcEntry::Stopping {
                 run,
                 cause: Cause::Preempted,
                 ..
             } => {
                 self.reigns[vc].preempted.insert(run.clone());
             }
-            Entry::Stopping {
+            VcEntry::Stopping {
                 run,
                 cause: Cause::Drained,
                 ..
             } => self.check_moved(vc, run),
-            Entry::TaskEnded {
+            VcEntry::TaskEnded {
                 run,
                 task,
                 uid,
@@ -68,7 +68,7 @@ impl World {
                 ..
             } => {
                 self.ended.insert(uid.clone(), end.clone());
-                if let End::Exit(verdict) = end {
+                if let TaskEnd::Exit(verdict) = end {
                     let reign = &mut self.reigns[vc];
                     reign.check_record(run, task, uid, verdict);
                     if self.evicted.contains(uid) {
@@ -85,29 +85,29 @@ impl World {
     }
 
     /// No container without a committed placement, no command before its round's Go.
-    pub(super) fn check_step(&mut self, id: &NodeId, step: &Step) {
+    pub(super) fn check_step(&mut self, id: &NodeId, step: &ExecutorStep) {
         match step {
-            Step::Create(spec) => {
+            ExecutorStep::Create(spec) => {
                 let uid = &spec.placement.uid;
                 assert!(self.owner(uid).is_some(), "{uid} on {id}");
                 assert_eq!(spec.placement.node, *id);
                 assert!(!spec.placement.ports.is_empty());
             }
-            Step::Go(uid) => {
+            ExecutorStep::Go(uid) => {
                 let (reign, run) = self.owner(uid).unwrap();
                 assert!(reign.going.contains(run), "{uid} on {id} before Go");
             }
-            Step::Stop {
+            ExecutorStep::Stop {
                 uid,
                 cause: Cause::Preempted,
                 ..
             } => self.check_eviction(id, uid),
-            Step::Adopt(_) | Step::Stop { .. } | Step::Remove(_) => {}
+            ExecutorStep::Adopt(_) | ExecutorStep::Stop { .. } | ExecutorStep::Remove(_) => {}
         }
     }
 
     /// The virtual cluster that placed a task, and in which run.
-    fn owner(&self, uid: &AttemptUid) -> Option<(&Reign, &Run)> {
+    fn owner(&self, uid: &AttemptUid) -> Option<(&Reign, &GangRun)> {
         let mut reigns = self.reigns.iter();
         reigns.find_map(|reign| Some((reign, reign.run_of(uid)?)))
     }
@@ -125,7 +125,7 @@ impl World {
         );
         let others = self.reigns.iter().filter(|reign| reign.vc != owner.vc);
         let mut placed = others.flat_map(|reign| {
-            let here = |run: &Run| reign.places.get(run).is_some_and(|on| on.contains(id));
+            let here = |run: &GangRun| reign.places.get(run).is_some_and(|on| on.contains(id));
             reign.placed.iter().filter(move |(run, _)| here(run))
         });
         let executor = &self.machines[id].executor;
@@ -158,14 +158,16 @@ impl World {
             for (uid, exit) in &machine.executor.exits {
                 let committed = self.ended.get(uid);
                 let kept = match committed {
-                    Some(End::Exit(verdict)) => **verdict == *exit,
+                    Some(TaskEnd::Exit(verdict)) => **verdict == *exit,
                     // Its word came too late.
-                    Some(End::Lost | End::Overlapped | End::Off | End::NotStarted) => true,
+                    Some(
+                        TaskEnd::Lost | TaskEnd::Overlapped | TaskEnd::Off | TaskEnd::NotStarted,
+                    ) => true,
                     // In the round that followed it had another name.
                     None => self
                         .owner(uid)
                         .is_some_and(|(reign, run)| reign.has_passed(run)),
-                    Some(End::Gone) => false,
+                    Some(TaskEnd::Gone) => false,
                 };
                 assert!(kept, "{uid} on {id}: {exit:?} became {committed:?}");
             }
@@ -182,10 +184,12 @@ impl World {
             let end = self.ended.get(&place.uid);
             let over = end.is_some();
             let alive = match end {
-                Some(End::Overlapped) => false,
+                Some(TaskEnd::Overlapped) => false,
                 // What waits for Go holds devices until its node is back, and runs nothing.
-                Some(End::Lost | End::NotStarted) => matches!(container.phase, Phase::Running),
-                Some(End::Exit(_) | End::Gone | End::Off) | None => {
+                Some(TaskEnd::Lost | TaskEnd::NotStarted) => {
+                    matches!(container.phase, Phase::Running)
+                }
+                Some(TaskEnd::Exit(_) | TaskEnd::Gone | TaskEnd::Off) | None => {
                     !matches!(container.phase, Phase::Ended(_))
                 }
             };

@@ -3,7 +3,7 @@
 use muster_control::coordinator;
 use muster_model::cluster_spec::ClusterSpec;
 
-use super::{Event, World};
+use super::{World, WorldEvent};
 
 /// A machine for each of two virtual clusters; the third is nobody's.
 const SHARES: &str = "virtualClusters: {
@@ -36,13 +36,13 @@ impl World {
             let at = self.chance.below(faults_ms);
             let which = self.chance.below(DESCRIPTIONS.len() as u64) as usize;
             let description = ClusterSpec::from_hived_yaml(DESCRIPTIONS[which]).unwrap();
-            self.at(at, Event::Describe(Box::new(description)));
+            self.at(at, WorldEvent::Describe(Box::new(description)));
             let at = self.chance.below(faults_ms);
             let vc = self.any_vc();
-            self.at(at, Event::Undescribed(vc));
+            self.at(at, WorldEvent::Undescribed(vc));
         }
         let shares = self.shares();
-        self.at(faults_ms, Event::Describe(Box::new(shares)));
+        self.at(faults_ms, WorldEvent::Describe(Box::new(shares)));
     }
 
     /// What all jobs can run with: all for one, or a share for each.
@@ -62,14 +62,17 @@ impl World {
 
     /// The leader hears that there is another description, and not for a while how it is.
     pub(super) fn undescribed(&mut self, vc: usize) {
-        self.lead(vc, coordinator::Input::Described(None));
+        self.lead(vc, coordinator::CoordinatorInput::Described(None));
         let long = self.chance.below(5_000);
-        self.at(long, Event::Described(vc));
+        self.at(long, WorldEvent::Described(vc));
     }
 
     /// A leader is told no sooner than it leads.
     pub(super) fn tell_description(&mut self, vc: usize) {
         let description = Box::new(self.description.clone());
-        self.lead(vc, coordinator::Input::Described(Some(description)));
+        self.lead(
+            vc,
+            coordinator::CoordinatorInput::Described(Some(description)),
+        );
     }
 }

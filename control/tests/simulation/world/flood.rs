@@ -4,12 +4,12 @@
 use std::collections::BTreeSet;
 
 use muster_control::gang::JobId;
-use muster_control::vc::{Document, Entry};
+use muster_control::vc::{JobDocument, VcEntry};
 use muster_model::cluster_spec::ClusterSpec;
 use muster_model::id::AttemptUid;
 use muster_model::state::PriorityClass;
 
-use super::{AcceptedJob, Event, World};
+use super::{AcceptedJob, World, WorldEvent};
 
 /// By then every device is in use.
 const FLOODED_MS: u64 = 60_000;
@@ -25,7 +25,7 @@ impl World {
         let shares: ClusterSpec = self.shares();
         self.describe(shares);
         for vc in self.vcs() {
-            self.at(0, Event::Election(vc));
+            self.at(0, WorldEvent::Election(vc));
         }
         for i in 0..FLOOD {
             self.accept(0, &format!("flood{i}"), Some(PriorityClass::Oppo), 1);
@@ -76,11 +76,14 @@ impl World {
             key: format!("alice~{name}").parse().unwrap(),
             uid: format!("uid-{name}").parse().unwrap(),
             spec,
-            document: Document::default(),
+            document: JobDocument::default(),
             sealed_secrets: Vec::new(),
             submitted_ms: self.now.as_millis(),
         };
-        self.at(1, Event::Entry(vc, Box::new(Entry::Accept(Box::new(job)))));
+        self.at(
+            1,
+            WorldEvent::Entry(vc, Box::new(VcEntry::Accept(Box::new(job)))),
+        );
     }
 
     fn pass(&mut self, ms: u64) {

@@ -1,10 +1,10 @@
 //! What users submit, and stop again.
 
-use muster_control::vc::{AcceptedJob, Document, Entry};
+use muster_control::vc::{AcceptedJob, JobDocument, VcEntry};
 use muster_model::job::{JobSpec, Partition, Resources, RoleSpec};
 use muster_model::state::{ExecutionType, PriorityClass};
 
-use super::{Event, World};
+use super::{World, WorldEvent};
 
 impl World {
     pub(super) fn submit(&mut self, vc: usize, i: u64, within_ms: u64) {
@@ -12,21 +12,24 @@ impl World {
             key: format!("alice~job{i}").parse().unwrap(),
             uid: format!("uid-{vc}-{i}").parse().unwrap(),
             spec: self.job_spec(vc),
-            document: Document::default(),
+            document: JobDocument::default(),
             sealed_secrets: Vec::new(),
             submitted_ms: self.now.as_millis(),
         };
         let at = self.chance.below(within_ms);
         if self.chance.one_in(5) {
-            let stop = Entry::SetExecution {
+            let stop = VcEntry::SetExecution {
                 job: job.key.clone(),
                 value: ExecutionType::Stop,
                 at_ms: self.now.as_millis() + at,
             };
             let later = at + self.chance.below(60_000);
-            self.at(later, Event::Entry(vc, Box::new(stop)));
+            self.at(later, WorldEvent::Entry(vc, Box::new(stop)));
         }
-        self.at(at, Event::Entry(vc, Box::new(Entry::Accept(Box::new(job)))));
+        self.at(
+            at,
+            WorldEvent::Entry(vc, Box::new(VcEntry::Accept(Box::new(job)))),
+        );
     }
 
     pub(super) fn job_spec(&mut self, vc: usize) -> JobSpec {

@@ -5,15 +5,17 @@
 //! heard.
 
 use muster_control::coordinator;
-use muster_control::lease::{Authority, Hearing, Output, Question, Request, Watch};
-use muster_control::ledger::Step;
-use muster_control::vc::Applied;
+use muster_control::lease::{
+    Hearing, LeaseAuthority, LeaseOutput, RenewalRequest, SilenceQuestion, SilenceWatch,
+};
+use muster_control::ledger::ExecutorStep;
+use muster_control::vc::VcApplied;
 use muster_model::exit::Cause;
 use muster_model::id::NodeId;
 use muster_model::time::Time;
 
-use super::{Event, NODES, World};
-use crate::executor::Job;
+use super::{NODES, World, WorldEvent};
+use crate::executor::DelayedWork;
 
 /// A request without an answer is given up after this.
 const PATIENCE_MS: u64 = 9_000;
@@ -48,27 +50,27 @@ impl World {
             let node: NodeId = node.parse().unwrap();
             for _ in 0..self.chance.below(3) {
                 let (at, long) = (self.chance.below(faults_ms), self.chance.below(200_000));
-                self.at(at, Event::Cut(node.clone(), long));
+                self.at(at, WorldEvent::Cut(node.clone(), long));
             }
             if self.chance.one_in(3) {
                 let (at, long) = (self.chance.below(faults_ms), self.chance.below(200_000));
-                self.at(at, Event::Die(node, long));
+                self.at(at, WorldEvent::Die(node, long));
             }
         }
         for _ in 0..self.chance.below(3) {
             let at = self.chance.below(faults_ms);
-            self.at(at, Event::ClusterElection);
+            self.at(at, WorldEvent::ClusterElection);
         }
-        self.at(LOOK_MS, Event::Look);
+        self.at(LOOK_MS, WorldEvent::Look);
     }
 
     pub(super) fn cut(&mut self, id: &NodeId, long_ms: u64) {
         let until = self.now.plus_millis(long_ms);
         let machine = self.machines.get_mut(id).unwrap();
         machine.cut_until = machine.cut_until.max(until);
-        self.at(SUSPICION_MS, Event::Seen);
-        self.at(long_ms + 1, Event::Seen);
-        self.at(long_ms + 2, Event::AskReport(id.clone()));
+        self.at(SUSPICION_MS, WorldEvent::Seen);
+        self.at(long_ms + 1, WorldEvent::Seen);
+        self.at(long_ms + 2, WorldEvent::AskReport(id.clone()));
     }
 
     pub(super) fn is_cut(&self, id: &NodeId) -> bool {
@@ -80,14 +82,14 @@ impl World {
     pub(super) fn seen(&mut self) {
         let cut = self.machines.keys().filter(|id| self.is_cut(id));
         let unreachable = cut.cloned().collect();
-        self.lead_all(&coordinator::Input::Unreachable(unreachable));
+        self.lead_all(&coordinator::CoordinatorInput::Unreachable(unreachable));
     }
 
-    pub(super) fn begin_watch(&mut self, vc: usize, applied: &Applied) {
+    pub(super) fn begin_watch(&mut self, vc: usize, applied: &VcApplied) {
         let reign = &mut self.reigns[vc];
-        if *applied == Applied::Term(muster_control::fence::Term(reign.term)) {
+        if *applied == VcApplied::Term(muster_control::fence::Term(reign.term)) {
             let nodes = reign.coordinator.nodes_in_use(&reign.state);
-            reign.watch = Some(Watch::new(self.now, nodes));
+            reign.watch = Some(SilenceWatch::new(self.now, nodes));
         }
     }
 
@@ -103,41 +105,47 @@ impl World {
             let watch = reign.watch.as_mut();
             let questions = watch.map(|watch| watch.questions(self.now, overdue));
             for question in questions.unwrap_or_default() {
-                self.post(Event::Silence(vc, question.clone()));
-                self.at(PATIENCE_MS, Event::Silent(vc, question, None));
+                self.post(WorldEvent::Silence(vc, question.clone()));
+                self.at(PATIENCE_MS, WorldEvent::Silent(vc, question, None));
             }
         }
         if !self.is_over() {
-            self.at(LOOK_MS, Event::Look);
+            self.at(LOOK_MS, WorldEvent::Look);
         }
     }
 
-    pub(super) fn silence(&mut self, vc: usize, question: Question) {
+    pub(super) fn silence(&mut self, vc: usize, question: SilenceQuestion) {
         let silent = self.hearing.silence_ms(self.now, &question.node) >= question.for_ms;
-        self.post(Event::Silent(vc, question, Some(silent)));
+        self.post(WorldEvent::Silent(vc, question, Some(silent)));
     }
 
-    pub(super) fn silent(&mut self, vc: usize, question: &Question, silent: Option<bool>) {
+    pub(super) fn silent(&mut self, vc: usize, question: &SilenceQuestion, silent: Option<bool>) {
         let now = self.now;
         let watch = self.reigns[vc].watch.as_mut();
         if watch.is_some_and(|watch| watch.answered(now, question, silent)) {
-            let Question { node, for_ms, .. } = question.clone();
-            self.lead(vc, coordinator::Input::Silent { node, for_ms });
+            let SilenceQuestion { node, for_ms, .. } = question.clone();
+            self.lead(vc, coordinator::CoordinatorInput::Silent { node, for_ms });
         }
     }
 
     /// A request arrives at whoever leads, and is granted.
-    pub(super) fn renew(&mut self, id: &NodeId, life: u64, request: Request) {
+    pub(super) fn renew(&mut self, id: &NodeId, life: u64, request: RenewalRequest) {
         let vc = self.vc_of(&request.vc);
         match (request.of, &mut self.reigns[vc].watch) {
-            (Authority::Cluster, _) => self.hearing.heard(self.now, id),
-            (Authority::Vc, Some(watch)) => watch.heard(self.now, id),
-            (Authority::Vc, None) => return,
+            (LeaseAuthority::Cluster, _) => self.hearing.heard(self.now, id),
+            (LeaseAuthority::Vc, Some(watch)) => watch.heard(self.now, id),
+            (LeaseAuthority::Vc, None) => return,
         }
-        self.post(Event::Renewed(id.clone(), life, request, true));
+        self.post(WorldEvent::Renewed(id.clone(), life, request, true));
     }
 
-    pub(super) fn renewed(&mut self, id: &NodeId, life: u64, request: &Request, granted: bool) {
+    pub(super) fn renewed(
+        &mut self,
+        id: &NodeId,
+        life: u64,
+        request: &RenewalRequest,
+        granted: bool,
+    ) {
         let machine = self.machines.get_mut(id).unwrap();
         if machine.life == life {
             let mut out = Vec::new();
@@ -162,8 +170,10 @@ impl World {
     }
 
     /// What is created for a leased task runs until its lease ends.
-    pub(super) fn begin_lease(&mut self, id: &NodeId, step: &Step) {
-        let Step::Create(spec) = step else { return };
+    pub(super) fn begin_lease(&mut self, id: &NodeId, step: &ExecutorStep) {
+        let ExecutorStep::Create(spec) = step else {
+            return;
+        };
         let machine = self.machines.get_mut(id).unwrap();
         let uid = &spec.placement.uid;
         if spec.lease_s.is_some() {
@@ -172,29 +182,29 @@ impl World {
         }
     }
 
-    fn hold(&mut self, id: &NodeId, out: Vec<Output>) {
+    fn hold(&mut self, id: &NodeId, out: Vec<LeaseOutput>) {
         let now = self.now;
         for output in out {
             let machine = self.machines.get_mut(id).unwrap();
             let life = machine.life;
             match output {
-                Output::Ask(request) => {
-                    self.post(Event::Renew(id.clone(), life, request.clone()));
-                    let given_up = Event::Renewed(id.clone(), life, request, false);
+                LeaseOutput::Ask(request) => {
+                    self.post(WorldEvent::Renew(id.clone(), life, request.clone()));
+                    let given_up = WorldEvent::Renewed(id.clone(), life, request, false);
                     self.at(PATIENCE_MS, given_up);
                 }
-                Output::Extend { uid, ends } => {
+                LeaseOutput::Extend { uid, ends } => {
                     let local = machine.clock.read(now);
                     machine.executor.renew(uid, local, ends);
                 }
-                Output::End { uid } => {
-                    let stop = Step::Stop {
+                LeaseOutput::End { uid } => {
+                    let stop = ExecutorStep::Stop {
                         uid,
                         cause: Cause::LeaseEnded,
                         grace_ms: 0,
                     };
-                    let job = Box::new(Job::Step(stop));
-                    self.at(0, Event::Executor(id.clone(), life, job));
+                    let job = Box::new(DelayedWork::Step(stop));
+                    self.at(0, WorldEvent::Executor(id.clone(), life, job));
                 }
             }
         }
@@ -218,7 +228,10 @@ impl World {
         let down = machine.is_down;
         for (uid, what) in ended {
             if !down {
-                self.ledger(id, muster_control::ledger::Input::Observed { uid, what });
+                self.ledger(
+                    id,
+                    muster_control::ledger::LedgerInput::Observed { uid, what },
+                );
             }
         }
         self.follow_leases(id);

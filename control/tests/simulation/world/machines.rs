@@ -3,26 +3,26 @@
 use std::collections::BTreeMap;
 
 use muster_control::fence::{LedgerEpoch, StartId};
-use muster_control::lease::Holder;
-use muster_control::ledger::{self, Identity, Ledger};
+use muster_control::lease::LeaseHolder;
+use muster_control::ledger::{self, Ledger, LedgerIdentity};
 use muster_model::id::{AttemptUid, NodeId};
 use muster_model::time::Time;
 
 use super::leases::Clock;
-use super::{Event, Machine, World, capacity};
-use crate::executor::{Executor, Job, Phase};
+use super::{World, WorldEvent, WorldMachine, capacity};
+use crate::executor::{DelayedWork, FakeExecutor, Phase};
 
 impl World {
     pub(super) fn build(&mut self, id: NodeId) {
         let epoch = LedgerEpoch(self.chance.next());
         let ledger = self.recover(&id, epoch, BTreeMap::new());
-        let machine = Machine {
+        let machine = WorldMachine {
             disk: BTreeMap::new(),
-            executor: Executor::default(),
+            executor: FakeExecutor::default(),
             ledger,
             epoch,
             life: 0,
-            holder: Holder::default(),
+            holder: LeaseHolder::default(),
             clock: Clock {
                 rate: 990 + self.chance.below(21),
                 offset: self.chance.below(1_000_000_000),
@@ -40,7 +40,7 @@ impl World {
         epoch: LedgerEpoch,
         disk: BTreeMap<String, Vec<u8>>,
     ) -> Ledger {
-        let identity = Identity {
+        let identity = LedgerIdentity {
             node: id.clone(),
             address: "10.0.0.1".to_owned(),
             epoch,
@@ -50,15 +50,15 @@ impl World {
     }
 
     pub(super) fn started(&mut self, id: &NodeId) {
-        self.ledger(id, ledger::Input::Started);
+        self.ledger(id, ledger::LedgerInput::Started);
         let left = self.machines[id].executor.containers.keys();
         let left = left.cloned().collect();
-        self.ledger(id, ledger::Input::Found(left));
+        self.ledger(id, ledger::LedgerInput::Found(left));
         for vc in self.vcs() {
-            self.at(1, Event::Learned(id.clone(), vc));
+            self.at(1, WorldEvent::Learned(id.clone(), vc));
         }
-        self.at(1, Event::Closed(id.clone()));
-        self.at(2, Event::AskReport(id.clone()));
+        self.at(1, WorldEvent::Closed(id.clone()));
+        self.at(2, WorldEvent::AskReport(id.clone()));
     }
 
     pub(super) fn crash(&mut self, id: &NodeId) {
@@ -86,7 +86,7 @@ impl World {
         let machine = self.machines.get_mut(id).unwrap();
         machine.life += 1;
         machine.is_down = true;
-        machine.holder = Holder::default();
+        machine.holder = LeaseHolder::default();
         machine.executor.crash(&mut self.chance);
         // Users' commands that ran go on; only their ends are still to come.
         let machine = &self.machines[id];
@@ -102,7 +102,7 @@ impl World {
             let after = self.chance.below(10_000);
             self.at(
                 after,
-                Event::Executor(id.clone(), life, Box::new(Job::Finished(uid))),
+                WorldEvent::Executor(id.clone(), life, Box::new(DelayedWork::Finished(uid))),
             );
         }
     }

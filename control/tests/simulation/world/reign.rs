@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use muster_control::coordinator::Coordinator;
 use muster_control::fence::Term;
-use muster_control::gang::{AttemptNo, GangId, JobId, Run};
-use muster_control::lease::Watch;
-use muster_control::vc::{AcceptedJob, Applied, Entry, Placed, Rejected, VcState};
+use muster_control::gang::{AttemptNo, GangId, GangRun, JobId};
+use muster_control::lease::SilenceWatch;
+use muster_control::vc::{AcceptedJob, Placed, VcApplied, VcEntry, VcRejection, VcState};
 use muster_control::verdict::{EXIT_BARRIER_TIMEOUT, EXIT_PREEMPTED};
 use muster_model::exit::Verdict;
 use muster_model::id::{AttemptUid, JobKey, NodeId, TaskId, VcName};
 use muster_model::row::JobRow as _;
-use muster_model::state::{EXIT_ATTEMPT_COMPLETED, EXIT_STOPPED, PriorityClass, State};
+use muster_model::state::{EXIT_ATTEMPT_COMPLETED, EXIT_STOPPED, JobState, PriorityClass};
 
 use super::{JOBS, options};
 
@@ -20,21 +20,21 @@ use super::{JOBS, options};
 pub(super) struct Reign {
     pub(super) vc: VcName,
     pub(super) state: VcState,
-    log: Vec<Entry>,
+    log: Vec<VcEntry>,
     pub(super) term: u64,
     /// The newest term whose leader's first entry is committed.
     pub(super) elected: u64,
     pub(super) coordinator: Coordinator,
-    pub(super) watch: Option<Watch>,
+    pub(super) watch: Option<SilenceWatch>,
     pub(super) accepted: BTreeSet<JobKey>,
-    pub(super) placed: BTreeSet<(Run, AttemptUid)>,
+    pub(super) placed: BTreeSet<(GangRun, AttemptUid)>,
     /// Where runs were placed.
-    pub(super) places: BTreeMap<Run, BTreeSet<NodeId>>,
-    pub(super) going: BTreeSet<Run>,
+    pub(super) places: BTreeMap<GangRun, BTreeSet<NodeId>>,
+    pub(super) going: BTreeSet<GangRun>,
     /// Runs that were told to give way.
-    pub(super) preempted: BTreeSet<Run>,
+    pub(super) preempted: BTreeSet<GangRun>,
     /// Runs that had to leave a node that was to be empty.
-    pub(super) moved: BTreeSet<Run>,
+    pub(super) moved: BTreeSet<GangRun>,
     /// Jobs of which a task failed by itself.
     pub(super) failed: BTreeSet<JobId>,
     newest: BTreeMap<GangId, (AttemptNo, u32)>,
@@ -70,7 +70,7 @@ impl Reign {
         Term(self.term)
     }
 
-    pub(super) fn apply(&mut self, entry: &Entry) -> Result<Applied, Rejected> {
+    pub(super) fn apply(&mut self, entry: &VcEntry) -> Result<VcApplied, VcRejection> {
         self.log.push(entry.clone());
         self.state.apply(self.log.len() as u64, entry)
     }
@@ -81,20 +81,20 @@ impl Reign {
     }
 
     /// The run that a task was placed in.
-    pub(super) fn run_of(&self, uid: &AttemptUid) -> Option<&Run> {
+    pub(super) fn run_of(&self, uid: &AttemptUid) -> Option<&GangRun> {
         let found = self.placed.iter().find(|(_, known)| known == uid);
         found.map(|(run, _)| run)
     }
 
     /// Whether a run that never had its Go was followed by another round of the same attempt.
-    pub(super) fn has_passed(&self, run: &Run) -> bool {
+    pub(super) fn has_passed(&self, run: &GangRun) -> bool {
         let newest = self.newest.get(&run.gang);
         newest > Some(&(run.attempt, run.round)) && !self.going.contains(run)
     }
 
-    pub(super) fn is_opportunistic(&self, run: &Run) -> bool {
+    pub(super) fn is_opportunistic(&self, run: &GangRun) -> bool {
         let entry = self.log.get(run.gang.job.0 as usize - 1);
-        let Some(Entry::Accept(job)) = entry else {
+        let Some(VcEntry::Accept(job)) = entry else {
             panic!("{run} belongs to no job");
         };
         let job: &AcceptedJob = job;
@@ -114,7 +114,13 @@ impl Reign {
     }
 
     /// What a run that had started left behind is shown with its exit, or as stopped.
-    pub(super) fn check_record(&self, run: &Run, task: &TaskId, uid: &AttemptUid, exit: &Verdict) {
+    pub(super) fn check_record(
+        &self,
+        run: &GangRun,
+        task: &TaskId,
+        uid: &AttemptUid,
+        exit: &Verdict,
+    ) {
         if !self.going.contains(run) {
             return;
         }
@@ -144,7 +150,7 @@ impl Reign {
         for job in self.state.rows().map(|row| row.summary()) {
             let id = self.state.job_id(&job.key).unwrap();
             assert!(
-                job.state() != State::Failed || self.failed.contains(&id),
+                job.state() != JobState::Failed || self.failed.contains(&id),
                 "{} failed by no fault of its own: {:?}",
                 job.key,
                 job.exit_code

@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use crate::connection::Connection;
+use crate::connection::FramedSocket;
 use crate::message::{ToAgent, ToInit};
 use crate::task_dir::AGENT_SOCKET;
 
@@ -17,7 +17,7 @@ const BACKLOG_BYTES_MAX: usize = 64 << 10;
 /// The way to the agent.
 #[derive(Debug)]
 pub(crate) struct AgentLink {
-    connection: Option<Connection>,
+    connection: Option<FramedSocket>,
     next_try: Instant,
     wait: Duration,
 }
@@ -31,7 +31,7 @@ impl AgentLink {
         }
     }
 
-    pub(crate) const fn connection(&self) -> Option<&Connection> {
+    pub(crate) const fn connection(&self) -> Option<&FramedSocket> {
         self.connection.as_ref()
     }
 
@@ -46,7 +46,7 @@ impl AgentLink {
         if self.connection.is_some() || now < self.next_try {
             return false;
         }
-        self.connection = Connection::connect(ctl.as_fd(), AGENT_SOCKET).ok();
+        self.connection = FramedSocket::connect(ctl.as_fd(), AGENT_SOCKET).ok();
         match self.connection {
             Some(_) => self.wait = RETRY_FIRST,
             None => self.retry_later(now),
@@ -109,7 +109,7 @@ impl AgentLink {
 }
 
 /// Decodes what was received. `false`: it was not understood, and nothing after it can be.
-fn decode_all(connection: &mut Connection, messages: &mut Vec<ToInit>) -> bool {
+fn decode_all(connection: &mut FramedSocket, messages: &mut Vec<ToInit>) -> bool {
     loop {
         match connection.next_frame() {
             Ok(None) => return true,

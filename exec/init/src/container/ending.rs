@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
-use super::processes::Status;
+use super::processes::ProcessStatus;
 
 /// How long a filter at the end of a pipe may take to write the rest when all else has ended.
 const SPARED_PATIENCE: Duration = Duration::from_secs(1);
 
 /// What dies of the polite signal ends with this.
-const TERMINATED: Status = Status::signaled(Signal::SIGTERM);
+const TERMINATED: ProcessStatus = ProcessStatus::signaled(Signal::SIGTERM);
 
 /// A stop under way, and what has ended since.
 ///
@@ -20,21 +20,21 @@ const TERMINATED: Status = Status::signaled(Signal::SIGTERM);
 /// of several that of the last to fail, as in a pipe with `pipefail`. A shell that handles the signal
 /// speaks for itself.
 #[derive(Clone, Debug)]
-pub(super) struct Ending {
+pub(super) struct StopUnderWay {
     /// When to kill what is left.
     kill_at: Instant,
     /// Somebody outside the task asked for it.
     from_outside: bool,
-    shell: Option<Status>,
+    shell: Option<ProcessStatus>,
     /// What the other processes that have ended say together.
-    others: Option<Status>,
+    others: Option<ProcessStatus>,
     /// Processes that have not been told to end yet.
     spared: Vec<Pid>,
     /// When to tell them, once all else has ended.
     spared_until: Option<Instant>,
 }
 
-impl Ending {
+impl StopUnderWay {
     pub(super) const fn new(kill_at: Instant, from_outside: bool) -> Self {
         Self {
             kill_at,
@@ -94,14 +94,14 @@ impl Ending {
         self.from_outside
     }
 
-    pub(super) const fn shell_ended(&mut self, status: Status) {
+    pub(super) const fn shell_ended(&mut self, status: ProcessStatus) {
         self.shell = Some(status);
     }
 
-    pub(super) fn other_ended(&mut self, status: Status) {
-        let weight = |status: Status| match status {
+    pub(super) fn other_ended(&mut self, status: ProcessStatus) {
+        let weight = |status: ProcessStatus| match status {
             _ if status == TERMINATED => 0,
-            Status { code: 0, .. } => 1,
+            ProcessStatus { code: 0, .. } => 1,
             _ => 2,
         };
         let before = self.others.map_or(0, weight);
@@ -112,10 +112,10 @@ impl Ending {
 
     /// What to report as the commands' exit status. `are_killed`: processes are left and are
     /// killed now.
-    pub(super) fn status(&self, are_killed: bool) -> Status {
+    pub(super) fn status(&self, are_killed: bool) -> ProcessStatus {
         match (self.shell, self.others) {
             (Some(shell), _) if shell != TERMINATED => shell,
-            (Some(_), _) if are_killed => Status::signaled(Signal::SIGKILL),
+            (Some(_), _) if are_killed => ProcessStatus::signaled(Signal::SIGKILL),
             (_, others) => others.unwrap_or(TERMINATED),
         }
     }
@@ -127,8 +127,8 @@ mod tests {
 
     #[test]
     fn the_programs_speak_where_the_shell_died_of_the_signal() {
-        let (died, killed) = (TERMINATED, Status::signaled(Signal::SIGKILL));
-        let exited = Status::exited;
+        let (died, killed) = (TERMINATED, ProcessStatus::signaled(Signal::SIGKILL));
+        let exited = ProcessStatus::exited;
         for (shell, others, are_killed, expect) in [
             (died, &[][..], false, died),
             (died, &[died, exited(0)], false, exited(0)),
@@ -141,7 +141,7 @@ mod tests {
             (exited(5), &[exited(0)], true, exited(5)),
             (killed, &[exited(0)], false, killed),
         ] {
-            let mut ending = Ending::new(Instant::now(), true);
+            let mut ending = StopUnderWay::new(Instant::now(), true);
             ending.shell_ended(shell);
             for other in others {
                 ending.other_ended(*other);
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn what_was_spared_is_told_when_all_else_has_ended() {
         let now = Instant::now();
-        let mut ending = Ending::new(now + 10 * SPARED_PATIENCE, true);
+        let mut ending = StopUnderWay::new(now + 10 * SPARED_PATIENCE, true);
         let later = now + SPARED_PATIENCE;
         assert!(
             !ending.is_time_for_spared(later, |_| false),

@@ -17,7 +17,7 @@ const KILL_AHEAD: Duration = Duration::from_secs(1);
 
 /// What is due by the lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Due {
+pub(super) enum LeaseDue {
     /// The task is to end within this time.
     Stop(Duration),
     /// What is left is to be killed.
@@ -26,7 +26,7 @@ pub(super) enum Due {
 
 /// The lease of this task.
 #[derive(Debug)]
-pub(super) struct Lease {
+pub(super) struct TaskLease {
     timer: TimerFd,
     granted: Option<Granted>,
     /// The task was told to end. Nothing renews the lease any more.
@@ -50,7 +50,7 @@ impl Granted {
     }
 }
 
-impl Lease {
+impl TaskLease {
     /// No lease yet.
     pub(super) fn new() -> io::Result<Self> {
         let flags = TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK;
@@ -67,7 +67,7 @@ impl Lease {
     }
 
     /// Takes a renewal, unless the lease is over or lasts longer already.
-    pub(super) fn renew(&mut self, renewal: &message::Lease) {
+    pub(super) fn renew(&mut self, renewal: &message::LeaseMessage) {
         let granted = Granted {
             ends: Duration::from_millis(renewal.ends_ms),
             grace: Duration::from_millis(renewal.grace_ms),
@@ -80,20 +80,20 @@ impl Lease {
     }
 
     /// What is due now. `Stop` is said once, `Kill` again and again.
-    pub(super) fn due(&mut self) -> Option<Due> {
+    pub(super) fn due(&mut self) -> Option<LeaseDue> {
         self.due_at(since_boot())
     }
 
-    fn due_at(&mut self, now: Duration) -> Option<Due> {
+    fn due_at(&mut self, now: Duration) -> Option<LeaseDue> {
         let granted = self.granted?;
         if !self.over && now >= granted.last_call() {
             self.over = true;
             self.wake_at(granted.kill_at());
-            return Some(Due::Stop(granted.kill_at().saturating_sub(now)));
+            return Some(LeaseDue::Stop(granted.kill_at().saturating_sub(now)));
         }
         (self.over && now >= granted.kill_at()).then(|| {
             self.wake_at(now + KILL_AHEAD);
-            Due::Kill
+            LeaseDue::Kill
         })
     }
 
@@ -116,20 +116,20 @@ mod tests {
 
     use super::*;
 
-    fn renewal(ends: Duration) -> message::Lease {
-        message::Lease {
+    fn renewal(ends: Duration) -> message::LeaseMessage {
+        message::LeaseMessage {
             ends_ms: u64::try_from(ends.as_millis()).unwrap(),
             grace_ms: 20_000,
         }
     }
 
-    fn lease(ends_s: u64) -> Lease {
-        let mut lease = Lease::new().unwrap();
+    fn lease(ends_s: u64) -> TaskLease {
+        let mut lease = TaskLease::new().unwrap();
         lease.renew(&renewal(Duration::from_secs(ends_s)));
         lease
     }
 
-    fn due(lease: &mut Lease, at_s: u64) -> Option<Due> {
+    fn due(lease: &mut TaskLease, at_s: u64) -> Option<LeaseDue> {
         lease.due_at(Duration::from_secs(at_s))
     }
 
@@ -137,10 +137,13 @@ mod tests {
     fn the_task_is_told_once_and_killed_before_the_end() {
         let lease = &mut lease(100);
         assert_eq!(due(lease, 79), None);
-        assert_eq!(due(lease, 81), Some(Due::Stop(Duration::from_secs(18))));
+        assert_eq!(
+            due(lease, 81),
+            Some(LeaseDue::Stop(Duration::from_secs(18)))
+        );
         assert_eq!(due(lease, 98), None);
-        assert_eq!(due(lease, 99), Some(Due::Kill));
-        assert_eq!(due(lease, 101), Some(Due::Kill), "again");
+        assert_eq!(due(lease, 99), Some(LeaseDue::Kill));
+        assert_eq!(due(lease, 101), Some(LeaseDue::Kill), "again");
     }
 
     #[test]
@@ -151,25 +154,25 @@ mod tests {
         assert_eq!(due(lease, 179), None);
         assert!(due(lease, 180).is_some());
         lease.renew(&renewal(Duration::from_secs(900)));
-        assert_eq!(due(lease, 199), Some(Due::Kill));
+        assert_eq!(due(lease, 199), Some(LeaseDue::Kill));
     }
 
     #[test]
     fn who_slept_through_it_is_told_to_end_at_once() {
         let lease = &mut lease(100);
-        assert_eq!(due(lease, 5_000), Some(Due::Stop(Duration::ZERO)));
-        assert_eq!(due(lease, 5_000), Some(Due::Kill));
+        assert_eq!(due(lease, 5_000), Some(LeaseDue::Stop(Duration::ZERO)));
+        assert_eq!(due(lease, 5_000), Some(LeaseDue::Kill));
     }
 
     #[test]
     fn the_timer_fires_when_something_is_due() {
-        let mut lease = Lease::new().unwrap();
+        let mut lease = TaskLease::new().unwrap();
         assert_eq!(lease.due(), None);
         let soon = since_boot() + Duration::from_millis(20_100);
         lease.renew(&renewal(soon));
         let mut fds = [PollFd::new(lease.as_fd(), PollFlags::POLLIN)];
         assert_eq!(poll(&mut fds, 0_u16).unwrap(), 0);
         assert_eq!(poll(&mut fds, 10_000_u16).unwrap(), 1);
-        assert!(matches!(lease.due(), Some(Due::Stop(_))));
+        assert!(matches!(lease.due(), Some(LeaseDue::Stop(_))));
     }
 }

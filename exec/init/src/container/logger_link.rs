@@ -4,27 +4,27 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use crate::connection::{BACKLOG_BYTES_HIGH, Connection};
+use crate::connection::{BACKLOG_BYTES_HIGH, FramedSocket};
 use crate::exit_report::ExitReport;
 use crate::message::{Flush, FromLogger, RuntimeLog, ToLogger};
 use crate::task_dir::LOGGER_SOCKET;
-use crate::wall_clock::{Stamp, now_ms};
+use crate::wall_clock::{TimeStamp, now_ms};
 
 /// The way to the logger. It is there for the whole task or not at all.
 #[derive(Debug)]
 pub(crate) struct LoggerLink {
-    connection: Option<Connection>,
+    connection: Option<FramedSocket>,
 }
 
 impl LoggerLink {
     /// Connects, before any command of the image could.
     pub(crate) fn connect(ctl: &OwnedFd) -> Self {
         Self {
-            connection: Connection::connect(ctl.as_fd(), LOGGER_SOCKET).ok(),
+            connection: FramedSocket::connect(ctl.as_fd(), LOGGER_SOCKET).ok(),
         }
     }
 
-    pub(crate) const fn connection(&self) -> Option<&Connection> {
+    pub(crate) const fn connection(&self) -> Option<&FramedSocket> {
         self.connection.as_ref()
     }
 
@@ -42,7 +42,7 @@ impl LoggerLink {
 
     /// Adds lines to the runtime log, each with its stamp.
     pub(crate) fn lines<'a>(&mut self, lines: impl IntoIterator<Item = &'a [u8]>) {
-        let prefix = format!("[{}] [openpai-runtime] ", Stamp(now_ms()));
+        let prefix = format!("[{}] [openpai-runtime] ", TimeStamp(now_ms()));
         let mut text = Vec::new();
         for line in lines {
             text.extend_from_slice(prefix.as_bytes());
@@ -110,7 +110,7 @@ impl LoggerLink {
 }
 
 /// The next answer of a known kind that was received.
-fn next_answer(connection: &mut Connection) -> io::Result<Option<FromLogger>> {
+fn next_answer(connection: &mut FramedSocket) -> io::Result<Option<FromLogger>> {
     while let Some(frame) = connection.next_frame().map_err(io::Error::other)? {
         if let Some(answer) = FromLogger::decode(&frame).map_err(io::Error::other)? {
             return Ok(Some(answer));

@@ -29,20 +29,21 @@ use nix::sys::prctl;
 use nix::sys::signal::Signal;
 
 use self::agent_link::AgentLink;
-use self::ending::Ending;
-use self::lease::{Due, Lease};
+use self::ending::StopUnderWay;
+use self::lease::{LeaseDue, TaskLease};
 use self::logger_link::LoggerLink;
-use self::output_lines::{Got, OutputLines};
+use self::output_lines::{LineRead, OutputLines};
 use self::processes::{
-    Asker, Processes, Status, are_left_besides, has_children, signal_others, terminate_others,
+    Asker, ProcessStatus, Processes, are_left_besides, has_children, signal_others,
+    terminate_others,
 };
-use self::script::{Output, Running, ScriptSlot, Surroundings};
+use self::script::{CommandContext, RunningScript, ScriptOutput, ScriptSlot};
 use self::shell::Shell;
 use self::syscall_filter::Unfiltered;
 use crate::connection::timeout;
-use crate::exit_report::{ExitReport, Failure, FailureKind, Phase};
+use crate::exit_report::{ExitReport, FailureKind, RuntimeFailure, TaskPhase};
 use crate::frame;
-use crate::message::{Hello, Progress, Ready, Setup, ToAgent, ToInit};
+use crate::message::{InitHello, ProgressMessage, Ready, TaskSetup, ToAgent, ToInit};
 use crate::wall_clock::now_ms;
 
 /// Grace of a stop that came before any setup named one.
@@ -69,7 +70,7 @@ const PATH_DEFAULT: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/s
 
 /// Runs a task with the sockets in `ctl` and returns its exit status.
 pub fn run(ctl: &Path) -> ExitCode {
-    match Init::new(ctl) {
+    match InitProcess::new(ctl) {
         Ok(mut init) => init.run(),
         Err(error) => {
             eprintln!("muster-init: cannot begin with {}: {error}", ctl.display());
@@ -80,28 +81,28 @@ pub fn run(ctl: &Path) -> ExitCode {
 
 /// One script to run, and the phase it belongs to.
 #[derive(Debug)]
-struct Step {
-    phase: Phase,
+struct ScriptStep {
+    phase: TaskPhase,
     text: String,
 }
 
 /// The commands, ready to run.
 #[derive(Debug)]
-struct Plan {
-    around: Surroundings,
-    steps: VecDeque<Step>,
+struct CommandPlan {
+    around: CommandContext,
+    steps: VecDeque<ScriptStep>,
     grace: Duration,
 }
 
 /// How it all ended.
 #[derive(Debug)]
-struct Outcome {
-    status: Status,
-    failure: Option<Failure>,
+struct ContainerOutcome {
+    status: ProcessStatus,
+    failure: Option<RuntimeFailure>,
 }
 
 #[derive(Debug)]
-struct Init {
+struct InitProcess {
     ctl: OwnedFd,
     slot: ScriptSlot,
     processes: Processes,
@@ -109,21 +110,21 @@ struct Init {
     unfiltered: Option<Unfiltered>,
     agent: AgentLink,
     logger: LoggerLink,
-    lease: Lease,
-    phase: Phase,
+    lease: TaskLease,
+    phase: TaskPhase,
     launched_ms: u64,
-    plan: Option<Plan>,
+    plan: Option<CommandPlan>,
     /// The shell that runs now.
     leader: Option<nix::unistd::Pid>,
     output: Option<OutputLines>,
     /// Since a stop was asked.
-    ending: Option<Ending>,
+    ending: Option<StopUnderWay>,
     /// The lease ended before the task had.
     lease_ended: bool,
-    outcome: Option<Outcome>,
+    outcome: Option<ContainerOutcome>,
 }
 
-impl Init {
+impl InitProcess {
     fn new(ctl: &Path) -> io::Result<Self> {
         let slot = ScriptSlot::reserve()?;
         // Keeps other processes of the same user out of our memory, where secrets are.
@@ -137,9 +138,9 @@ impl Init {
             unfiltered,
             agent: AgentLink::new(),
             logger: LoggerLink::connect(&ctl),
-            lease: Lease::new()?,
+            lease: TaskLease::new()?,
             ctl,
-            phase: Phase::Setup,
+            phase: TaskPhase::Setup,
             launched_ms: 0,
             plan: None,
             leader: None,
@@ -169,7 +170,7 @@ impl Init {
 
     fn meet_agent(&mut self) {
         if self.agent.connect(&self.ctl) {
-            self.agent.send(&ToAgent::Hello(Hello {
+            self.agent.send(&ToAgent::Hello(InitHello {
                 protocol: frame::PROTOCOL,
                 phase: self.phase,
                 launched_ms: self.launched_ms,
@@ -191,7 +192,7 @@ impl Init {
         }
         let deadline = [
             self.agent.deadline(),
-            self.ending.as_ref().map(Ending::deadline),
+            self.ending.as_ref().map(StopUnderWay::deadline),
         ]
         .into_iter()
         .flatten()
@@ -234,18 +235,18 @@ impl Init {
 
     fn heed_lease(&mut self) {
         match self.lease.due() {
-            Some(Due::Stop(grace)) => {
+            Some(LeaseDue::Stop(grace)) => {
                 self.logger.say("nobody has renewed the run lease");
                 self.lease_ended = true;
                 self.stop(grace, Asker::Outside);
             }
-            Some(Due::Kill) => signal_others(Signal::SIGKILL),
+            Some(LeaseDue::Kill) => signal_others(Signal::SIGKILL),
             None => {}
         }
     }
 
-    fn set_up(&mut self, setup: Setup) {
-        if self.phase != Phase::Setup || self.outcome.is_some() {
+    fn set_up(&mut self, setup: TaskSetup) {
+        if self.phase != TaskPhase::Setup || self.outcome.is_some() {
             return;
         }
         if let Some(lease) = &setup.lease {
@@ -261,7 +262,7 @@ impl Init {
                 self.logger
                     .say(&format!("ready, with {shell} as the shell"));
                 self.plan = Some(plan);
-                self.phase = Phase::Ready;
+                self.phase = TaskPhase::Ready;
                 self.agent.send(&ToAgent::Ready(Ready { shell }));
             }
             Err(failure) => {
@@ -272,7 +273,7 @@ impl Init {
     }
 
     fn go(&mut self) {
-        if self.phase == Phase::Ready && self.outcome.is_none() {
+        if self.phase == TaskPhase::Ready && self.outcome.is_none() {
             self.launched_ms = now_ms();
             self.next_step();
         }
@@ -281,39 +282,39 @@ impl Init {
     fn next_step(&mut self) {
         let Some(plan) = &mut self.plan else { return };
         let Some(step) = plan.steps.pop_front() else {
-            return self.end(Status::exited(0), None);
+            return self.end(ProcessStatus::exited(0), None);
         };
         if self.phase != step.phase {
             self.phase = step.phase;
             self.logger
                 .say(&format!("{} begin", commands_of(step.phase)));
-            self.agent.send(&ToAgent::Progress(Progress {
+            self.agent.send(&ToAgent::Progress(ProgressMessage {
                 phase: step.phase,
                 at_ms: now_ms(),
             }));
         }
         let output = match step.phase {
-            Phase::UserCommands => Output::Container,
-            _ => Output::Pipe,
+            TaskPhase::UserCommands => ScriptOutput::Container,
+            _ => ScriptOutput::Pipe,
         };
         let started = self.slot.start(&step.text, &plan.around, output);
         match started.and_then(|running| self.watch(running)) {
             Ok(()) => {}
             Err(error) => {
                 let failure = cannot_start(self.plan.as_ref(), &error);
-                self.end(Status::exited(CODE_CANNOT_RUN), Some(failure));
+                self.end(ProcessStatus::exited(CODE_CANNOT_RUN), Some(failure));
             }
         }
     }
 
-    fn watch(&mut self, running: Running) -> io::Result<()> {
+    fn watch(&mut self, running: RunningScript) -> io::Result<()> {
         self.leader = Some(running.pid);
         self.drain_output();
         self.output = running.output.map(OutputLines::new).transpose()?;
         Ok(())
     }
 
-    fn step_ended(&mut self, status: Status) {
+    fn step_ended(&mut self, status: ProcessStatus) {
         if let Some(ending) = &mut self.ending {
             // What it had started may still be saving its work.
             return ending.shell_ended(status);
@@ -324,7 +325,7 @@ impl Init {
         self.commands_ended(status);
     }
 
-    fn commands_ended(&mut self, status: Status) {
+    fn commands_ended(&mut self, status: ProcessStatus) {
         let what = commands_of(self.phase);
         self.logger
             .say(&format!("{what} ended with exit code {}", status.code));
@@ -339,9 +340,9 @@ impl Init {
         if let Some(ending) = &mut self.ending {
             return ending.ask_again(kill_at, from_outside);
         }
-        let ending = self.ending.insert(Ending::new(kill_at, from_outside));
+        let ending = self.ending.insert(StopUnderWay::new(kill_at, from_outside));
         if self.leader.is_none() {
-            return self.end(Status::signaled(Signal::SIGTERM), None);
+            return self.end(ProcessStatus::signaled(Signal::SIGTERM), None);
         }
         let who = match asker {
             Asker::Outside => "stop asked",
@@ -371,29 +372,30 @@ impl Init {
         }
     }
 
-    fn fail(&mut self, failure: Failure) {
+    fn fail(&mut self, failure: RuntimeFailure) {
         let code = match failure.kind {
             FailureKind::NoShell => CODE_NO_SHELL,
             FailureKind::Runtime => CODE_RUNTIME,
             FailureKind::TooLong => CODE_CANNOT_RUN,
         };
-        self.end(Status::exited(code), Some(failure));
+        self.end(ProcessStatus::exited(code), Some(failure));
     }
 
     /// Keeps the first end; nothing that happens later changes it.
-    fn end(&mut self, status: Status, failure: Option<Failure>) {
+    fn end(&mut self, status: ProcessStatus, failure: Option<RuntimeFailure>) {
         if let Some(failure) = &failure {
             self.logger.say(&failure.message);
         }
-        self.outcome.get_or_insert(Outcome { status, failure });
+        self.outcome
+            .get_or_insert(ContainerOutcome { status, failure });
     }
 
     fn read_output(&mut self) {
         while let Some(output) = self.output.as_mut().filter(|_| self.logger.is_ready()) {
             match output.read(|lines| self.logger.lines(lines)) {
-                Got::Some => {}
-                Got::Nothing => return,
-                Got::End => self.close_output(),
+                LineRead::Some => {}
+                LineRead::Nothing => return,
+                LineRead::End => self.close_output(),
             }
         }
     }
@@ -403,7 +405,7 @@ impl Init {
         let deadline = Instant::now() + FLUSH_PATIENCE;
         while let Some(output) = &mut self.output {
             match output.read(|lines| self.logger.lines(lines)) {
-                Got::Some if Instant::now() < deadline => self.logger.exchange(),
+                LineRead::Some if Instant::now() < deadline => self.logger.exchange(),
                 _ => self.close_output(),
             }
         }
@@ -415,7 +417,7 @@ impl Init {
         }
     }
 
-    fn finish(&mut self, outcome: Outcome) -> ExitCode {
+    fn finish(&mut self, outcome: ContainerOutcome) -> ExitCode {
         let ended_ms = now_ms();
         self.processes.kill_all(KILL_PATIENCE);
         self.drain_output();
@@ -424,14 +426,17 @@ impl Init {
             code: outcome.status.code,
             signal: outcome.status.signal,
             phase: self.phase,
-            stopped: self.ending.as_ref().is_some_and(Ending::is_from_outside),
+            stopped: self
+                .ending
+                .as_ref()
+                .is_some_and(StopUnderWay::is_from_outside),
             lease_ended: self.lease_ended,
             launched_ms: self.launched_ms,
             ended_ms,
             failure: outcome.failure,
         };
         self.logger.store(&report);
-        self.phase = Phase::Ended;
+        self.phase = TaskPhase::Ended;
         self.agent.send(&ToAgent::Exit(report));
         if !self.agent.send_all(REPORT_PATIENCE) {
             // Nobody else knows: what finds this container ended must find the report too.
@@ -445,18 +450,18 @@ fn exit_code(code: i32) -> ExitCode {
     ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
 }
 
-const fn commands_of(phase: Phase) -> &'static str {
+const fn commands_of(phase: TaskPhase) -> &'static str {
     match phase {
-        Phase::PreCommands => "pre-commands",
-        Phase::UserCommands => "user commands",
-        Phase::PostCommands => "post-commands",
-        Phase::Setup | Phase::Ready | Phase::Ended => "commands",
+        TaskPhase::PreCommands => "pre-commands",
+        TaskPhase::UserCommands => "user commands",
+        TaskPhase::PostCommands => "post-commands",
+        TaskPhase::Setup | TaskPhase::Ready | TaskPhase::Ended => "commands",
     }
 }
 
 /// Why the shell could not be started.
-fn cannot_start(plan: Option<&Plan>, error: &io::Error) -> Failure {
-    let Some(Surroundings {
+fn cannot_start(plan: Option<&CommandPlan>, error: &io::Error) -> RuntimeFailure {
+    let Some(CommandContext {
         shell, environment, ..
     }) = plan.map(|plan| &plan.around)
     else {
@@ -471,7 +476,7 @@ fn cannot_start(plan: Option<&Plan>, error: &io::Error) -> Failure {
     let longest = environment.iter().max_by_key(|variable| bytes(variable));
     let longest = longest.map(|variable| (variable.0.to_string_lossy(), bytes(variable)));
     let (name, most) = longest.unwrap_or_default();
-    Failure {
+    RuntimeFailure {
         kind: FailureKind::TooLong,
         message: format!(
             "the variables of the image and the job have {all} bytes, the longest, {name}, {most}: \
@@ -480,15 +485,15 @@ fn cannot_start(plan: Option<&Plan>, error: &io::Error) -> Failure {
     }
 }
 
-const fn runtime_failure(message: String) -> Failure {
-    Failure {
+const fn runtime_failure(message: String) -> RuntimeFailure {
+    RuntimeFailure {
         kind: FailureKind::Runtime,
         message,
     }
 }
 
 /// Checks that the setup can be carried out here.
-fn plan(setup: Setup) -> Result<Plan, Failure> {
+fn plan(setup: TaskSetup) -> Result<CommandPlan, RuntimeFailure> {
     let workdir = setup.workdir.map(PathBuf::from);
     if let Some(dir) = workdir.as_ref().filter(|dir| !dir.is_dir()) {
         let dir = dir.display();
@@ -500,15 +505,17 @@ fn plan(setup: Setup) -> Result<Plan, Failure> {
     let path = environment.get(OsStr::new("PATH"));
     let shell = Shell::find(path.map(|path| path.as_os_str()).unwrap_or_default())?;
     let phases = [
-        (Phase::PreCommands, setup.pre_commands),
-        (Phase::UserCommands, vec![setup.script]),
-        (Phase::PostCommands, setup.post_commands),
+        (TaskPhase::PreCommands, setup.pre_commands),
+        (TaskPhase::UserCommands, vec![setup.script]),
+        (TaskPhase::PostCommands, setup.post_commands),
     ];
-    let steps = phases
-        .into_iter()
-        .flat_map(|(phase, texts)| texts.into_iter().map(move |text| Step { phase, text }));
-    Ok(Plan {
-        around: Surroundings {
+    let steps = phases.into_iter().flat_map(|(phase, texts)| {
+        texts
+            .into_iter()
+            .map(move |text| ScriptStep { phase, text })
+    });
+    Ok(CommandPlan {
+        around: CommandContext {
             shell,
             environment: environment.into_iter().collect(),
             workdir,

@@ -27,25 +27,25 @@ impl OutputLines {
     }
 
     /// Reads once and gives the whole lines to `take`.
-    pub(crate) fn read(&mut self, take: impl FnOnce(Vec<&[u8]>)) -> Got {
+    pub(crate) fn read(&mut self, take: impl FnOnce(Vec<&[u8]>)) -> LineRead {
         let mut buffer = [0; READ_BYTES];
         let count = match self.pipe.read(&mut buffer) {
-            Ok(0) => return Got::End,
+            Ok(0) => return LineRead::End,
             Ok(count) => count,
-            Err(error) if error.kind() == ErrorKind::Interrupted => return Got::Some,
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Got::Nothing,
-            Err(_) => return Got::End,
+            Err(error) if error.kind() == ErrorKind::Interrupted => return LineRead::Some,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return LineRead::Nothing,
+            Err(_) => return LineRead::End,
         };
         self.rest.extend_from_slice(&buffer[..count]);
         let whole = match self.rest.iter().rposition(|byte| *byte == b'\n') {
             Some(last) => last + 1,
             None if self.rest.len() > LINE_BYTES_MAX => self.rest.len(),
-            None => return Got::Some,
+            None => return LineRead::Some,
         };
         let rest = self.rest.split_off(whole);
         take(cut(&self.rest).collect());
         self.rest = rest;
-        Got::Some
+        LineRead::Some
     }
 
     /// The last line, if it had no end.
@@ -56,7 +56,7 @@ impl OutputLines {
 
 /// What a read brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Got {
+pub(crate) enum LineRead {
     Some,
     Nothing,
     End,

@@ -22,13 +22,13 @@ const SIGNAL_BASE: i32 = 128;
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Status {
+pub(crate) struct ProcessStatus {
     /// 128+N for signal N.
     pub(crate) code: i32,
     pub(crate) signal: Option<i32>,
 }
 
-impl Status {
+impl ProcessStatus {
     pub(crate) const fn exited(code: i32) -> Self {
         Self { code, signal: None }
     }
@@ -50,7 +50,7 @@ pub(crate) enum Asker {
     Outside,
 }
 
-impl From<ExitStatus> for Status {
+impl From<ExitStatus> for ProcessStatus {
     fn from(status: ExitStatus) -> Self {
         let signal = status.signal();
         let of_signal = signal.map_or(0, |signal| SIGNAL_BASE + signal);
@@ -63,11 +63,11 @@ impl From<ExitStatus> for Status {
 
 /// News that signals brought.
 #[derive(Debug, Default)]
-pub(crate) struct News {
+pub(crate) struct SignalNews {
     /// SIGTERM or SIGINT came. If both askers sent one, that from outside counts.
     pub(crate) stop: Option<Asker>,
     /// Processes that ended, orphans of the image too.
-    pub(crate) ended: Vec<(Pid, Status)>,
+    pub(crate) ended: Vec<(Pid, ProcessStatus)>,
 }
 
 /// Everything that runs below this process.
@@ -92,8 +92,8 @@ impl Processes {
     }
 
     /// What happened since the last call.
-    pub(crate) fn news(&self) -> News {
-        let mut news = News::default();
+    pub(crate) fn news(&self) -> SignalNews {
+        let mut news = SignalNews::default();
         while let Ok(Some(signal)) = self.signals.read_signal() {
             if signal.ssi_signo != Signal::SIGCHLD as u32 && news.stop != Some(Asker::Outside) {
                 news.stop = Some(asker(signal.ssi_pid));
@@ -244,7 +244,7 @@ fn children(of: Pid) -> Vec<Pid> {
 }
 
 /// One process that ended, or `None` if there is none now.
-fn reap() -> Option<(Pid, Status)> {
+fn reap() -> Option<(Pid, ProcessStatus)> {
     let mut raw = 0;
     // Not by the library: it knows no real-time signals, and drops the end of what died of one.
     // SAFETY: waitpid writes to the one integer that it is given.

@@ -23,7 +23,7 @@ const FD_NAMEABLE_MAX: i32 = 9;
 
 /// What the commands of a task have in common.
 #[derive(Debug)]
-pub(crate) struct Surroundings {
+pub(crate) struct CommandContext {
     /// The shell that runs them.
     pub(crate) shell: Shell,
     /// The whole environment.
@@ -34,7 +34,7 @@ pub(crate) struct Surroundings {
 
 /// Where a script's output goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Output {
+pub(crate) enum ScriptOutput {
     /// To the container's own stdout and stderr, without passing through this process.
     Container,
     /// Both into one pipe, for the runtime log.
@@ -43,7 +43,7 @@ pub(crate) enum Output {
 
 /// A script that runs.
 #[derive(Debug)]
-pub(crate) struct Running {
+pub(crate) struct RunningScript {
     /// Its shell, leader of a session and process group.
     pub(crate) pid: Pid,
     /// Its output, if it was asked for.
@@ -71,9 +71,9 @@ impl ScriptSlot {
     pub(crate) fn start(
         &mut self,
         text: &str,
-        around: &Surroundings,
-        output: Output,
-    ) -> io::Result<Running> {
+        around: &CommandContext,
+        output: ScriptOutput,
+    ) -> io::Result<RunningScript> {
         let script = self.script(text, &around.shell)?;
         let mut command = self.command(around);
         let reader = redirect(&mut command, output)?;
@@ -82,7 +82,7 @@ impl ScriptSlot {
         dup2(script, &mut self.slot)?;
         let child = command.spawn();
         dup3(&self.placeholder, &mut self.slot, OFlag::O_CLOEXEC)?;
-        Ok(Running {
+        Ok(RunningScript {
             pid: Pid::from_raw(child?.id().cast_signed()),
             output: reader,
         })
@@ -102,7 +102,7 @@ impl ScriptSlot {
         Ok(file.into())
     }
 
-    fn command(&self, around: &Surroundings) -> Command {
+    fn command(&self, around: &CommandContext) -> Command {
         let mut command = Command::new(&around.shell.program);
         command
             .args(around.shell.args())
@@ -129,10 +129,10 @@ impl ScriptSlot {
     }
 }
 
-fn redirect(command: &mut Command, output: Output) -> io::Result<Option<PipeReader>> {
+fn redirect(command: &mut Command, output: ScriptOutput) -> io::Result<Option<PipeReader>> {
     match output {
-        Output::Container => Ok(None),
-        Output::Pipe => {
+        ScriptOutput::Container => Ok(None),
+        ScriptOutput::Pipe => {
             let (reader, writer): (PipeReader, PipeWriter) = io::pipe()?;
             command.stdout(writer.try_clone()?).stderr(writer);
             Ok(Some(reader))

@@ -6,7 +6,7 @@ use std::{env, fmt};
 
 use nix::unistd::{AccessFlags, access};
 
-use crate::exit_report::{Failure, FailureKind};
+use crate::exit_report::{FailureKind, RuntimeFailure};
 
 /// Looked into before `PATH`, where images keep their shells.
 const SHELL_DIRS: [&str; 3] = ["/bin", "/usr/bin", "/usr/local/bin"];
@@ -39,15 +39,15 @@ const CANDIDATES: [(&str, ShellKind); 3] = [
 
 impl Shell {
     /// Finds the best shell of the image; `path` is the task's `PATH`.
-    pub(crate) fn find(path: &OsStr) -> Result<Self, Failure> {
+    pub(crate) fn find(path: &OsStr) -> Result<Self, RuntimeFailure> {
         let dirs: Vec<PathBuf> = SHELL_DIRS
             .iter()
             .map(PathBuf::from)
             .chain(env::split_paths(path).filter(|dir| dir.is_absolute()))
             .collect();
-        Self::find_in(&dirs).ok_or_else(|| Failure {
+        Self::find_in(&dirs).ok_or_else(|| RuntimeFailure {
             kind: FailureKind::NoShell,
-            message: format!("image has no shell (looked for {})", Wanted(&dirs)),
+            message: format!("image has no shell (looked for {})", WantedShells(&dirs)),
         })
     }
 
@@ -88,9 +88,9 @@ fn is_program(path: &Path) -> bool {
     path.is_file() && access(path, AccessFlags::X_OK).is_ok()
 }
 
-struct Wanted<'a>(&'a [PathBuf]);
+struct WantedShells<'a>(&'a [PathBuf]);
 
-impl fmt::Display for Wanted<'_> {
+impl fmt::Display for WantedShells<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("bash, sh and busybox in")?;
         for dir in self.0 {

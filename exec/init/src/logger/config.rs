@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 /// Settings of one task's logger, kept as JSON beside its log directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Config {
+pub struct LoggerConfig {
     /// Size of one log file in bytes. Two of each are kept: a task's logs take at most eight
     /// times this. At least 1.
     pub bytes_max: u64,
 }
 
-impl Default for Config {
+impl Default for LoggerConfig {
     fn default() -> Self {
         Self {
             bytes_max: 64 << 20,
@@ -23,7 +23,7 @@ impl Default for Config {
     }
 }
 
-impl Config {
+impl LoggerConfig {
     /// Writes it for a logger that is started afterwards.
     pub fn store(&self, path: &Path) -> io::Result<()> {
         fs::write(path, serde_json::to_vec(self)?)

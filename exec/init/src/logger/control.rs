@@ -7,7 +7,7 @@ use std::path::Path;
 
 use nix::poll::{PollFd, PollFlags};
 
-use crate::connection::{Connection, listen};
+use crate::connection::{FramedSocket, listen};
 use crate::message::{FromLogger, ToLogger};
 use crate::task_dir::LOGGER_SOCKET;
 
@@ -15,7 +15,7 @@ use crate::task_dir::LOGGER_SOCKET;
 #[derive(Debug)]
 pub(crate) enum Control {
     Listening(UnixListener),
-    Connected(Connection),
+    Connected(FramedSocket),
     Closed,
 }
 
@@ -53,7 +53,7 @@ impl Control {
         if let Self::Listening(listener) = self
             && let Ok((stream, _)) = listener.accept()
         {
-            *self = Connection::new(stream).map_or(Self::Closed, Self::Connected);
+            *self = FramedSocket::new(stream).map_or(Self::Closed, Self::Connected);
         }
         let mut messages = Vec::new();
         if let Self::Connected(connection) = self {
@@ -79,7 +79,7 @@ impl Control {
 }
 
 /// Decodes what was received. `false`: it was not understood, and nothing after it can be.
-fn decode_all(connection: &mut Connection, messages: &mut Vec<ToLogger>) -> bool {
+fn decode_all(connection: &mut FramedSocket, messages: &mut Vec<ToLogger>) -> bool {
     loop {
         match connection.next_frame() {
             Ok(None) => return true,

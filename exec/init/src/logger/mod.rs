@@ -26,15 +26,15 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 
-pub use self::config::Config;
+pub use self::config::LoggerConfig;
 use self::control::Control;
-use self::pace::Pace;
+use self::pace::OutputPace;
 use self::rotating_file::RotatingFile;
-use self::source::{Got, Source, take_inherited};
+use self::source::{OutputPipe, PipeRead, take_inherited};
 use crate::connection::timeout;
 use crate::message::{ExitStored, Flushed, FromLogger, ToLogger};
 use crate::task_dir::TaskDir;
-use crate::wall_clock::{Stamp, now_ms};
+use crate::wall_clock::{TimeStamp, now_ms};
 
 const FD_STDOUT: i32 = 3;
 const FD_STDERR: i32 = 4;
@@ -52,7 +52,7 @@ pub fn run(dir: &Path) -> ExitCode {
     // First of all, before anything is opened under these numbers.
     let ready = take_inherited(FD_READY).ok();
     let pipes = take_inherited(FD_STDOUT).and_then(|out| Ok([out, take_inherited(FD_STDERR)?]));
-    match pipes.and_then(|pipes| Logger::new(dir, pipes)) {
+    match pipes.and_then(|pipes| LoggerProcess::new(dir, pipes)) {
         Ok(mut logger) => {
             // Without a reader nobody waits.
             drop(ready.map(|ready| File::from(ready).write_all(READY)));
@@ -67,15 +67,15 @@ pub fn run(dir: &Path) -> ExitCode {
 }
 
 #[derive(Debug)]
-struct Logger {
+struct LoggerProcess {
     signals: SignalFd,
-    stdout: Source,
-    stderr: Source,
+    stdout: OutputPipe,
+    stderr: OutputPipe,
     all: RotatingFile,
     runtime: RotatingFile,
     control: Control,
     exit_report: PathBuf,
-    pace: Pace,
+    pace: OutputPace,
     buffer: Vec<u8>,
     dropped: u64,
     /// How much of `dropped` the runtime log tells already.
@@ -86,24 +86,24 @@ struct Logger {
     _lock: File,
 }
 
-impl Logger {
+impl LoggerProcess {
     fn new(dir: &Path, [stdout, stderr]: [OwnedFd; 2]) -> io::Result<Self> {
         let task = TaskDir::of_log(dir);
         fs::create_dir_all(dir)?;
         let lock = File::open(dir)?;
         drop(lock.try_lock());
-        let bytes_max = Config::load(&task.logger_config()).bytes_max;
+        let bytes_max = LoggerConfig::load(&task.logger_config()).bytes_max;
         let dir = Rc::new(OwnedFd::from(lock.try_clone()?));
         let file = |name| RotatingFile::new(&dir, name, bytes_max);
         let mut logger = Self {
             signals: block_signals()?,
-            stdout: Source::new(stdout, file("stdout"))?,
-            stderr: Source::new(stderr, file("stderr"))?,
+            stdout: OutputPipe::new(stdout, file("stdout"))?,
+            stderr: OutputPipe::new(stderr, file("stderr"))?,
             all: file("all"),
             runtime: file("runtime.log"),
             control: Control::listen(&task.ctl()),
             exit_report: task.exit_report(),
-            pace: Pace::new(Instant::now()),
+            pace: OutputPace::new(Instant::now()),
             buffer: vec![0; READ_BYTES],
             dropped: 0,
             dropped_noted: 0,
@@ -177,13 +177,13 @@ impl Logger {
         let mut any = false;
         for source in [&mut self.stdout, &mut self.stderr] {
             match source.read(&mut self.buffer) {
-                Got::Bytes(count) => {
+                PipeRead::Bytes(count) => {
                     self.pace.take(count, Instant::now());
                     let bytes = &self.buffer[..count];
                     self.dropped += source.file.write(bytes) + self.all.write(bytes);
                     any = true;
                 }
-                Got::Nothing | Got::End => {}
+                PipeRead::Nothing | PipeRead::End => {}
             }
         }
         any
@@ -222,7 +222,7 @@ impl Logger {
         }
         let line = format!(
             "[{}] [openpai-runtime] {} bytes of output could not be written and are lost\n",
-            Stamp(now_ms()),
+            TimeStamp(now_ms()),
             self.dropped
         );
         if self.runtime.write(line.as_bytes()) == 0 {

@@ -10,13 +10,13 @@ const BURST: u64 = 64 << 20;
 
 /// What may be taken of the output.
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub(crate) struct OutputPace {
     /// Bytes that may be taken still. Less than none after a read that was larger.
     left: i64,
     at: Instant,
 }
 
-impl Pace {
+impl OutputPace {
     pub(crate) const fn new(now: Instant) -> Self {
         Self {
             left: BURST.cast_signed(),
@@ -53,7 +53,7 @@ mod tests {
 
     /// Takes as much as may be had in pieces of a read, and gives the bytes of the first minute.
     fn flood(start: Instant, piece: usize) -> u64 {
-        let mut pace = Pace::new(start);
+        let mut pace = OutputPace::new(start);
         let (mut now, mut taken) = (start, 0);
         while now < start + Duration::from_secs(60) {
             now += pace.pause(now);
@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn a_burst_after_quiet_is_taken_at_once() {
         let start = Instant::now();
-        let mut pace = Pace::new(start);
+        let mut pace = OutputPace::new(start);
         pace.take(usize::try_from(BURST).unwrap() + (1 << 20), start);
         assert!(pace.pause(start) > Duration::ZERO);
         let later = start + Duration::from_secs(3600);

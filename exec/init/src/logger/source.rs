@@ -13,20 +13,20 @@ const PIPE_BYTES: i32 = 1 << 20;
 
 /// A pipe, until it ends, and its file.
 #[derive(Debug)]
-pub(crate) struct Source {
+pub(crate) struct OutputPipe {
     pipe: Option<File>,
     pub(crate) file: RotatingFile,
 }
 
 /// What a read brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Got {
+pub(crate) enum PipeRead {
     Bytes(usize),
     Nothing,
     End,
 }
 
-impl Source {
+impl OutputPipe {
     pub(crate) fn new(pipe: OwnedFd, file: RotatingFile) -> io::Result<Self> {
         fcntl(&pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
         // The size is a hint: it fails on anything but a pipe, and over the user's limit.
@@ -46,15 +46,15 @@ impl Source {
     }
 
     /// One read that does not wait.
-    pub(crate) fn read(&mut self, buffer: &mut [u8]) -> Got {
+    pub(crate) fn read(&mut self, buffer: &mut [u8]) -> PipeRead {
         loop {
             let Some(pipe) = &mut self.pipe else {
-                return Got::End;
+                return PipeRead::End;
             };
             match pipe.read(buffer) {
                 Ok(0) => self.pipe = None,
-                Ok(count) => return Got::Bytes(count),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Got::Nothing,
+                Ok(count) => return PipeRead::Bytes(count),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return PipeRead::Nothing,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(_) => self.pipe = None,
             }

@@ -9,7 +9,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn frame_of(bytes: &[u8]) -> Frame {
+fn frame_of(bytes: &[u8]) -> InitFrame {
     let mut decoder = Decoder::default();
     decoder.push(bytes);
     decoder.next_frame().unwrap().unwrap()
@@ -24,8 +24,8 @@ macro_rules! check {
     };
 }
 
-fn failure() -> Failure {
-    Failure {
+fn failure() -> RuntimeFailure {
+    RuntimeFailure {
         kind: FailureKind::Runtime,
         message: "m".to_owned(),
     }
@@ -35,7 +35,7 @@ fn report() -> ExitReport {
     ExitReport {
         code: -1,
         signal: Some(9),
-        phase: Phase::PostCommands,
+        phase: TaskPhase::PostCommands,
         stopped: true,
         lease_ended: false,
         launched_ms: 300,
@@ -46,23 +46,23 @@ fn report() -> ExitReport {
 
 #[test]
 fn messages_have_their_released_bytes() {
-    let hello = Hello {
+    let hello = InitHello {
         protocol: 1,
-        phase: Phase::UserCommands,
+        phase: TaskPhase::UserCommands,
         launched_ms: 300,
     };
     let ready = Ready {
         shell: "/bin/sh".to_owned(),
     };
-    let progress = Progress {
-        phase: Phase::PreCommands,
+    let progress = ProgressMessage {
+        phase: TaskPhase::PreCommands,
         at_ms: 5,
     };
-    let lease = Lease {
+    let lease = LeaseMessage {
         ends_ms: 300,
         grace_ms: 5,
     };
-    let setup = Setup {
+    let setup = TaskSetup {
         environment: BTreeMap::from([("A".to_owned(), "b".to_owned())]),
         pre_commands: vec!["p".to_owned()],
         script: "s".to_owned(),
@@ -71,7 +71,7 @@ fn messages_have_their_released_bytes() {
         grace_ms: 300,
         lease: Some(lease.clone()),
     };
-    let stop = Stop { grace_ms: 300 };
+    let stop = StopMessage { grace_ms: 300 };
     let lines = RuntimeLog {
         lines: b"\xffx\n".to_vec(),
     };
@@ -128,24 +128,24 @@ fn messages_have_their_released_bytes() {
 
 #[test]
 fn unknown_kinds_are_skipped_and_bad_bodies_are_errors() {
-    let unknown = Frame {
+    let unknown = InitFrame {
         kind: 999,
         body: vec![1],
     };
     assert_eq!(ToInit::decode(&unknown).unwrap(), None);
-    let cut = Frame {
+    let cut = InitFrame {
         kind: 16,
         body: vec![1, 1],
     };
     assert!(matches!(
         ToInit::decode(&cut),
-        Err(Error::Body { kind: 16, .. })
+        Err(InitFrameError::Body { kind: 16, .. })
     ));
 }
 
 #[test]
 fn a_printed_setup_shows_no_secret() {
-    let setup = Setup {
+    let setup = TaskSetup {
         environment: BTreeMap::from([("TOKEN".to_owned(), "hunter2".to_owned())]),
         pre_commands: vec!["hunter2".to_owned()],
         script: "hunter2".to_owned(),

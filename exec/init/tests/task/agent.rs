@@ -8,9 +8,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use muster_init::connection::listen;
-use muster_init::exit_report::{ExitReport, Phase};
+use muster_init::exit_report::{ExitReport, TaskPhase};
 use muster_init::frame::Decoder;
-use muster_init::message::{Go, Setup, Stop, ToAgent, ToInit};
+use muster_init::message::{Go, StopMessage, TaskSetup, ToAgent, ToInit};
 use muster_init::task_dir::AGENT_SOCKET;
 
 use crate::task::until;
@@ -21,8 +21,8 @@ pub(crate) struct Agent {
     connection: Option<(UnixStream, Decoder)>,
 }
 
-pub(crate) fn setup(script: &str) -> Setup {
-    Setup {
+pub(crate) fn setup(script: &str) -> TaskSetup {
+    TaskSetup {
         environment: [("GREETING".to_owned(), "hello".to_owned())].into(),
         pre_commands: Vec::new(),
         script: script.to_owned(),
@@ -44,7 +44,7 @@ impl Agent {
     }
 
     /// Takes the next connection and returns the phase of its hello.
-    pub(crate) fn accept(&mut self) -> Phase {
+    pub(crate) fn accept(&mut self) -> TaskPhase {
         let mut accepted = None;
         until("muster-init connects", || {
             accepted = self.listener.accept().ok();
@@ -90,22 +90,22 @@ impl Agent {
     }
 
     /// Hello, setup, ready, go.
-    pub(crate) fn launch(&mut self, setup: Setup) {
+    pub(crate) fn launch(&mut self, setup: TaskSetup) {
         self.get_ready(setup);
         self.send(&ToInit::Go(Go {}));
     }
 
-    pub(crate) fn get_ready(&mut self, setup: Setup) {
-        assert_eq!(self.accept(), Phase::Setup);
+    pub(crate) fn get_ready(&mut self, setup: TaskSetup) {
+        assert_eq!(self.accept(), TaskPhase::Setup);
         self.send(&ToInit::Setup(setup));
         assert!(matches!(self.next(), Some(ToAgent::Ready(_))));
     }
 
     pub(crate) fn stop(&mut self, grace_ms: u64) {
-        self.send(&ToInit::Stop(Stop { grace_ms }));
+        self.send(&ToInit::Stop(StopMessage { grace_ms }));
     }
 
-    pub(crate) fn wait_phase(&mut self, phase: Phase) {
+    pub(crate) fn wait_phase(&mut self, phase: TaskPhase) {
         loop {
             match self.next() {
                 Some(ToAgent::Progress(progress)) if progress.phase == phase => return,

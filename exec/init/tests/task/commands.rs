@@ -1,19 +1,19 @@
 //! What commands see, and how their ends are reported.
 
-use muster_init::exit_report::{FailureKind, Phase};
-use muster_init::message::{Setup, ToAgent, ToInit};
+use muster_init::exit_report::{FailureKind, TaskPhase};
+use muster_init::message::{TaskSetup, ToAgent, ToInit};
 
 use crate::agent::setup;
 use crate::task::{Image, Mode, Task, can_run};
 
 struct End {
     code: i32,
-    phase: Phase,
+    phase: TaskPhase,
     stdout: &'static str,
     runtime: &'static [&'static str],
 }
 
-fn check(image: Image, setup: Setup, expected: &End) {
+fn check(image: Image, setup: TaskSetup, expected: &End) {
     let case = format!(
         "{image:?} {setup:?} {}",
         &setup.script[..setup.script.len().min(80)]
@@ -50,7 +50,7 @@ fn check(image: Image, setup: Setup, expected: &End) {
 const fn user(code: i32, stdout: &'static str) -> End {
     End {
         code,
-        phase: Phase::UserCommands,
+        phase: TaskPhase::UserCommands,
         stdout,
         runtime: &["user commands begin"],
     }
@@ -133,7 +133,7 @@ fn plugin_commands_run_around_and_log_apart() {
     if !can_run() {
         return;
     }
-    let with = |pre: &[&str], script: &str, post: &[&str]| Setup {
+    let with = |pre: &[&str], script: &str, post: &[&str]| TaskSetup {
         pre_commands: pre.iter().map(|text| (*text).to_owned()).collect(),
         post_commands: post.iter().map(|text| (*text).to_owned()).collect(),
         ..setup(script)
@@ -152,14 +152,14 @@ fn plugin_commands_run_around_and_log_apart() {
             "echo u",
             &["echo q1"],
         ),
-        &end(0, Phase::PostCommands, "u\n", both),
+        &end(0, TaskPhase::PostCommands, "u\n", both),
     );
     check(
         Image::BusyboxSh,
         with(&["echo p1; exit 7", "echo p2"], "echo u", &["echo q1"]),
         &end(
             7,
-            Phase::PreCommands,
+            TaskPhase::PreCommands,
             "",
             &["] p1\n", "pre-commands ended with exit code 7"],
         ),
@@ -167,12 +167,12 @@ fn plugin_commands_run_around_and_log_apart() {
     check(
         Image::Host,
         with(&[], "echo u; exit 4", &["echo q1"]),
-        &end(4, Phase::UserCommands, "u\n", &[]),
+        &end(4, TaskPhase::UserCommands, "u\n", &[]),
     );
     check(
         Image::Host,
         with(&["sleep 1000 &"], "echo u", &["exit 5"]),
-        &end(5, Phase::PostCommands, "u\n", &[]),
+        &end(5, TaskPhase::PostCommands, "u\n", &[]),
     );
 }
 
@@ -181,7 +181,7 @@ fn what_cannot_be_set_up_is_said_and_stored() {
     if !can_run() {
         return;
     }
-    let nowhere = Setup {
+    let nowhere = TaskSetup {
         workdir: Some("/nowhere".to_owned()),
         ..setup("true")
     };
@@ -203,7 +203,7 @@ fn what_cannot_be_set_up_is_said_and_stored() {
     ];
     for (image, setup, kind, text, code) in cases {
         let mut task = Task::start(Mode::Pid1(image));
-        assert_eq!(task.agent().accept(), Phase::Setup);
+        assert_eq!(task.agent().accept(), TaskPhase::Setup);
         task.agent().send(&ToInit::Setup(setup));
         match task.agent().next() {
             Some(ToAgent::SetupFailed(failure)) => {
@@ -213,7 +213,7 @@ fn what_cannot_be_set_up_is_said_and_stored() {
             other => panic!("{other:?}"),
         }
         let report = task.agent().wait_exit();
-        assert_eq!((report.code, report.phase), (code, Phase::Setup));
+        assert_eq!((report.code, report.phase), (code, TaskPhase::Setup));
         assert_eq!(task.wait_init().code(), Some(code));
         assert!(task.wait_logger().success());
         assert_eq!(task.stored(), Some(report));

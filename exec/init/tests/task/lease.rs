@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use muster_init::exit_report::Phase;
-use muster_init::message::{Go, Lease, Setup, ToInit};
+use muster_init::exit_report::TaskPhase;
+use muster_init::message::{Go, LeaseMessage, TaskSetup, ToInit};
 use nix::time::{ClockId, clock_gettime};
 
 use crate::agent::setup;
@@ -19,16 +19,16 @@ fn since_boot() -> Duration {
 }
 
 /// A lease that ends so long from now.
-fn lease(ends: Duration, grace: Duration) -> Lease {
+fn lease(ends: Duration, grace: Duration) -> LeaseMessage {
     let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap();
-    Lease {
+    LeaseMessage {
         ends_ms: millis(since_boot() + ends),
         grace_ms: millis(grace),
     }
 }
 
-fn leased(script: &str, lease: Lease) -> Setup {
-    Setup {
+fn leased(script: &str, lease: LeaseMessage) -> TaskSetup {
+    TaskSetup {
         lease: Some(lease),
         ..setup(script)
     }
@@ -86,7 +86,7 @@ fn nothing_is_run_under_a_lease_that_is_over() {
     let report = task.agent().wait_exit();
     assert_eq!(
         (report.phase, report.launched_ms, report.lease_ended),
-        (Phase::Ready, 0, true)
+        (TaskPhase::Ready, 0, true)
     );
     assert_eq!(task.log("stdout"), "");
 }

@@ -1,7 +1,7 @@
 //! Stops, and an agent that comes and goes.
 
-use muster_init::exit_report::{ExitReport, Phase};
-use muster_init::logger::Config;
+use muster_init::exit_report::{ExitReport, TaskPhase};
+use muster_init::logger::LoggerConfig;
 use muster_init::message::{Go, ToInit};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -168,14 +168,14 @@ fn a_stop_before_go_runs_nothing() {
     let report = task.agent().wait_exit();
     assert_eq!(
         (report.code, report.phase, report.launched_ms),
-        (143, Phase::Ready, 0)
+        (143, TaskPhase::Ready, 0)
     );
     assert_eq!(task.log("stdout"), "");
 }
 
 #[test]
 fn a_task_outlives_its_agent() {
-    let mut task = Task::start_with(Mode::Process, Config::default(), false);
+    let mut task = Task::start_with(Mode::Process, LoggerConfig::default(), false);
     let go_on = task.dir.root().join("go-on");
     let mut waiting = setup("echo up; until [ -e \"$GO_ON\" ]; do sleep 0.01; done; exit 6");
     waiting
@@ -184,13 +184,13 @@ fn a_task_outlives_its_agent() {
     task.agent = Some(Agent::listen(&task.dir.ctl()));
     task.agent().get_ready(waiting);
     task.agent().disconnect();
-    assert_eq!(task.agent().accept(), Phase::Ready);
+    assert_eq!(task.agent().accept(), TaskPhase::Ready);
     // Said twice, done once.
     task.agent().send(&ToInit::Go(Go {}));
     task.agent().send(&ToInit::Go(Go {}));
-    task.agent().wait_phase(Phase::UserCommands);
+    task.agent().wait_phase(TaskPhase::UserCommands);
     task.agent().disconnect();
-    assert_eq!(task.agent().accept(), Phase::UserCommands);
+    assert_eq!(task.agent().accept(), TaskPhase::UserCommands);
     task.agent().send(&ToInit::Setup(setup("echo other")));
     wait_for(&task, "up\n");
     task.agent = None;
@@ -198,13 +198,13 @@ fn a_task_outlives_its_agent() {
     assert_eq!(task.wait_init().code(), Some(6));
     assert!(task.wait_logger().success());
     let report = task.stored().unwrap();
-    assert_eq!((report.code, report.phase), (6, Phase::UserCommands));
+    assert_eq!((report.code, report.phase), (6, TaskPhase::UserCommands));
     assert_eq!(task.log("all"), "up\n");
 }
 
 #[test]
 fn a_signal_ends_a_task_that_no_agent_ever_met() {
-    let mut task = Task::start_with(Mode::Process, Config::default(), false);
+    let mut task = Task::start_with(Mode::Process, LoggerConfig::default(), false);
     until("it handles signals", || {
         let path = format!("/proc/{}/status", task.init_pid());
         let status = std::fs::read_to_string(path).unwrap();
@@ -218,6 +218,6 @@ fn a_signal_ends_a_task_that_no_agent_ever_met() {
     let report = task.stored().unwrap();
     assert_eq!(
         (report.code, report.signal, report.phase),
-        (143, Some(15), Phase::Setup)
+        (143, Some(15), TaskPhase::Setup)
     );
 }

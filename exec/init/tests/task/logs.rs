@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use muster_init::logger::Config;
+use muster_init::logger::LoggerConfig;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -42,7 +42,7 @@ fn instant_failures_leave_whole_logs() {
 #[test]
 fn big_output_is_kept_in_two_bounded_files() {
     const BYTES_MAX: usize = 1 << 20;
-    let config = Config {
+    let config = LoggerConfig {
         bytes_max: BYTES_MAX as u64,
     };
     let mut task = Task::start_with(Mode::Process, config, true);
@@ -64,7 +64,7 @@ fn big_output_is_kept_in_two_bounded_files() {
 #[test]
 fn a_flood_of_output_waits_for_its_log() {
     const BYTES: usize = 160 << 20;
-    let config = Config { bytes_max: 1 << 20 };
+    let config = LoggerConfig { bytes_max: 1 << 20 };
     let mut task = Task::start_with(Mode::Process, config, true);
     let begin = Instant::now();
     task.agent()

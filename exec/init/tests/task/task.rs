@@ -8,7 +8,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use muster_init::exit_report::ExitReport;
-use muster_init::logger::Config;
+use muster_init::logger::LoggerConfig;
 use muster_init::task_dir::TaskDir;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -86,10 +86,10 @@ pub(crate) fn can_run() -> bool {
 
 impl Task {
     pub(crate) fn start(mode: Mode) -> Self {
-        Self::start_with(mode, Config::default(), true)
+        Self::start_with(mode, LoggerConfig::default(), true)
     }
 
-    pub(crate) fn start_with(mode: Mode, config: Config, with_agent: bool) -> Self {
+    pub(crate) fn start_with(mode: Mode, config: LoggerConfig, with_agent: bool) -> Self {
         let home = tempfile::tempdir().unwrap();
         // Deeper than a socket address is long.
         let dir = TaskDir::new(home.path().join("d".repeat(120)));

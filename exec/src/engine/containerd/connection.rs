@@ -13,7 +13,7 @@ use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Response, Status};
 
-use crate::engine::Error;
+use crate::engine::EngineError;
 
 /// Largest answer taken. A record carries its whole specification, some 20 KiB, and a machine
 /// may list thousands.
@@ -24,21 +24,21 @@ const NAMESPACE_HEADER: &str = "containerd-namespace";
 
 /// Why a call brought no answer, before it is put in the port's words.
 #[derive(Debug)]
-pub(super) enum Fault {
+pub(super) enum CallFault {
     /// containerd did not answer; it may have acted.
     Silent(String),
     /// containerd said no.
     Said(Status),
 }
 
-impl Fault {
+impl CallFault {
     /// Whether containerd answered with this code.
     pub(super) fn is(&self, code: Code) -> bool {
         matches!(self, Self::Said(status) if status.code() == code)
     }
 }
 
-impl From<Status> for Fault {
+impl From<Status> for CallFault {
     fn from(status: Status) -> Self {
         // Only a status made on this side, from a broken connection, has a source or this text.
         let local = status.source().is_some()
@@ -57,14 +57,14 @@ impl From<Status> for Fault {
 
 /// A lazy connection.
 #[derive(Clone, Debug)]
-pub(super) struct Connection {
+pub(super) struct EngineConnection {
     socket: PathBuf,
     namespace: MetadataValue<Ascii>,
     deadline: Duration,
     channel: Channel,
 }
 
-impl Connection {
+impl EngineConnection {
     pub(super) fn new(
         socket: PathBuf,
         namespace: &str,
@@ -106,10 +106,10 @@ impl Connection {
     pub(super) async fn call<T>(
         &self,
         call: impl Future<Output = Result<Response<T>, Status>> + Send,
-    ) -> Result<T, Fault> {
+    ) -> Result<T, CallFault> {
         match tokio::time::timeout(self.deadline, call).await {
             Ok(answer) => Ok(answer?.into_inner()),
-            Err(_) => Err(Fault::Silent(format!(
+            Err(_) => Err(CallFault::Silent(format!(
                 "no answer within {:?}",
                 self.deadline
             ))),
@@ -120,18 +120,18 @@ impl Connection {
     pub(super) async fn call_unbounded<T>(
         &self,
         call: impl Future<Output = Result<Response<T>, Status>> + Send,
-    ) -> Result<T, Fault> {
+    ) -> Result<T, CallFault> {
         Ok(call.await?.into_inner())
     }
 
     /// `fault` in the port's words; `call` says what was asked, as in "refused to ...".
-    pub(super) fn error(&self, call: &'static str, fault: Fault) -> Error {
+    pub(super) fn error(&self, call: &'static str, fault: CallFault) -> EngineError {
         match fault {
-            Fault::Silent(reason) => Error::Unavailable {
+            CallFault::Silent(reason) => EngineError::Unavailable {
                 socket: self.socket.display().to_string(),
                 reason,
             },
-            Fault::Said(status) => Error::Refused {
+            CallFault::Said(status) => EngineError::Refused {
                 call,
                 reason: status.message().to_owned(),
             },

@@ -11,9 +11,9 @@ use sha2::{Digest, Sha256};
 use tonic::Code;
 
 use super::{Containerd, layers};
-use crate::engine::Error;
+use crate::engine::EngineError;
 use crate::oci::ImageDefaults;
-use crate::oci::user::{self, User};
+use crate::oci::user::{self, ContainerUser};
 
 /// So many images are remembered; then all are forgotten and read again when needed.
 const REMEMBERED_MAX: usize = 256;
@@ -29,7 +29,7 @@ const NAME_CHARS_MAX: usize = 80;
 
 /// What is needed of an image to make a container of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Image {
+pub(super) struct EngineImage {
     /// Names the snapshot of all its layers; empty for an image without layers.
     pub chain_id: String,
     pub defaults: ImageDefaults,
@@ -37,17 +37,17 @@ pub(super) struct Image {
 
 /// Images by the digest that their name points at.
 #[derive(Debug, Default)]
-pub(super) struct Images {
-    read: Mutex<HashMap<String, Arc<Image>>>,
+pub(super) struct ImageCache {
+    read: Mutex<HashMap<String, Arc<EngineImage>>>,
 }
 
-impl Images {
-    fn get(&self, digest: &str) -> Option<Arc<Image>> {
+impl ImageCache {
+    fn get(&self, digest: &str) -> Option<Arc<EngineImage>> {
         let read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         read.get(digest).cloned()
     }
 
-    fn keep(&self, digest: String, image: &Arc<Image>) {
+    fn keep(&self, digest: String, image: &Arc<EngineImage>) {
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         if read.len() >= REMEMBERED_MAX {
             read.clear();
@@ -59,48 +59,48 @@ impl Images {
 /// An index or a manifest, told apart by which field is there: Docker and OCI name their
 /// media types differently, and some builders name none.
 #[derive(Debug, Deserialize)]
-struct Manifest {
+struct StoredManifest {
     #[serde(default)]
-    manifests: Vec<Descriptor>,
-    config: Option<Descriptor>,
+    manifests: Vec<StoredDescriptor>,
+    config: Option<StoredDescriptor>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Descriptor {
+struct StoredDescriptor {
     digest: String,
-    platform: Option<Platform>,
+    platform: Option<StoredPlatform>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Platform {
+struct StoredPlatform {
     os: String,
     architecture: String,
 }
 
 #[derive(Debug, Deserialize)]
-struct Config {
+struct StoredImageConfig {
     #[serde(default)]
-    config: Option<Defaults>,
-    rootfs: RootFs,
+    config: Option<StoredDefaults>,
+    rootfs: StoredRootFs,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
-struct Defaults {
+struct StoredDefaults {
     env: Option<Vec<String>>,
     working_dir: Option<String>,
     user: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
-struct RootFs {
+struct StoredRootFs {
     #[serde(default)]
     diff_ids: Vec<String>,
 }
 
 impl Containerd {
     /// The image that `name` points at now.
-    pub(super) async fn image(&self, name: &str) -> Result<Arc<Image>, Error> {
+    pub(super) async fn image(&self, name: &str) -> Result<Arc<EngineImage>, EngineError> {
         let digest = self.image_digest(name).await?;
         if let Some(image) = self.images.get(&digest) {
             return Ok(image);
@@ -113,7 +113,7 @@ impl Containerd {
             .await?;
         let environment = defaults.env.unwrap_or_default();
         check_environment(&environment).map_err(|reason| bad(name, &reason))?;
-        let image = Arc::new(Image {
+        let image = Arc::new(EngineImage {
             chain_id,
             defaults: ImageDefaults {
                 user,
@@ -125,7 +125,7 @@ impl Containerd {
         Ok(image)
     }
 
-    async fn image_digest(&self, name: &str) -> Result<String, Error> {
+    async fn image_digest(&self, name: &str) -> Result<String, EngineError> {
         let connection = &self.connection;
         let request = connection.request(GetImageRequest {
             name: name.to_owned(),
@@ -136,7 +136,7 @@ impl Containerd {
         {
             Ok(answer) => answer,
             Err(fault) if fault.is(Code::NotFound) => {
-                return Err(Error::NoImage(name.to_owned()));
+                return Err(EngineError::NoImage(name.to_owned()));
             }
             Err(fault) => return Err(connection.error("find the image", fault)),
         };
@@ -145,8 +145,12 @@ impl Containerd {
         Ok(target.digest)
     }
 
-    async fn image_config(&self, name: &str, digest: &str) -> Result<Config, Error> {
-        let mut manifest: Manifest = self.document(name, digest).await?;
+    async fn image_config(
+        &self,
+        name: &str,
+        digest: &str,
+    ) -> Result<StoredImageConfig, EngineError> {
+        let mut manifest: StoredManifest = self.document(name, digest).await?;
         if !manifest.manifests.is_empty() {
             let mine = choose(&manifest.manifests)
                 .ok_or_else(|| bad(name, "it is not made for this machine's architecture"))?;
@@ -159,7 +163,11 @@ impl Containerd {
     }
 
     /// A JSON document of the content store.
-    async fn document<T: DeserializeOwned>(&self, name: &str, digest: &str) -> Result<T, Error> {
+    async fn document<T: DeserializeOwned>(
+        &self,
+        name: &str,
+        digest: &str,
+    ) -> Result<T, EngineError> {
         let connection = &self.connection;
         let request = connection.request(ReadContentRequest {
             digest: digest.to_owned(),
@@ -185,7 +193,7 @@ impl Containerd {
             Ok(bytes) => bytes,
             // It was all here when it was pulled: something has removed it from this machine.
             Err(fault) if fault.is(Code::NotFound) => {
-                return Err(Error::Unfit {
+                return Err(EngineError::Unfit {
                     call: "read the image",
                     reason: format!("{digest} of {name} is missing"),
                 });
@@ -203,10 +211,10 @@ impl Containerd {
         name: &str,
         chain_id: &str,
         user: Option<&str>,
-    ) -> Result<User, Error> {
+    ) -> Result<ContainerUser, EngineError> {
         let text = user.unwrap_or_default();
         if user::is_root(text) {
-            return Ok(User::default());
+            return Ok(ContainerUser::default());
         }
         let dirs = self.layer_dirs(name, chain_id).await?;
         let file = |path| layers::read(&dirs, path).map_err(|reason| bad(name, &reason));
@@ -241,22 +249,22 @@ fn check_environment(lines: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-pub(super) fn bad(image: &str, reason: &str) -> Error {
-    Error::BadImage {
+pub(super) fn bad(image: &str, reason: &str) -> EngineError {
+    EngineError::BadImage {
         image: image.to_owned(),
         reason: reason.to_owned(),
     }
 }
 
 /// The manifest made for this machine; the only one there is, if it names no platform.
-fn choose(manifests: &[Descriptor]) -> Option<&Descriptor> {
+fn choose(manifests: &[StoredDescriptor]) -> Option<&StoredDescriptor> {
     let architecture = match std::env::consts::ARCH {
         "x86_64" => "amd64",
         "aarch64" => "arm64",
         other => other,
     };
     let mine =
-        |platform: &Platform| platform.os == "linux" && platform.architecture == architecture;
+        |platform: &StoredPlatform| platform.os == "linux" && platform.architecture == architecture;
     match manifests {
         [only] if only.platform.is_none() => Some(only),
         _ => manifests
@@ -291,7 +299,7 @@ mod tests {
             {"digest": "a", "platform": {"os": "linux", "architecture": "amd64"}},
             {"digest": "b", "platform": {"os": "linux", "architecture": "arm64"}},
             {"digest": "?", "platform": {"os": "unknown", "architecture": "unknown"}}]}"#;
-        let index: Manifest = serde_json::from_str(index).unwrap();
+        let index: StoredManifest = serde_json::from_str(index).unwrap();
         let expect = if cfg!(target_arch = "x86_64") {
             "a"
         } else {

@@ -16,7 +16,7 @@ use tonic::Code;
 
 use super::Containerd;
 use super::image::bad;
-use crate::engine::Error;
+use crate::engine::EngineError;
 
 /// Larger files are refused.
 const FILE_BYTES_MAX: u64 = 4 << 20;
@@ -28,7 +28,7 @@ impl Containerd {
         &self,
         image: &str,
         chain_id: &str,
-    ) -> Result<Vec<PathBuf>, Error> {
+    ) -> Result<Vec<PathBuf>, EngineError> {
         let key = format!("muster-view-{chain_id}");
         let mounts = self.view(image, &key, chain_id).await?;
         self.remove_view(&key).await?;
@@ -41,7 +41,7 @@ impl Containerd {
         })
     }
 
-    async fn view(&self, image: &str, key: &str, parent: &str) -> Result<Vec<Mount>, Error> {
+    async fn view(&self, image: &str, key: &str, parent: &str) -> Result<Vec<Mount>, EngineError> {
         let connection = &self.connection;
         let mut snapshots = connection.client().snapshots();
         let request = connection.request(ViewSnapshotRequest {
@@ -70,7 +70,7 @@ impl Containerd {
         Ok(answer.mounts)
     }
 
-    async fn remove_view(&self, key: &str) -> Result<(), Error> {
+    async fn remove_view(&self, key: &str) -> Result<(), EngineError> {
         let connection = &self.connection;
         let request = connection.request(RemoveSnapshotRequest {
             snapshotter: self.snapshotter.clone(),

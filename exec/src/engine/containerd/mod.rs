@@ -27,13 +27,15 @@ use muster_model::id::AttemptUid;
 use nix::sys::resource::{Resource, getrlimit};
 use tonic::Code;
 
-use super::{Container, ContainerSpec, Engine, EngineExit, Error, Status, Usage};
+use super::{
+    ContainerInfo, ContainerSpec, ContainerStatus, Engine, EngineError, EngineExit, Usage,
+};
 use crate::cgroup::Cgroups;
-use crate::oci::{self, Host};
-use connection::Connection;
-use image::Images;
+use crate::oci::{self, HostFacts};
+use connection::EngineConnection;
+use image::ImageCache;
 use log_scheme::LogScheme;
-use runtime::Runtime;
+use runtime::RuntimeProgram;
 
 /// How to reach containerd, and what to use of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,20 +76,20 @@ impl Default for ContainerdConfig {
 #[derive(Debug)]
 pub struct Containerd {
     socket: PathBuf,
-    connection: Connection,
-    images: Images,
+    connection: EngineConnection,
+    images: ImageCache,
     log_scheme: LogScheme,
     snapshotter: String,
-    runtime: Runtime,
-    host: Host,
+    runtime: RuntimeProgram,
+    host: HostFacts,
 }
 
 impl Containerd {
     /// Prepares the connection; containerd need not run yet and may restart at any time.
     /// Fails if the configuration, its runtime or this machine's control groups cannot be used. Has to be
     /// called within a tokio runtime.
-    pub fn connect(config: ContainerdConfig) -> Result<Self, Error> {
-        let unusable = |reason: String| Error::Refused {
+    pub fn connect(config: ContainerdConfig) -> Result<Self, EngineError> {
+        let unusable = |reason: String| EngineError::Refused {
             call: "connect",
             reason,
         };
@@ -98,13 +100,17 @@ impl Containerd {
         tracing::info!(runtime = %runtime.display(), "containers are made by");
         Ok(Self {
             socket: config.socket.clone(),
-            connection: Connection::new(config.socket, &config.namespace, config.call_timeout)
-                .map_err(unusable)?,
-            images: Images::default(),
+            connection: EngineConnection::new(
+                config.socket,
+                &config.namespace,
+                config.call_timeout,
+            )
+            .map_err(unusable)?,
+            images: ImageCache::default(),
             log_scheme: LogScheme::default(),
             snapshotter: config.snapshotter,
-            runtime: Runtime::new(runtime),
-            host: Host {
+            runtime: RuntimeProgram::new(runtime),
+            host: HostFacts {
                 cgroups,
                 network: None,
                 cdi_dirs: config.cdi_dirs,
@@ -116,7 +122,7 @@ impl Containerd {
 
 #[async_trait]
 impl Engine for Containerd {
-    async fn version(&self) -> Result<String, Error> {
+    async fn version(&self) -> Result<String, EngineError> {
         let connection = &self.connection;
         let answer = connection
             .call(connection.client().version().version(()))
@@ -129,14 +135,14 @@ impl Engine for Containerd {
         ))
     }
 
-    async fn create(&self, spec: &ContainerSpec) -> Result<(), Error> {
+    async fn create(&self, spec: &ContainerSpec) -> Result<(), EngineError> {
         let image = self.image(&spec.image).await.map_err(refusal::of_machine)?;
-        let host = Host {
+        let host = HostFacts {
             network: network::of_agent(&self.socket),
             ..self.host.clone()
         };
         let document = oci::document(spec, &image.defaults, &host)
-            .map_err(|error| Error::NoDevice(with_source(&error)))?;
+            .map_err(|error| EngineError::NoDevice(with_source(&error)))?;
         let rootfs = async {
             self.create_record(spec, document.to_string()).await?;
             self.create_snapshot(spec, &image).await
@@ -146,7 +152,7 @@ impl Engine for Containerd {
         created.map_err(refusal::sorted)
     }
 
-    async fn start(&self, uid: &AttemptUid) -> Result<u32, Error> {
+    async fn start(&self, uid: &AttemptUid) -> Result<u32, EngineError> {
         let refused = match self.start_process(uid).await {
             Ok(pid) => return Ok(pid),
             Err(fault) => fault,
@@ -161,7 +167,7 @@ impl Engine for Containerd {
         }
     }
 
-    async fn wait(&self, uid: &AttemptUid) -> Result<EngineExit, Error> {
+    async fn wait(&self, uid: &AttemptUid) -> Result<EngineExit, EngineError> {
         match self.wait_process(uid).await {
             Ok(exit) => Ok(exit),
             Err(fault) if fault.is(Code::NotFound) => Err(self.absent(uid).await),
@@ -169,7 +175,7 @@ impl Engine for Containerd {
         }
     }
 
-    async fn signal(&self, uid: &AttemptUid, signal: i32) -> Result<(), Error> {
+    async fn signal(&self, uid: &AttemptUid, signal: i32) -> Result<(), EngineError> {
         let refused = match self.kill_process(uid, signal).await {
             Ok(()) => return Ok(()),
             Err(fault) => fault,
@@ -181,13 +187,13 @@ impl Engine for Containerd {
         }
     }
 
-    async fn remove(&self, uid: &AttemptUid) -> Result<(), Error> {
+    async fn remove(&self, uid: &AttemptUid) -> Result<(), EngineError> {
         self.remove_process(uid).await?;
         self.remove_snapshot(uid).await?;
         self.remove_record(uid).await
     }
 
-    async fn list(&self) -> Result<Vec<Container>, Error> {
+    async fn list(&self) -> Result<Vec<ContainerInfo>, EngineError> {
         let (records, mut processes) = future::try_join(self.records(), self.processes()).await?;
         let mut containers = Vec::with_capacity(records.len());
         for (uid, labels) in records {
@@ -197,22 +203,22 @@ impl Engine for Containerd {
                 // same as having none, so ask for it by name.
                 None => self.process(&uid).await?,
             };
-            containers.push(Container {
+            containers.push(ContainerInfo {
                 uid,
                 labels,
-                status: process.as_ref().map_or(Status::NoProcess, status),
+                status: process.as_ref().map_or(ContainerStatus::NoProcess, status),
             });
         }
         Ok(containers)
     }
 
-    async fn usage(&self, uid: &AttemptUid) -> Result<Usage, Error> {
+    async fn usage(&self, uid: &AttemptUid) -> Result<Usage, EngineError> {
         let error = match self.host.cgroups.usage(uid.as_str()) {
             Ok(usage) => return Ok(usage),
             Err(error) => error,
         };
         match self.process(uid).await? {
-            Some(_) => Err(Error::Refused {
+            Some(_) => Err(EngineError::Refused {
                 call: "count the container's usage",
                 reason: with_source(&error),
             }),
@@ -220,7 +226,7 @@ impl Engine for Containerd {
         }
     }
 
-    async fn writable_bytes(&self, uid: &AttemptUid) -> Result<u64, Error> {
+    async fn writable_bytes(&self, uid: &AttemptUid) -> Result<u64, EngineError> {
         match self.snapshot_bytes(uid).await {
             Ok(bytes) => Ok(bytes),
             Err(fault) if fault.is(Code::NotFound) => Err(self.absent(uid).await),
@@ -230,16 +236,16 @@ impl Engine for Containerd {
 }
 
 /// What a process of containerd's says of its container.
-fn status(process: &Process) -> Status {
+fn status(process: &Process) -> ContainerStatus {
     match process.status() {
-        ProcessStatus::Created => Status::Created,
+        ProcessStatus::Created => ContainerStatus::Created,
         ProcessStatus::Stopped => {
-            Status::Stopped(process::exit(process.exit_status, process.exited_at))
+            ContainerStatus::Stopped(process::exit(process.exit_status, process.exited_at))
         }
         ProcessStatus::Running
         | ProcessStatus::Paused
         | ProcessStatus::Pausing
-        | ProcessStatus::Unknown => Status::Running { pid: process.pid },
+        | ProcessStatus::Unknown => ContainerStatus::Running { pid: process.pid },
     }
 }
 

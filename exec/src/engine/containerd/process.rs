@@ -16,8 +16,8 @@ use prost_types::Timestamp;
 use tonic::Code;
 
 use super::Containerd;
-use super::connection::Fault;
-use crate::engine::{ContainerSpec, EngineExit, Error, Logger};
+use super::connection::CallFault;
+use crate::engine::{ContainerSpec, EngineError, EngineExit, Logger};
 
 const SIGKILL: i32 = 9;
 
@@ -27,7 +27,7 @@ impl Containerd {
         &self,
         spec: &ContainerSpec,
         rootfs: Vec<Mount>,
-    ) -> Result<(), Error> {
+    ) -> Result<(), EngineError> {
         let connection = &self.connection;
         let output = logger_uri(self.log_scheme().await, &spec.logger);
         let request = connection.request(CreateTaskRequest {
@@ -47,7 +47,7 @@ impl Containerd {
         }
     }
 
-    pub(super) async fn start_process(&self, uid: &AttemptUid) -> Result<u32, Fault> {
+    pub(super) async fn start_process(&self, uid: &AttemptUid) -> Result<u32, CallFault> {
         let connection = &self.connection;
         let request = connection.request(StartRequest {
             container_id: uid.to_string(),
@@ -60,7 +60,7 @@ impl Containerd {
     }
 
     /// Waits for the end, however long it takes.
-    pub(super) async fn wait_process(&self, uid: &AttemptUid) -> Result<EngineExit, Fault> {
+    pub(super) async fn wait_process(&self, uid: &AttemptUid) -> Result<EngineExit, CallFault> {
         let connection = &self.connection;
         let request = connection.request(WaitRequest {
             container_id: uid.to_string(),
@@ -72,7 +72,11 @@ impl Containerd {
         Ok(exit(answer.exit_status, answer.exited_at))
     }
 
-    pub(super) async fn kill_process(&self, uid: &AttemptUid, signal: i32) -> Result<(), Fault> {
+    pub(super) async fn kill_process(
+        &self,
+        uid: &AttemptUid,
+        signal: i32,
+    ) -> Result<(), CallFault> {
         let connection = &self.connection;
         let request = connection.request(KillRequest {
             container_id: uid.to_string(),
@@ -85,7 +89,7 @@ impl Containerd {
     }
 
     /// The process as containerd sees it, if there is one.
-    pub(super) async fn process(&self, uid: &AttemptUid) -> Result<Option<Process>, Error> {
+    pub(super) async fn process(&self, uid: &AttemptUid) -> Result<Option<Process>, EngineError> {
         let connection = &self.connection;
         let request = connection.request(GetRequest {
             container_id: uid.to_string(),
@@ -102,7 +106,7 @@ impl Containerd {
     }
 
     /// All processes by their container's name.
-    pub(super) async fn processes(&self) -> Result<BTreeMap<String, Process>, Error> {
+    pub(super) async fn processes(&self) -> Result<BTreeMap<String, Process>, EngineError> {
         let connection = &self.connection;
         let request = connection.request(ListTasksRequest::default());
         let answer = connection
@@ -117,14 +121,14 @@ impl Containerd {
     }
 
     /// Ends and removes the process and everything it started.
-    pub(super) async fn remove_process(&self, uid: &AttemptUid) -> Result<(), Error> {
+    pub(super) async fn remove_process(&self, uid: &AttemptUid) -> Result<(), EngineError> {
         // Most have ended when they are removed, and one call does it. One that runs refuses.
         match self.delete_process(uid).await {
             Ok(()) => return Ok(()),
-            Err(fault @ Fault::Silent(_)) => {
+            Err(fault @ CallFault::Silent(_)) => {
                 return Err(self.connection.error("remove the process", fault));
             }
-            Err(Fault::Said(_)) => {}
+            Err(CallFault::Said(_)) => {}
         }
         self.end_process(uid).await?;
         self.delete_process(uid)
@@ -132,7 +136,7 @@ impl Containerd {
             .map_err(|fault| self.connection.error("remove the process", fault))
     }
 
-    async fn delete_process(&self, uid: &AttemptUid) -> Result<(), Fault> {
+    async fn delete_process(&self, uid: &AttemptUid) -> Result<(), CallFault> {
         let connection = &self.connection;
         let request = connection.request(DeleteTaskRequest {
             container_id: uid.to_string(),
@@ -149,7 +153,7 @@ impl Containerd {
 
     /// Kills the first process and waits for its end. The kernel ends every other process of
     /// its PID namespace with it, before its own end is reported.
-    async fn end_process(&self, uid: &AttemptUid) -> Result<(), Error> {
+    async fn end_process(&self, uid: &AttemptUid) -> Result<(), EngineError> {
         let connection = &self.connection;
         match self.kill_process(uid, SIGKILL).await {
             Err(fault) if !fault.is(Code::NotFound) => {

@@ -16,10 +16,10 @@ use prost_types::Any;
 use tonic::Code;
 use tonic::transport::Channel;
 
-use super::connection::{ANSWER_BYTES_MAX, Fault};
-use super::image::Image;
+use super::connection::{ANSWER_BYTES_MAX, CallFault};
+use super::image::EngineImage;
 use super::{Containerd, Labels};
-use crate::engine::{ContainerSpec, Error};
+use crate::engine::{ContainerSpec, EngineError};
 
 /// The shim that containerd starts: runc's.
 const RUNTIME: &str = "io.containerd.runc.v2";
@@ -43,7 +43,7 @@ impl Containerd {
         &self,
         spec: &ContainerSpec,
         document: String,
-    ) -> Result<(), Error> {
+    ) -> Result<(), EngineError> {
         let record = Record {
             id: spec.uid.to_string(),
             labels: spec.labels.clone().into_iter().collect(),
@@ -89,8 +89,8 @@ impl Containerd {
     pub(super) async fn create_snapshot(
         &self,
         spec: &ContainerSpec,
-        image: &Image,
-    ) -> Result<Vec<Mount>, Error> {
+        image: &EngineImage,
+    ) -> Result<Vec<Mount>, EngineError> {
         let connection = &self.connection;
         let request = connection.request(PrepareSnapshotRequest {
             snapshotter: self.snapshotter.clone(),
@@ -104,7 +104,7 @@ impl Containerd {
         {
             Ok(answer) => Ok(answer.mounts),
             Err(fault) if fault.is(Code::AlreadyExists) => self.snapshot_mounts(&spec.uid).await,
-            Err(fault) if fault.is(Code::NotFound) => Err(Error::Unfit {
+            Err(fault) if fault.is(Code::NotFound) => Err(EngineError::Unfit {
                 call: "make the writable layer",
                 reason: format!(
                     "the layers of {} are not unpacked for {}",
@@ -115,7 +115,7 @@ impl Containerd {
         }
     }
 
-    async fn snapshot_mounts(&self, uid: &AttemptUid) -> Result<Vec<Mount>, Error> {
+    async fn snapshot_mounts(&self, uid: &AttemptUid) -> Result<Vec<Mount>, EngineError> {
         let connection = &self.connection;
         let request = connection.request(MountsRequest {
             snapshotter: self.snapshotter.clone(),
@@ -129,7 +129,7 @@ impl Containerd {
     }
 
     /// Bytes in the writable layer.
-    pub(super) async fn snapshot_bytes(&self, uid: &AttemptUid) -> Result<u64, Fault> {
+    pub(super) async fn snapshot_bytes(&self, uid: &AttemptUid) -> Result<u64, CallFault> {
         let connection = &self.connection;
         let request = connection.request(UsageRequest {
             snapshotter: self.snapshotter.clone(),
@@ -141,7 +141,7 @@ impl Containerd {
         Ok(u64::try_from(answer.size).unwrap_or(0))
     }
 
-    pub(super) async fn remove_snapshot(&self, uid: &AttemptUid) -> Result<(), Error> {
+    pub(super) async fn remove_snapshot(&self, uid: &AttemptUid) -> Result<(), EngineError> {
         let connection = &self.connection;
         let request = connection.request(RemoveSnapshotRequest {
             snapshotter: self.snapshotter.clone(),
@@ -157,7 +157,7 @@ impl Containerd {
         }
     }
 
-    pub(super) async fn remove_record(&self, uid: &AttemptUid) -> Result<(), Error> {
+    pub(super) async fn remove_record(&self, uid: &AttemptUid) -> Result<(), EngineError> {
         let request = self.connection.request(DeleteContainerRequest {
             id: uid.to_string(),
         });
@@ -174,7 +174,7 @@ impl Containerd {
 
     /// Every container's name and labels. One whose name is no attempt's was not made by us
     /// and is left alone.
-    pub(super) async fn records(&self) -> Result<Vec<(AttemptUid, Labels)>, Error> {
+    pub(super) async fn records(&self) -> Result<Vec<(AttemptUid, Labels)>, EngineError> {
         let request = self.connection.request(ListContainersRequest::default());
         let answer = self
             .connection
@@ -191,13 +191,13 @@ impl Containerd {
     }
 
     /// Why a container has no process: it does not exist, or only its record does.
-    pub(super) async fn absent(&self, uid: &AttemptUid) -> Error {
+    pub(super) async fn absent(&self, uid: &AttemptUid) -> EngineError {
         let request = self.connection.request(GetContainerRequest {
             id: uid.to_string(),
         });
         match self.connection.call(self.containers().get(request)).await {
-            Ok(_) => Error::NoProcess(uid.clone()),
-            Err(fault) if fault.is(Code::NotFound) => Error::NoContainer(uid.clone()),
+            Ok(_) => EngineError::NoProcess(uid.clone()),
+            Err(fault) if fault.is(Code::NotFound) => EngineError::NoContainer(uid.clone()),
             Err(fault) => self.connection.error("find the container", fault),
         }
     }

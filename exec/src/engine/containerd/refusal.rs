@@ -2,7 +2,7 @@
 //!
 //! containerd says both with one code and a text, which is its own, its shim's and the runtime's.
 
-use crate::engine::Error;
+use crate::engine::EngineError;
 
 /// What the machine's faults say, in lower case. Anything else may be the container's: a working directory
 /// that is a file, a command that is not there, a memory limit that is too low.
@@ -29,17 +29,17 @@ const OF_MACHINE: &[&str] = &[
 const OF_IMAGE: &str = "requirement error";
 
 /// A refusal that can only be the machine's, because the call was about nothing of the container's own.
-pub(super) fn of_machine(error: Error) -> Error {
+pub(super) fn of_machine(error: EngineError) -> EngineError {
     match error {
-        Error::Refused { call, reason } => Error::Unfit { call, reason },
+        EngineError::Refused { call, reason } => EngineError::Unfit { call, reason },
         other => other,
     }
 }
 
 /// A refusal to make or start the container's process, by whose fault the text says it is.
-pub(super) fn sorted(error: Error) -> Error {
+pub(super) fn sorted(error: EngineError) -> EngineError {
     match &error {
-        Error::Refused { reason, .. } if is_of_machine(reason) => of_machine(error),
+        EngineError::Refused { reason, .. } if is_of_machine(reason) => of_machine(error),
         _ => error,
     }
 }

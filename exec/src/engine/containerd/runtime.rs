@@ -31,13 +31,13 @@ pub(super) fn choose(wanted: &str, path: &str, cgroups: &Cgroups) -> Result<Path
 
 /// The chosen program, and what it says of itself.
 #[derive(Debug)]
-pub(super) struct Runtime {
+pub(super) struct RuntimeProgram {
     program: PathBuf,
     /// The version, and of which change of the file.
     seen: Mutex<Option<(SystemTime, String)>>,
 }
 
-impl Runtime {
+impl RuntimeProgram {
     pub(super) fn new(program: PathBuf) -> Self {
         Self {
             program,
@@ -152,7 +152,7 @@ mod tests {
     fn an_upgraded_runtime_says_its_new_version() {
         let dir = tempfile::tempdir().unwrap();
         let program = install(dir.path(), "1.8.1");
-        let runtime = Runtime::new(program.clone());
+        let runtime = RuntimeProgram::new(program.clone());
         assert_eq!(runtime.describe(), "crun 1.8.1");
         install(dir.path(), "1.29");
         let later = SystemTime::now() + std::time::Duration::from_secs(9);

@@ -23,10 +23,10 @@ const LOGGER_START_MAX: Duration = Duration::from_secs(10);
 /// For commands that are given no PATH.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-type Exit = watch::Sender<Option<EngineExit>>;
+type ExitSender = watch::Sender<Option<EngineExit>>;
 
 /// Starts the logger, waits until it is ready, starts the command. Its end is sent to `exit`.
-pub(super) async fn spawn(spec: &ContainerSpec, dir: &Path, exit: Exit) -> io::Result<u32> {
+pub(super) async fn spawn(spec: &ContainerSpec, dir: &Path, exit: ExitSender) -> io::Result<u32> {
     let (stdout, stdout_writer) = io::pipe()?;
     let (stderr, stderr_writer) = io::pipe()?;
     let ready = spawn_logger(&spec.logger, stdout, stderr)?;

@@ -17,16 +17,18 @@ use async_trait::async_trait;
 use muster_model::id::AttemptUid;
 use tokio::sync::watch;
 
-use super::{Container, ContainerSpec, Engine, EngineExit, Error, Status, Usage};
+use super::{
+    ContainerInfo, ContainerSpec, ContainerStatus, Engine, EngineError, EngineExit, Usage,
+};
 
 /// Sent by `remove`.
 const SIGKILL: i32 = 9;
 
 /// The fake engine.
 #[derive(Debug)]
-pub struct Fake {
+pub struct FakeEngine {
     dir: PathBuf,
-    state: Mutex<State>,
+    state: Mutex<FakeEngineState>,
     /// Whether calls wait for ever.
     stuck: watch::Sender<bool>,
     /// Held while a container starts, so that two calls do not start it twice.
@@ -34,15 +36,15 @@ pub struct Fake {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct FakeEngineState {
     silent: bool,
     asked: u64,
     images: BTreeSet<String>,
-    containers: BTreeMap<AttemptUid, Entry>,
+    containers: BTreeMap<AttemptUid, FakeContainer>,
 }
 
 #[derive(Clone, Debug)]
-struct Entry {
+struct FakeContainer {
     spec: ContainerSpec,
     /// Its working directory, standing for the writable layer.
     dir: PathBuf,
@@ -51,16 +53,16 @@ struct Entry {
     exit: watch::Sender<Option<EngineExit>>,
 }
 
-impl Fake {
+impl FakeEngine {
     /// An engine that knows `images` and keeps its containers' directories below `dir`.
     pub fn new<I>(dir: PathBuf, images: I) -> Self
     where
         I: IntoIterator,
         I::Item: Into<String>,
     {
-        let state = State {
+        let state = FakeEngineState {
             images: images.into_iter().map(Into::into).collect(),
-            ..State::default()
+            ..FakeEngineState::default()
         };
         Self {
             dir,
@@ -91,18 +93,18 @@ impl Fake {
         self.lock().images.insert(name.to_owned());
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, FakeEngineState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The state, once the engine goes on, unless it is silent.
-    async fn answering(&self) -> Result<MutexGuard<'_, State>, Error> {
+    async fn answering(&self) -> Result<MutexGuard<'_, FakeEngineState>, EngineError> {
         self.lock().asked += 1;
         // The sender is this engine's own: it cannot be gone.
         let _ = self.stuck.subscribe().wait_for(|stuck| !stuck).await;
         let state = self.lock();
         if state.silent {
-            return Err(Error::Unavailable {
+            return Err(EngineError::Unavailable {
                 socket: "fake".to_owned(),
                 reason: "it was told to be silent".to_owned(),
             });
@@ -110,37 +112,37 @@ impl Fake {
         Ok(state)
     }
 
-    async fn entry(&self, uid: &AttemptUid) -> Result<Entry, Error> {
+    async fn entry(&self, uid: &AttemptUid) -> Result<FakeContainer, EngineError> {
         let state = self.answering().await?;
         let entry = state.containers.get(uid).cloned();
-        entry.ok_or_else(|| Error::NoContainer(uid.clone()))
+        entry.ok_or_else(|| EngineError::NoContainer(uid.clone()))
     }
 }
 
 #[async_trait]
-impl Engine for Fake {
-    async fn version(&self) -> Result<String, Error> {
+impl Engine for FakeEngine {
+    async fn version(&self) -> Result<String, EngineError> {
         self.answering().await.map(|_| "fake 1".to_owned())
     }
 
-    async fn create(&self, spec: &ContainerSpec) -> Result<(), Error> {
+    async fn create(&self, spec: &ContainerSpec) -> Result<(), EngineError> {
         let dir = self.dir.join(spec.uid.as_str());
         let mut state = self.answering().await?;
         if state.containers.contains_key(&spec.uid) {
             return Ok(());
         }
         if !state.images.contains(&spec.image) {
-            return Err(Error::NoImage(spec.image.clone()));
+            return Err(EngineError::NoImage(spec.image.clone()));
         }
         let files = spec.devices.iter().filter(|it| it.cdi_names.is_empty());
         if let Some(missing) = files.flat_map(|it| &it.paths).find(|path| !path.exists()) {
-            return Err(Error::NoDevice(missing.display().to_string()));
+            return Err(EngineError::NoDevice(missing.display().to_string()));
         }
-        std::fs::create_dir_all(&dir).map_err(|error| Error::Unfit {
+        std::fs::create_dir_all(&dir).map_err(|error| EngineError::Unfit {
             call: "make the writable layer",
             reason: error.to_string(),
         })?;
-        let entry = Entry {
+        let entry = FakeContainer {
             spec: spec.clone(),
             dir,
             pid: None,
@@ -150,7 +152,7 @@ impl Engine for Fake {
         Ok(())
     }
 
-    async fn start(&self, uid: &AttemptUid) -> Result<u32, Error> {
+    async fn start(&self, uid: &AttemptUid) -> Result<u32, EngineError> {
         let _starting = self.starting.lock().await;
         let entry = self.entry(uid).await?;
         if let Some(pid) = entry.pid {
@@ -165,17 +167,17 @@ impl Engine for Fake {
         Ok(pid)
     }
 
-    async fn wait(&self, uid: &AttemptUid) -> Result<EngineExit, Error> {
+    async fn wait(&self, uid: &AttemptUid) -> Result<EngineExit, EngineError> {
         let mut exit = self.entry(uid).await?.exit.subscribe();
         let ended = exit
             .wait_for(Option::is_some)
             .await
             .ok()
             .and_then(|exit| *exit);
-        ended.ok_or_else(|| Error::NoContainer(uid.clone()))
+        ended.ok_or_else(|| EngineError::NoContainer(uid.clone()))
     }
 
-    async fn signal(&self, uid: &AttemptUid, signal: i32) -> Result<(), Error> {
+    async fn signal(&self, uid: &AttemptUid, signal: i32) -> Result<(), EngineError> {
         let entry = self.entry(uid).await?;
         match entry.pid {
             Some(pid) if entry.exit.borrow().is_none() => {
@@ -190,10 +192,10 @@ impl Engine for Fake {
         }
     }
 
-    async fn remove(&self, uid: &AttemptUid) -> Result<(), Error> {
+    async fn remove(&self, uid: &AttemptUid) -> Result<(), EngineError> {
         let entry = match self.entry(uid).await {
             Ok(entry) => entry,
-            Err(Error::NoContainer(_)) => return Ok(()),
+            Err(EngineError::NoContainer(_)) => return Ok(()),
             Err(error) => return Err(error),
         };
         if let Some(pid) = entry.pid {
@@ -207,9 +209,9 @@ impl Engine for Fake {
         Ok(())
     }
 
-    async fn list(&self) -> Result<Vec<Container>, Error> {
+    async fn list(&self) -> Result<Vec<ContainerInfo>, EngineError> {
         let state = self.answering().await?;
-        let container = |(uid, entry): (&AttemptUid, &Entry)| Container {
+        let container = |(uid, entry): (&AttemptUid, &FakeContainer)| ContainerInfo {
             uid: uid.clone(),
             labels: entry.spec.labels.clone(),
             status: entry.status(),
@@ -217,7 +219,7 @@ impl Engine for Fake {
         Ok(state.containers.iter().map(container).collect())
     }
 
-    async fn usage(&self, uid: &AttemptUid) -> Result<Usage, Error> {
+    async fn usage(&self, uid: &AttemptUid) -> Result<Usage, EngineError> {
         Ok(self
             .entry(uid)
             .await?
@@ -226,22 +228,22 @@ impl Engine for Fake {
             .unwrap_or_default())
     }
 
-    async fn writable_bytes(&self, uid: &AttemptUid) -> Result<u64, Error> {
+    async fn writable_bytes(&self, uid: &AttemptUid) -> Result<u64, EngineError> {
         Ok(proc::tree_bytes(&self.entry(uid).await?.dir))
     }
 }
 
-impl Entry {
-    fn status(&self) -> Status {
+impl FakeContainer {
+    fn status(&self) -> ContainerStatus {
         match (*self.exit.borrow(), self.pid) {
-            (Some(exit), _) => Status::Stopped(exit),
-            (None, Some(pid)) => Status::Running { pid },
-            (None, None) => Status::Created,
+            (Some(exit), _) => ContainerStatus::Stopped(exit),
+            (None, Some(pid)) => ContainerStatus::Running { pid },
+            (None, None) => ContainerStatus::Created,
         }
     }
 }
 
-impl Drop for Fake {
+impl Drop for FakeEngine {
     fn drop(&mut self) {
         for pid in self
             .lock()
@@ -255,8 +257,8 @@ impl Drop for Fake {
     }
 }
 
-fn refused(call: &'static str, error: &dyn std::error::Error) -> Error {
-    Error::Refused {
+fn refused(call: &'static str, error: &dyn std::error::Error) -> EngineError {
+    EngineError::Refused {
         call,
         reason: error.to_string(),
     }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::tar::bad;
-use crate::image::document::{Descriptor, Index};
-use crate::image::{Error, Reference};
+use crate::image::document::{Descriptor, ImageIndex};
+use crate::image::{ImageError, Reference};
 
 const CONTAINERD_NAME: &str = "io.containerd.image.name";
 const OCI_REF_NAME: &str = "org.opencontainers.image.ref.name";
@@ -15,17 +15,17 @@ const ATTESTATION: &str = "vnd.docker.reference.type";
 
 /// One image of an archive.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Listed {
+pub(super) struct ArchivedImage {
     /// The names it goes by.
     pub(super) names: Vec<Reference>,
     /// A word in place of a name.
     pub(super) hint: Option<String>,
-    pub(super) source: Source,
+    pub(super) source: ImageSource,
 }
 
 /// Where the image's parts are said.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Source {
+pub(super) enum ImageSource {
     /// In OCI's `index.json`: one entry for each platform.
     Oci(Vec<Descriptor>),
     /// In Docker's `manifest.json`.
@@ -45,7 +45,9 @@ pub(super) struct Saved {
 
 /// Lists the images. An archive with both documents is taken by `index.json`, unless only
 /// `manifest.json` has the names.
-pub(super) fn list(documents: &BTreeMap<String, Vec<u8>>) -> Result<Vec<Listed>, Error> {
+pub(super) fn list(
+    documents: &BTreeMap<String, Vec<u8>>,
+) -> Result<Vec<ArchivedImage>, ImageError> {
     let oci = documents
         .get("index.json")
         .map(|bytes| from_index(bytes))
@@ -54,7 +56,7 @@ pub(super) fn list(documents: &BTreeMap<String, Vec<u8>>) -> Result<Vec<Listed>,
         .get("manifest.json")
         .map(|bytes| from_saved(bytes))
         .transpose()?;
-    let named = |listed: &Vec<Listed>| listed.iter().any(|l| !l.names.is_empty());
+    let named = |listed: &Vec<ArchivedImage>| listed.iter().any(|l| !l.names.is_empty());
     let listed = match (oci, docker) {
         (Some(oci), Some(docker)) if !named(&oci) && named(&docker) => docker,
         (Some(oci), _) if !oci.is_empty() => oci,
@@ -71,8 +73,8 @@ pub(super) fn list(documents: &BTreeMap<String, Vec<u8>>) -> Result<Vec<Listed>,
     Ok(listed)
 }
 
-fn from_index(bytes: &[u8]) -> Result<Vec<Listed>, Error> {
-    let index: Index =
+fn from_index(bytes: &[u8]) -> Result<Vec<ArchivedImage>, ImageError> {
+    let index: ImageIndex =
         serde_json::from_slice(bytes).map_err(|e| bad(format!("index.json is broken: {e}")))?;
     let mut groups: BTreeMap<Option<String>, Vec<Descriptor>> = BTreeMap::new();
     for entry in index.manifests {
@@ -95,15 +97,15 @@ fn said_name(entry: &Descriptor) -> Option<String> {
 }
 
 /// A bare word may be a tag or a repository: some tools write the one, some the other.
-fn from_group(said: Option<String>, entries: Vec<Descriptor>) -> Result<Listed, Error> {
-    let source = Source::Oci(entries);
+fn from_group(said: Option<String>, entries: Vec<Descriptor>) -> Result<ArchivedImage, ImageError> {
+    let source = ImageSource::Oci(entries);
     match said {
-        Some(name) if name.contains(['/', ':']) => Ok(Listed {
+        Some(name) if name.contains(['/', ':']) => Ok(ArchivedImage {
             names: vec![Reference::parse(&name)?],
             hint: None,
             source,
         }),
-        hint => Ok(Listed {
+        hint => Ok(ArchivedImage {
             names: Vec::new(),
             hint,
             source,
@@ -111,7 +113,7 @@ fn from_group(said: Option<String>, entries: Vec<Descriptor>) -> Result<Listed, 
     }
 }
 
-fn from_saved(bytes: &[u8]) -> Result<Vec<Listed>, Error> {
+fn from_saved(bytes: &[u8]) -> Result<Vec<ArchivedImage>, ImageError> {
     let saved: Vec<Saved> =
         serde_json::from_slice(bytes).map_err(|e| bad(format!("manifest.json is broken: {e}")))?;
     let list = |saved: Saved| {
@@ -119,17 +121,20 @@ fn from_saved(bytes: &[u8]) -> Result<Vec<Listed>, Error> {
         let names = tags
             .map(|tag| Reference::parse(tag))
             .collect::<Result<_, _>>()?;
-        Ok(Listed {
+        Ok(ArchivedImage {
             names,
             hint: None,
-            source: Source::Docker(saved),
+            source: ImageSource::Docker(saved),
         })
     };
     saved.into_iter().map(list).collect()
 }
 
 /// Gives every image its names: the archive's own, or the one the caller chose.
-pub(super) fn name(mut listed: Vec<Listed>, chosen: Option<&str>) -> Result<Vec<Listed>, Error> {
+pub(super) fn name(
+    mut listed: Vec<ArchivedImage>,
+    chosen: Option<&str>,
+) -> Result<Vec<ArchivedImage>, ImageError> {
     if let Some(chosen) = chosen {
         let chosen = Reference::parse(chosen)?;
         if let [only] = listed.as_mut_slice() {
@@ -140,7 +145,7 @@ pub(super) fn name(mut listed: Vec<Listed>, chosen: Option<&str>) -> Result<Vec<
             .iter()
             .flat_map(|l| &l.names)
             .map(ToString::to_string);
-        return Err(Error::ManyImages {
+        return Err(ImageError::ManyImages {
             found: names.collect::<Vec<_>>().join(", "),
         });
     }
@@ -150,7 +155,7 @@ pub(super) fn name(mut listed: Vec<Listed>, chosen: Option<&str>) -> Result<Vec<
             let hint = hint
                 .map(|h| format!(" (`{h}` may be just a tag)"))
                 .unwrap_or_default();
-            Err(Error::Unnamed { hint })
+            Err(ImageError::Unnamed { hint })
         }
         None => Ok(listed),
     }

@@ -9,7 +9,7 @@ use async_compression::zstd::DParameter;
 use tokio::io::{AsyncRead, AsyncReadExt, BufReader, ReadBuf};
 
 use super::tar::read_error;
-use crate::image::Error;
+use crate::image::ImageError;
 use crate::image::progress::Reporter;
 
 /// Input read at once.
@@ -28,10 +28,13 @@ const NOT_READ: [(&[u8], &str, &str); 5] = [
     (b"PK\x03\x04", "zip", "unzip"),
 ];
 
-pub(in crate::image) type Input = Box<dyn AsyncRead + Send + Unpin>;
+pub(in crate::image) type ArchiveStream = Box<dyn AsyncRead + Send + Unpin>;
 
 /// Plain tar from what may be gzip or zstd.
-pub(super) async fn plain(mut raw: Input, reporter: Reporter) -> Result<Input, Error> {
+pub(super) async fn plain(
+    mut raw: ArchiveStream,
+    reporter: Reporter,
+) -> Result<ArchiveStream, ImageError> {
     let mut magic = [0; MAGIC_BYTES];
     let mut filled = 0;
     while filled < MAGIC_BYTES {
@@ -46,10 +49,10 @@ pub(super) async fn plain(mut raw: Input, reporter: Reporter) -> Result<Input, E
         let reason = format!(
             "it is compressed with {packer}: decompress it first ({unpacker}); gzip and zstd are read as they are"
         );
-        return Err(Error::BadArchive { reason });
+        return Err(ImageError::BadArchive { reason });
     }
     let start = Cursor::new(magic[..filled].to_vec());
-    let counted = Counted {
+    let counted = CountedReader {
         inner: start.chain(raw),
         reporter,
     };
@@ -70,12 +73,12 @@ pub(super) async fn plain(mut raw: Input, reporter: Reporter) -> Result<Input, E
     })
 }
 
-struct Counted<R> {
+struct CountedReader<R> {
     inner: R,
     reporter: Reporter,
 }
 
-impl<R: AsyncRead + Unpin> AsyncRead for Counted<R> {
+impl<R: AsyncRead + Unpin> AsyncRead for CountedReader<R> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

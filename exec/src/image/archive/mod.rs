@@ -11,20 +11,20 @@ mod tar;
 
 use std::collections::BTreeMap;
 
-use self::catalog::{Listed, Saved, Source};
-pub(super) use self::input::Input;
-use self::tar::{Entry, Tar, bad};
-use super::connection::Connection;
+use self::catalog::{ArchivedImage, ImageSource, Saved};
+pub(super) use self::input::ArchiveStream;
+use self::tar::{Tar, TarEntry, bad};
+use super::connection::ImageConnection;
 use super::content::{self, CHUNK_BYTES, Expected, Ingest};
 use super::document::{
-    CONFIG_BYTES_MAX, Descriptor, Document, MANIFEST_BYTES_MAX, Manifest, OCI_CONFIG, OCI_MANIFEST,
-    choose, layer_type,
+    CONFIG_BYTES_MAX, Descriptor, ImageDocument, MANIFEST_BYTES_MAX, Manifest, OCI_CONFIG,
+    OCI_MANIFEST, choose, layer_type,
 };
 use super::locks::Locks;
 use super::progress::Reporter;
 use super::record::{self, Complete};
-use super::unpack::Unpacker;
-use super::{Digest, Error, Image, Lease, origin};
+use super::unpack::LayerUnpacker;
+use super::{ContentLease, Digest, ImageError, ImageRecord, origin};
 
 /// Documents that list images, kept in memory.
 const DOCUMENTS: [&str; 2] = ["index.json", "manifest.json"];
@@ -39,8 +39,8 @@ const LINKS_MAX: u32 = 8;
 /// An import under way.
 #[derive(Clone, Debug)]
 pub(super) struct Import {
-    pub(super) line: Connection,
-    pub(super) lease: Lease,
+    pub(super) line: ImageConnection,
+    pub(super) lease: ContentLease,
     pub(super) locks: Locks,
     pub(super) reporter: Reporter,
     /// The name that the caller chose.
@@ -58,15 +58,15 @@ struct Blob {
 
 /// What the archive held.
 #[derive(Debug, Default)]
-struct Contents {
+struct ArchiveContents {
     blobs: BTreeMap<String, Blob>,
     links: BTreeMap<String, String>,
     documents: BTreeMap<String, Vec<u8>>,
 }
 
-impl Contents {
+impl ArchiveContents {
     /// The file of that path, through links.
-    fn find(&self, said: &str) -> Result<&Blob, Error> {
+    fn find(&self, said: &str) -> Result<&Blob, ImageError> {
         let mut path = tar::resolve("", said)?;
         for _ in 0..LINKS_MAX {
             if let Some(blob) = self.blobs.get(&path) {
@@ -84,7 +84,7 @@ impl Contents {
 }
 
 impl Import {
-    pub(super) async fn run(self, input: Input) -> Result<Vec<Image>, Error> {
+    pub(super) async fn run(self, input: ArchiveStream) -> Result<Vec<ImageRecord>, ImageError> {
         let contents = self.take_in(input).await?;
         let listed = catalog::name(catalog::list(&contents.documents)?, self.name.as_deref())?;
         let mut images = Vec::new();
@@ -94,18 +94,18 @@ impl Import {
         Ok(images)
     }
 
-    async fn take_in(&self, input: Input) -> Result<Contents, Error> {
+    async fn take_in(&self, input: ArchiveStream) -> Result<ArchiveContents, ImageError> {
         let mut tar = Tar::new(input::plain(input, self.reporter.clone()).await?);
-        let mut contents = Contents::default();
+        let mut contents = ArchiveContents::default();
         while let Some(entry) = tar.next().await? {
             match entry {
-                Entry::Link { path, target } => drop(contents.links.insert(path, target)),
-                Entry::File { path, .. } if DOCUMENTS.contains(&path.as_str()) => {
+                TarEntry::Link { path, target } => drop(contents.links.insert(path, target)),
+                TarEntry::File { path, .. } if DOCUMENTS.contains(&path.as_str()) => {
                     let text = tar.read_whole(&path, MANIFEST_BYTES_MAX).await?;
                     contents.documents.insert(path, text);
                 }
-                Entry::File { path, .. } if is_ignored(&path) => {}
-                Entry::File { path, bytes } => {
+                TarEntry::File { path, .. } if is_ignored(&path) => {}
+                TarEntry::File { path, bytes } => {
                     let blob = self.take_blob(&mut tar, &path, bytes).await?;
                     contents.blobs.insert(path, blob);
                 }
@@ -114,7 +114,12 @@ impl Import {
         Ok(contents)
     }
 
-    async fn take_blob(&self, tar: &mut Tar<Input>, path: &str, bytes: u64) -> Result<Blob, Error> {
+    async fn take_blob(
+        &self,
+        tar: &mut Tar<ArchiveStream>,
+        path: &str,
+        bytes: u64,
+    ) -> Result<Blob, ImageError> {
         let known = match path.strip_prefix(BLOBS) {
             Some(hex) => Some(
                 Digest::from_hex(hex)
@@ -160,18 +165,18 @@ impl Import {
 
     async fn install(
         &self,
-        listed: &Listed,
-        contents: &Contents,
-        images: &mut Vec<Image>,
-    ) -> Result<(), Error> {
+        listed: &ArchivedImage,
+        contents: &ArchiveContents,
+        images: &mut Vec<ImageRecord>,
+    ) -> Result<(), ImageError> {
         let name = listed
             .names
             .first()
             .map(ToString::to_string)
             .unwrap_or_default();
         let (target, manifest, source) = match &listed.source {
-            Source::Oci(entries) => self.find_manifest(&name, entries).await?,
-            Source::Docker(saved) => self.make_manifest(saved, contents).await?,
+            ImageSource::Oci(entries) => self.find_manifest(&name, entries).await?,
+            ImageSource::Docker(saved) => self.make_manifest(saved, contents).await?,
         };
         for blob in manifest.layers.iter().chain([&manifest.config]) {
             self.check_blob(blob).await?;
@@ -182,7 +187,7 @@ impl Import {
         let Self {
             line, lease, locks, ..
         } = self;
-        let mut unpacker = Unpacker {
+        let mut unpacker = LayerUnpacker {
             line,
             lease,
             locks,
@@ -211,15 +216,15 @@ impl Import {
         &self,
         name: &str,
         entries: &[Descriptor],
-    ) -> Result<(Descriptor, Manifest, Option<Digest>), Error> {
+    ) -> Result<(Descriptor, Manifest, Option<Digest>), ImageError> {
         let mut entry = choose(name, entries)?.clone();
         let mut source = None;
         for _ in 0..DEPTH_MAX {
             let missing = || bad(format!("manifest {} is not in it", entry.digest));
             let bytes = content::read(&self.line, &entry.digest, MANIFEST_BYTES_MAX).await?;
             let bytes = bytes.ok_or_else(missing)?;
-            match Document::parse(name, &bytes)? {
-                Document::Manifest(manifest) => {
+            match ImageDocument::parse(name, &bytes)? {
+                ImageDocument::Manifest(manifest) => {
                     let kind = if manifest.media_type.is_empty() {
                         OCI_MANIFEST
                     } else {
@@ -228,7 +233,7 @@ impl Import {
                     let target = Descriptor::new(kind, entry.digest, bytes.len() as u64);
                     return Ok((target, manifest, source));
                 }
-                Document::Index(index) => {
+                ImageDocument::Index(index) => {
                     source.get_or_insert(entry.digest);
                     entry = choose(name, &index.manifests)?.clone();
                 }
@@ -243,8 +248,8 @@ impl Import {
     async fn make_manifest(
         &self,
         saved: &Saved,
-        contents: &Contents,
-    ) -> Result<(Descriptor, Manifest, Option<Digest>), Error> {
+        contents: &ArchiveContents,
+    ) -> Result<(Descriptor, Manifest, Option<Digest>), ImageError> {
         let config = contents.find(&saved.config)?;
         check_config_name(&saved.config, config)?;
         let mut layers = Vec::new();
@@ -266,13 +271,13 @@ impl Import {
     }
 
     /// Whether the blob is here, from this archive or from before, and as long as is said.
-    async fn check_blob(&self, blob: &Descriptor) -> Result<(), Error> {
+    async fn check_blob(&self, blob: &Descriptor) -> Result<(), ImageError> {
         let digest = &blob.digest;
         match content::size(&self.line, digest).await? {
             None => Err(bad(format!("blob {digest} is not in it"))),
             Some(bytes) if bytes != blob.size => {
                 let reason = format!("it has {bytes} bytes instead of {}", blob.size);
-                Err(Error::Digest {
+                Err(ImageError::Digest {
                     what: digest.to_string(),
                     reason,
                 })
@@ -287,10 +292,10 @@ fn is_ignored(path: &str) -> bool {
 }
 
 /// Docker names the configuration by its digest.
-fn check_config_name(path: &str, blob: &Blob) -> Result<(), Error> {
+fn check_config_name(path: &str, blob: &Blob) -> Result<(), ImageError> {
     if blob.bytes > CONFIG_BYTES_MAX {
         let (what, bytes) = (path.to_owned(), blob.bytes);
-        return Err(Error::TooLarge {
+        return Err(ImageError::TooLarge {
             what,
             bytes,
             max: CONFIG_BYTES_MAX,
@@ -299,7 +304,7 @@ fn check_config_name(path: &str, blob: &Blob) -> Result<(), Error> {
     let told = path.strip_suffix(".json").and_then(Digest::from_hex);
     if told.is_some_and(|told| told != blob.digest) {
         let reason = format!("its digest is {}", blob.digest);
-        return Err(Error::Digest {
+        return Err(ImageError::Digest {
             what: path.to_owned(),
             reason,
         });

@@ -10,7 +10,7 @@ use std::io;
 use tar::{EntryType, Header, PaxExtensions};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-use crate::image::Error;
+use crate::image::ImageError;
 
 const BLOCK_BYTES: u64 = 512;
 /// Longest extension record; image archives need paths of about 80 bytes.
@@ -21,7 +21,7 @@ const SKIP_BYTES: usize = 64 << 10;
 
 /// An entry that matters.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Entry {
+pub(super) enum TarEntry {
     /// A file, whose bytes follow.
     File { path: String, bytes: u64 },
     /// Another name of a file.
@@ -55,7 +55,7 @@ impl<R: AsyncRead + Unpin> Tar<R> {
     }
 
     /// The next entry, past what was not read of the last; `None` at the end.
-    pub(super) async fn next(&mut self) -> Result<Option<Entry>, Error> {
+    pub(super) async fn next(&mut self) -> Result<Option<TarEntry>, ImageError> {
         let mut extension = Extension::default();
         loop {
             self.skip().await?;
@@ -85,7 +85,7 @@ impl<R: AsyncRead + Unpin> Tar<R> {
     }
 
     /// Bytes of the current file; 0 at its end.
-    pub(super) async fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Error> {
+    pub(super) async fn read(&mut self, buffer: &mut [u8]) -> Result<usize, ImageError> {
         let most = usize::try_from(self.left)
             .unwrap_or(usize::MAX)
             .min(buffer.len());
@@ -105,9 +105,9 @@ impl<R: AsyncRead + Unpin> Tar<R> {
     }
 
     /// The current file as a whole.
-    pub(super) async fn read_whole(&mut self, what: &str, max: u64) -> Result<Vec<u8>, Error> {
+    pub(super) async fn read_whole(&mut self, what: &str, max: u64) -> Result<Vec<u8>, ImageError> {
         if self.left > max {
-            return Err(Error::TooLarge {
+            return Err(ImageError::TooLarge {
                 what: what.to_owned(),
                 bytes: self.left,
                 max,
@@ -126,7 +126,7 @@ impl<R: AsyncRead + Unpin> Tar<R> {
         kind: EntryType,
         bytes: u64,
         extension: &mut Extension,
-    ) -> Result<(), Error> {
+    ) -> Result<(), ImageError> {
         if kind.is_pax_global_extensions() {
             return Ok(());
         }
@@ -147,7 +147,7 @@ impl<R: AsyncRead + Unpin> Tar<R> {
         Ok(())
     }
 
-    async fn skip(&mut self) -> Result<(), Error> {
+    async fn skip(&mut self) -> Result<(), ImageError> {
         let mut rest = self.left.saturating_add(self.padding);
         (self.left, self.padding) = (0, 0);
         let mut sink = [0; SKIP_BYTES];
@@ -167,7 +167,7 @@ impl<R: AsyncRead + Unpin> Tar<R> {
     }
 
     /// `None` at the closing zero block, or where the stream ends between entries.
-    async fn header(&mut self) -> Result<Option<Header>, Error> {
+    async fn header(&mut self) -> Result<Option<Header>, ImageError> {
         let mut header = Header::new_old();
         let block = header.as_mut_bytes();
         let mut filled = 0;
@@ -198,7 +198,7 @@ fn is_extension(kind: EntryType) -> bool {
         || kind.is_pax_global_extensions()
 }
 
-fn read_pax(data: &[u8], extension: &mut Extension) -> Result<(), Error> {
+fn read_pax(data: &[u8], extension: &mut Extension) -> Result<(), ImageError> {
     for record in PaxExtensions::new(data) {
         let record = record.map_err(|e| bad(format!("an extension record is broken: {e}")))?;
         let value = record.value_bytes();
@@ -216,7 +216,7 @@ fn read_pax(data: &[u8], extension: &mut Extension) -> Result<(), Error> {
 }
 
 /// The sum of the header's bytes, its own field counted as spaces.
-fn check_sum(header: &Header) -> Result<(), Error> {
+fn check_sum(header: &Header) -> Result<(), ImageError> {
     let bytes = header.as_bytes();
     let others = bytes[..148].iter().chain(&bytes[156..]);
     let sum = others.map(|b| u32::from(*b)).sum::<u32>() + 8 * u32::from(b' ');
@@ -226,14 +226,18 @@ fn check_sum(header: &Header) -> Result<(), Error> {
     }
 }
 
-fn entry(header: &Header, extension: Extension, bytes: u64) -> Result<Option<Entry>, Error> {
+fn entry(
+    header: &Header,
+    extension: Extension,
+    bytes: u64,
+) -> Result<Option<TarEntry>, ImageError> {
     let kind = header.entry_type();
     let path = extension
         .path
         .unwrap_or_else(|| header.path_bytes().into_owned());
     let path = resolve("", &text(path)?)?;
     if kind.is_file() || kind.is_contiguous() {
-        return Ok(Some(Entry::File { path, bytes }));
+        return Ok(Some(TarEntry::File { path, bytes }));
     }
     if kind.is_gnu_sparse() {
         return Err(bad(format!(
@@ -249,14 +253,14 @@ fn entry(header: &Header, extension: Extension, bytes: u64) -> Result<Option<Ent
     let base = if kind.is_symlink() { parent(&path) } else { "" };
     let target = resolve(base, &text(link)?)?;
     let is_link = kind.is_symlink() || kind.is_hard_link();
-    Ok(is_link.then_some(Entry::Link { path, target }))
+    Ok(is_link.then_some(TarEntry::Link { path, target }))
 }
 
 fn parent(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(parent, _)| parent)
 }
 
-fn text(bytes: Vec<u8>) -> Result<String, Error> {
+fn text(bytes: Vec<u8>) -> Result<String, ImageError> {
     String::from_utf8(bytes).map_err(|e| {
         bad(format!(
             "`{}` is not a readable path",
@@ -266,7 +270,7 @@ fn text(bytes: Vec<u8>) -> Result<String, Error> {
 }
 
 /// The path within the archive that `path` means when it is said in the folder `base`.
-pub(super) fn resolve(base: &str, path: &str) -> Result<String, Error> {
+pub(super) fn resolve(base: &str, path: &str) -> Result<String, ImageError> {
     let outside = || bad(format!("the entry `{path}` points outside of it"));
     if path.starts_with('/') {
         return Err(outside());
@@ -282,15 +286,15 @@ pub(super) fn resolve(base: &str, path: &str) -> Result<String, Error> {
     Ok(Vec::from(parts).join("/"))
 }
 
-pub(super) fn bad(reason: String) -> Error {
-    Error::BadArchive { reason }
+pub(super) fn bad(reason: String) -> ImageError {
+    ImageError::BadArchive { reason }
 }
 
-pub(super) fn read_error(error: io::Error) -> Error {
+pub(super) fn read_error(error: io::Error) -> ImageError {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => bad("it ends before its end".to_owned()),
         io::ErrorKind::InvalidData => bad(format!("its compression is broken: {error}")),
-        _ => Error::Read(error),
+        _ => ImageError::Read(error),
     }
 }
 
@@ -317,7 +321,7 @@ mod tests {
         all
     }
 
-    async fn walk(bytes: &[u8]) -> Result<Vec<(Entry, Vec<u8>)>, Error> {
+    async fn walk(bytes: &[u8]) -> Result<Vec<(TarEntry, Vec<u8>)>, ImageError> {
         let mut tar = Tar::new(bytes);
         let mut found = Vec::new();
         while let Some(entry) = tar.next().await? {
@@ -346,11 +350,11 @@ mod tests {
             .append_link(&mut link, "c/layer.tar", "../a/b")
             .unwrap();
         let found = walk(&builder.into_inner().unwrap()).await.unwrap();
-        let file = |path: &str, bytes| Entry::File {
+        let file = |path: &str, bytes| TarEntry::File {
             path: path.to_owned(),
             bytes,
         };
-        let link = Entry::Link {
+        let link = TarEntry::Link {
             path: "c/layer.tar".into(),
             target: "a/b".into(),
         };

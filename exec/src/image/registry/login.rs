@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 /// What a 401 asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Challenge {
+pub(super) enum LoginChallenge {
     /// User and password with every request.
     Basic,
     /// A token from another server.
@@ -21,7 +21,7 @@ pub(super) enum Challenge {
     },
 }
 
-impl Challenge {
+impl LoginChallenge {
     /// Reads the first demand that can be met; a token is better than a password.
     pub(super) fn read(headers: &HeaderMap) -> Option<Self> {
         let values = headers
@@ -81,12 +81,12 @@ pub(super) fn token_url(
 
 /// What a token server answers.
 #[derive(Deserialize)]
-pub(super) struct Token {
+pub(super) struct RegistryToken {
     token: Option<String>,
     access_token: Option<String>,
 }
 
-impl Token {
+impl RegistryToken {
     pub(super) fn text(self) -> Option<String> {
         self.token
             .or(self.access_token)
@@ -101,11 +101,12 @@ mod tests {
     #[test]
     fn demands_are_read_as_registries_write_them() {
         let hub = r#"Bearer realm="https://auth.docker.io/token",service="registry.docker.io",scope="repository:a/b:pull""#;
-        let bearer = |realm: &str, service: Option<&str>, scope: Option<&str>| Challenge::Bearer {
-            realm: realm.to_owned(),
-            service: service.map(str::to_owned),
-            scope: scope.map(str::to_owned),
-        };
+        let bearer =
+            |realm: &str, service: Option<&str>, scope: Option<&str>| LoginChallenge::Bearer {
+                realm: realm.to_owned(),
+                service: service.map(str::to_owned),
+                scope: scope.map(str::to_owned),
+            };
         let scope = Some("repository:a/b:pull");
         let full = bearer(
             "https://auth.docker.io/token",
@@ -114,7 +115,7 @@ mod tests {
         );
         let table = [
             (vec![hub], Some(full)),
-            (vec![r#"Basic realm="x""#], Some(Challenge::Basic)),
+            (vec![r#"Basic realm="x""#], Some(LoginChallenge::Basic)),
             (
                 vec![r#"basic realm="x", Bearer realm="y""#],
                 Some(bearer("y", None, None)),
@@ -132,7 +133,7 @@ mod tests {
             for value in &values {
                 headers.append(WWW_AUTHENTICATE, value.parse().unwrap());
             }
-            assert_eq!(Challenge::read(&headers), expected, "{values:?}");
+            assert_eq!(LoginChallenge::read(&headers), expected, "{values:?}");
         }
     }
 

@@ -8,5 +8,5 @@ mod login;
 mod session;
 mod settings;
 
-pub(super) use self::session::Session;
+pub(super) use self::session::RegistrySession;
 pub use self::settings::{ProxySettings, RegistrySettings};

@@ -8,14 +8,14 @@ use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, RANGE};
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode, Url};
 use tokio::sync::Mutex;
 
-use super::login::{Challenge, Token, token_url};
-use super::settings::{Endpoint, RegistrySettings};
+use super::login::{LoginChallenge, RegistryToken, token_url};
+use super::settings::{RegistryEndpoint, RegistrySettings};
 use crate::image::document::{
-    DOCKER_INDEX, DOCKER_MANIFEST, Descriptor, Document, MANIFEST_BYTES_MAX, OCI_INDEX,
+    DOCKER_INDEX, DOCKER_MANIFEST, Descriptor, ImageDocument, MANIFEST_BYTES_MAX, OCI_INDEX,
     OCI_MANIFEST,
 };
-use crate::image::origin::Access;
-use crate::image::{Digest, Error, Reference, Version};
+use crate::image::origin::RegistryAccess;
+use crate::image::{Digest, ImageError, ImageVersion, Reference};
 
 /// Largest answer of a token server.
 const TOKEN_BYTES_MAX: u64 = 256 << 10;
@@ -29,16 +29,16 @@ const TOKEN_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A blob on its way.
 #[derive(Debug)]
-pub(in crate::image) struct Body {
+pub(in crate::image) struct BlobBody {
     response: Response,
     registry: String,
     /// The byte of the blob that the answer begins with.
     pub(in crate::image) offset: u64,
 }
 
-impl Body {
+impl BlobBody {
     /// More bytes; `None` at the end.
-    pub(in crate::image) async fn next(&mut self) -> Result<Option<bytes::Bytes>, Error> {
+    pub(in crate::image) async fn next(&mut self) -> Result<Option<bytes::Bytes>, ImageError> {
         self.response
             .chunk()
             .await
@@ -48,7 +48,7 @@ impl Body {
 
 /// Keeps the login of each server for as long as one pull takes.
 #[derive(Debug)]
-pub(in crate::image) struct Session {
+pub(in crate::image) struct RegistrySession {
     http: Client,
     image: Reference,
     auth: Option<RegistryAuth>,
@@ -63,7 +63,7 @@ pub(in crate::image) struct Session {
 
 #[derive(Debug)]
 struct Server {
-    endpoint: Endpoint,
+    endpoint: RegistryEndpoint,
     authorization: Mutex<Option<HeaderValue>>,
 }
 
@@ -77,45 +77,47 @@ struct Round<'a> {
 
 impl Round<'_> {
     /// A server did not help. The end of it all, with what the mirrors said, unless it is a mirror.
-    fn failed(&mut self, server: &Server, error: Error) -> Result<(), Error> {
+    fn failed(&mut self, server: &Server, error: ImageError) -> Result<(), ImageError> {
         if server.endpoint.mirror {
             tracing::info!(mirror = server.name(), %error, "mirror did not help");
             self.of_mirrors += &format!("; mirror {}", without_kind(&error));
-            self.mirror_failed |= matches!(error, Error::Registry { .. });
+            self.mirror_failed |= matches!(error, ImageError::Registry { .. });
             return Ok(());
         }
         Err(match error {
-            Error::Registry { registry, reason } => Error::Registry {
+            ImageError::Registry { registry, reason } => ImageError::Registry {
                 registry,
                 reason: reason + &self.of_mirrors,
             },
             // Where all images come by way of mirrors the registry's own name need not be known.
-            Error::UnknownHost { registry, reason } if self.mirror_failed => Error::Registry {
-                registry,
-                reason: format!(
-                    "its host name cannot be resolved ({reason}){}",
-                    self.of_mirrors
-                ),
-            },
+            ImageError::UnknownHost { registry, reason } if self.mirror_failed => {
+                ImageError::Registry {
+                    registry,
+                    reason: format!(
+                        "its host name cannot be resolved ({reason}){}",
+                        self.of_mirrors
+                    ),
+                }
+            }
             other => other,
         })
     }
 }
 
 /// A path on a server, with what to say along.
-struct Ask<'a> {
+struct RegistryRequest<'a> {
     path: String,
     accept: &'a str,
     range: Option<u64>,
 }
 
-impl Session {
+impl RegistrySession {
     pub(in crate::image) fn new(
         http: Client,
         settings: &RegistrySettings,
         image: Reference,
         auth: Option<RegistryAuth>,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, ImageError> {
         let endpoints = settings.endpoints(&image)?;
         let servers = endpoints.into_iter().map(Server::new).collect();
         let (auth, elsewhere) = match auth.filter(is_given) {
@@ -135,9 +137,9 @@ impl Session {
 
     /// Whether the image can be had without the login that this session has used. Where that cannot be
     /// found out, it counts as needed.
-    pub(in crate::image) async fn access(&self, version: &Version) -> Access {
+    pub(in crate::image) async fn access(&self, version: &ImageVersion) -> RegistryAccess {
         if !self.login_told.load(Ordering::Relaxed) {
-            return Access::Open;
+            return RegistryAccess::Open;
         }
         let servers = self.servers.iter().map(|server| server.endpoint.clone());
         let nobody = Self {
@@ -150,8 +152,8 @@ impl Session {
             without_mirrors: AtomicBool::new(false),
         };
         match nobody.manifest(version.as_str()).await {
-            Ok(_) => Access::Open,
-            Err(_) => Access::Login,
+            Ok(_) => RegistryAccess::Open,
+            Err(_) => RegistryAccess::Login,
         }
     }
 
@@ -164,7 +166,7 @@ impl Session {
     pub(in crate::image) async fn manifest(
         &self,
         version: &str,
-    ) -> Result<(Vec<u8>, Digest), Error> {
+    ) -> Result<(Vec<u8>, Digest), ImageError> {
         let mut round = self.round();
         while let Some(server) = round.servers.next() {
             match self.manifest_of(server, version).await {
@@ -179,9 +181,9 @@ impl Session {
         &self,
         server: &Server,
         version: &str,
-    ) -> Result<(Vec<u8>, Digest), Error> {
+    ) -> Result<(Vec<u8>, Digest), ImageError> {
         let accept = [OCI_INDEX, DOCKER_INDEX, OCI_MANIFEST, DOCKER_MANIFEST].join(", ");
-        let ask = Ask {
+        let ask = RegistryRequest {
             path: format!("manifests/{version}"),
             accept: &accept,
             range: None,
@@ -196,14 +198,14 @@ impl Session {
         let told = Digest::parse(version).or_else(|| told.as_deref().and_then(Digest::parse));
         let what = || format!("manifest of {}", self.image);
         let bytes = bounded(response, MANIFEST_BYTES_MAX, server.name(), what).await?;
-        if !Document::is_one(&bytes) {
+        if !ImageDocument::is_one(&bytes) {
             return Err(server.wrong_answer("manifest", kind.as_deref()));
         }
         let found = Digest::of(&bytes);
         match told {
             Some(told) if told != found => {
                 let reason = format!("its digest is {found} instead of {told}");
-                Err(Error::Digest {
+                Err(ImageError::Digest {
                     what: what(),
                     reason,
                 })
@@ -213,7 +215,11 @@ impl Session {
     }
 
     /// A blob from some byte on, or from its start where the server knows no better.
-    pub(in crate::image) async fn blob(&self, blob: &Descriptor, from: u64) -> Result<Body, Error> {
+    pub(in crate::image) async fn blob(
+        &self,
+        blob: &Descriptor,
+        from: u64,
+    ) -> Result<BlobBody, ImageError> {
         let mut round = self.round();
         while let Some(server) = round.servers.next() {
             match self.blob_of(server, blob, from).await {
@@ -224,9 +230,14 @@ impl Session {
         Err(self.not_found("no registry"))
     }
 
-    async fn blob_of(&self, server: &Server, blob: &Descriptor, from: u64) -> Result<Body, Error> {
+    async fn blob_of(
+        &self,
+        server: &Server,
+        blob: &Descriptor,
+        from: u64,
+    ) -> Result<BlobBody, ImageError> {
         let range = (from > 0).then_some(from);
-        let ask = Ask {
+        let ask = RegistryRequest {
             path: format!("blobs/{}", blob.digest),
             accept: "*/*",
             range,
@@ -242,7 +253,7 @@ impl Session {
             let kind = response.headers().get(CONTENT_TYPE);
             return Err(server.wrong_answer("blob", kind.and_then(|kind| kind.to_str().ok())));
         }
-        Ok(Body {
+        Ok(BlobBody {
             response,
             registry: server.name().to_owned(),
             offset,
@@ -267,7 +278,11 @@ impl Session {
         }
     }
 
-    async fn ask_one(&self, server: &Server, ask: &Ask<'_>) -> Result<Response, Error> {
+    async fn ask_one(
+        &self,
+        server: &Server,
+        ask: &RegistryRequest<'_>,
+    ) -> Result<Response, ImageError> {
         let response = self.send(server, ask).await?;
         let response = match response.status() {
             StatusCode::UNAUTHORIZED => {
@@ -282,7 +297,11 @@ impl Session {
         Err(self.refusal(server.name(), response).await)
     }
 
-    async fn send(&self, server: &Server, ask: &Ask<'_>) -> Result<Response, Error> {
+    async fn send(
+        &self,
+        server: &Server,
+        ask: &RegistryRequest<'_>,
+    ) -> Result<Response, ImageError> {
         let url = server.url(&self.image.repository, &ask.path);
         let mut request = self
             .http
@@ -301,12 +320,12 @@ impl Session {
     }
 
     /// Gets what the answer demands; also again when a token has run out in the middle.
-    async fn log_in(&self, server: &Server, refused: Response) -> Result<(), Error> {
-        let challenge = Challenge::read(refused.headers());
+    async fn log_in(&self, server: &Server, refused: Response) -> Result<(), ImageError> {
+        let challenge = LoginChallenge::read(refused.headers());
         let auth = self.auth.as_ref().filter(|_| !server.endpoint.mirror);
         let authorization = match (challenge, auth) {
             (
-                Some(Challenge::Bearer {
+                Some(LoginChallenge::Bearer {
                     realm,
                     service,
                     scope,
@@ -320,11 +339,11 @@ impl Session {
                     .map_err(|reason| self.unauthorized(server.name(), reason))?;
                 format!("Bearer {}", self.token(server, url).await?)
             }
-            (Some(Challenge::Basic), Some(auth)) => {
+            (Some(LoginChallenge::Basic), Some(auth)) => {
                 self.login_told.store(true, Ordering::Relaxed);
                 basic(auth)
             }
-            (Some(Challenge::Basic), None) => {
+            (Some(LoginChallenge::Basic), None) => {
                 return Err(self.unauthorized(server.name(), "it wants a login, and none is set"));
             }
             (None, _) => return Err(self.refusal(server.name(), refused).await),
@@ -336,7 +355,7 @@ impl Session {
         Ok(())
     }
 
-    async fn token(&self, server: &Server, url: Url) -> Result<String, Error> {
+    async fn token(&self, server: &Server, url: Url) -> Result<String, ImageError> {
         let name = url.host_str().unwrap_or_default().to_owned();
         let request = self.http.get(url).timeout(TOKEN_TIMEOUT);
         let response = self.with_login(server, request).send().await;
@@ -346,11 +365,13 @@ impl Session {
         }
         let what = || format!("token of {name}");
         let bytes = bounded(response, TOKEN_BYTES_MAX, &name, what).await?;
-        let token: Option<Token> = serde_json::from_slice(&bytes).ok();
-        token.and_then(Token::text).ok_or_else(|| Error::Registry {
-            registry: name,
-            reason: "the token server sent no token".to_owned(),
-        })
+        let token: Option<RegistryToken> = serde_json::from_slice(&bytes).ok();
+        token
+            .and_then(RegistryToken::text)
+            .ok_or_else(|| ImageError::Registry {
+                registry: name,
+                reason: "the token server sent no token".to_owned(),
+            })
     }
 
     fn with_login(&self, server: &Server, request: RequestBuilder) -> RequestBuilder {
@@ -364,7 +385,7 @@ impl Session {
     }
 
     /// Sorts a refusal into final ones and those worth another try.
-    async fn refusal(&self, registry: &str, response: Response) -> Error {
+    async fn refusal(&self, registry: &str, response: Response) -> ImageError {
         let status = response.status();
         let text = bounded(response, REASON_BYTES_MAX, registry, String::new).await;
         let reason = words(status, &text.unwrap_or_default());
@@ -373,21 +394,21 @@ impl Session {
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
                 self.unauthorized(registry, &reason)
             }
-            _ => Error::Registry {
+            _ => ImageError::Registry {
                 registry: registry.to_owned(),
                 reason,
             },
         }
     }
 
-    fn not_found(&self, registry: &str) -> Error {
-        Error::NotFound {
+    fn not_found(&self, registry: &str) -> ImageError {
+        ImageError::NotFound {
             reference: self.image.to_string(),
             registry: registry.to_owned(),
         }
     }
 
-    fn unauthorized(&self, registry: &str, reason: &str) -> Error {
+    fn unauthorized(&self, registry: &str, reason: &str) -> ImageError {
         let reason = match &self.login_elsewhere {
             Some(elsewhere) => format!(
                 "{reason}; the job's login is for {elsewhere} and was not sent to {}",
@@ -395,7 +416,7 @@ impl Session {
             ),
             None => reason.to_owned(),
         };
-        Error::Unauthorized {
+        ImageError::Unauthorized {
             reference: self.image.to_string(),
             registry: registry.to_owned(),
             reason,
@@ -404,7 +425,7 @@ impl Session {
 }
 
 impl Server {
-    fn new(endpoint: Endpoint) -> Self {
+    fn new(endpoint: RegistryEndpoint) -> Self {
         Self {
             endpoint,
             authorization: Mutex::default(),
@@ -412,7 +433,7 @@ impl Server {
     }
 
     /// It said that all is well, and sent something else: a captive portal or a proxy does.
-    fn wrong_answer(&self, wanted: &str, kind: Option<&str>) -> Error {
+    fn wrong_answer(&self, wanted: &str, kind: Option<&str>) -> ImageError {
         let kind: String = kind
             .unwrap_or("something")
             .chars()
@@ -423,7 +444,7 @@ impl Server {
         } else {
             format!("something else ({kind})")
         };
-        Error::Registry {
+        ImageError::Registry {
             registry: self.name().to_owned(),
             reason: format!("it answered with {found} where a {wanted} was to come"),
         }
@@ -475,9 +496,9 @@ fn is_given(auth: &RegistryAuth) -> bool {
 }
 
 /// An error of a mirror without the words that say it is one of a registry.
-fn without_kind(error: &Error) -> String {
+fn without_kind(error: &ImageError) -> String {
     match error {
-        Error::Registry { registry, reason } => format!("{registry}: {reason}"),
+        ImageError::Registry { registry, reason } => format!("{registry}: {reason}"),
         other => other.to_string(),
     }
 }
@@ -488,7 +509,7 @@ async fn bounded(
     max: u64,
     registry: &str,
     what: impl Fn() -> String,
-) -> Result<Vec<u8>, Error> {
+) -> Result<Vec<u8>, ImageError> {
     let mut data = Vec::new();
     while let Some(part) = response
         .chunk()
@@ -497,7 +518,7 @@ async fn bounded(
     {
         let bytes = (data.len() + part.len()) as u64;
         if bytes > max {
-            return Err(Error::TooLarge {
+            return Err(ImageError::TooLarge {
                 what: what(),
                 bytes,
                 max,
@@ -512,10 +533,10 @@ async fn bounded(
 fn words(status: StatusCode, body: &[u8]) -> String {
     #[derive(serde::Deserialize)]
     struct Errors {
-        errors: Vec<Said>,
+        errors: Vec<RegistryMessage>,
     }
     #[derive(serde::Deserialize)]
-    struct Said {
+    struct RegistryMessage {
         #[serde(default)]
         code: String,
         #[serde(default)]
@@ -543,7 +564,7 @@ const RESOLVING: &str = "dns error";
 
 /// A failure on the way, told with its innermost cause and without the address, which may
 /// hold a token.
-fn transport(registry: &str, error: &reqwest::Error) -> Error {
+fn transport(registry: &str, error: &reqwest::Error) -> ImageError {
     let mut cause: &dyn std::error::Error = error;
     let mut is_resolving = false;
     while let Some(source) = cause.source() {
@@ -551,7 +572,7 @@ fn transport(registry: &str, error: &reqwest::Error) -> Error {
         is_resolving |= cause.to_string().starts_with(RESOLVING);
     }
     if is_resolving {
-        return Error::UnknownHost {
+        return ImageError::UnknownHost {
             registry: registry.to_owned(),
             reason: cause.to_string(),
         };
@@ -563,7 +584,7 @@ fn transport(registry: &str, error: &reqwest::Error) -> Error {
     } else {
         format!("the connection broke: {cause}")
     };
-    Error::Registry {
+    ImageError::Registry {
         registry: registry.to_owned(),
         reason,
     }
@@ -598,7 +619,7 @@ mod tests {
     }
 
     /// `.invalid` is reserved: no name service knows anything below it.
-    fn at_an_unknown_host(mirror: Option<&str>) -> Session {
+    fn at_an_unknown_host(mirror: Option<&str>) -> RegistrySession {
         let mut settings = RegistrySettings::default();
         if let Some(mirror) = mirror {
             let base = vec![mirror.to_owned()];
@@ -606,20 +627,20 @@ mod tests {
         }
         let image = Reference::parse("nosuch.invalid/x:1").unwrap();
         let http = settings.client().unwrap();
-        Session::new(http, &settings, image, None).unwrap()
+        RegistrySession::new(http, &settings, image, None).unwrap()
     }
 
     #[tokio::test]
     async fn a_host_name_that_cannot_be_resolved_is_told_from_other_failures() {
         let error = at_an_unknown_host(None).manifest("1").await.unwrap_err();
-        assert!(matches!(error, Error::UnknownHost { .. }), "{error:?}");
+        assert!(matches!(error, ImageError::UnknownHost { .. }), "{error:?}");
         assert!(error.is_transient());
         let text = error.to_string();
         assert!(text.contains("nosuch.invalid: its host name"), "{text}");
         // Nobody listens there: the mirror may be back.
         let session = at_an_unknown_host(Some("http://127.0.0.1:1"));
         let error = session.manifest("1").await.unwrap_err();
-        assert!(matches!(error, Error::Registry { .. }), "{error:?}");
+        assert!(matches!(error, ImageError::Registry { .. }), "{error:?}");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use reqwest::{Client, ClientBuilder, NoProxy, Proxy, Url};
 
-use crate::image::{Error, Reference};
+use crate::image::{ImageError, Reference};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest silence in the middle of an answer.
@@ -42,7 +42,7 @@ pub struct ProxySettings {
 
 /// A server to ask for an image.
 #[derive(Clone, Debug)]
-pub(super) struct Endpoint {
+pub(super) struct RegistryEndpoint {
     pub(super) base: Url,
     /// A copy, which gets no login and whose refusals mean nothing.
     pub(super) mirror: bool,
@@ -50,7 +50,7 @@ pub(super) struct Endpoint {
 
 impl RegistrySettings {
     /// Finds what cannot be used before the first pull does.
-    pub(in crate::image) fn check(&self) -> Result<(), Error> {
+    pub(in crate::image) fn check(&self) -> Result<(), ImageError> {
         for mirror in self.mirrors.values().flatten() {
             Url::parse(mirror).map_err(|e| bad("mirrors", mirror, &e))?;
         }
@@ -63,7 +63,7 @@ impl RegistrySettings {
 
     /// An HTTP client for all registries. A machine without a list of authorities can still
     /// use those that speak plain HTTP.
-    pub(in crate::image) fn client(&self) -> Result<Client, Error> {
+    pub(in crate::image) fn client(&self) -> Result<Client, ImageError> {
         self.builder()?.build().or_else(|error| {
             tracing::warn!(
                 %error,
@@ -75,7 +75,7 @@ impl RegistrySettings {
     }
 
     /// HTTP/1.1 and few idle connections keep it small.
-    fn builder(&self) -> Result<ClientBuilder, Error> {
+    fn builder(&self) -> Result<ClientBuilder, ImageError> {
         let mut builder = Client::builder()
             .user_agent(concat!("muster/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(CONNECT_TIMEOUT)
@@ -92,12 +92,12 @@ impl RegistrySettings {
     }
 
     /// Whom to ask for the image, best first.
-    pub(super) fn endpoints(&self, image: &Reference) -> Result<Vec<Endpoint>, Error> {
+    pub(super) fn endpoints(&self, image: &Reference) -> Result<Vec<RegistryEndpoint>, ImageError> {
         let registry = &image.registry;
         let mut endpoints = Vec::new();
         for mirror in self.mirrors.get(registry).into_iter().flatten() {
             let base = Url::parse(mirror).map_err(|e| bad("mirrors", mirror, &e))?;
-            endpoints.push(Endpoint {
+            endpoints.push(RegistryEndpoint {
                 base: marked(base, registry),
                 mirror: true,
             });
@@ -113,11 +113,11 @@ impl RegistrySettings {
             "https"
         };
         let text = format!("{scheme}://{host}");
-        let base = Url::parse(&text).map_err(|_| Error::BadName {
+        let base = Url::parse(&text).map_err(|_| ImageError::BadName {
             name: image.to_string(),
             reason: "the registry is not a host name or address",
         })?;
-        endpoints.push(Endpoint {
+        endpoints.push(RegistryEndpoint {
             base,
             mirror: false,
         });
@@ -143,7 +143,7 @@ fn is_local(registry: &str) -> bool {
 }
 
 impl ProxySettings {
-    fn read(&self) -> Result<Vec<Proxy>, Error> {
+    fn read(&self) -> Result<Vec<Proxy>, ImageError> {
         let direct = self.no_proxy.as_deref().and_then(NoProxy::from_string);
         let mut proxies = Vec::new();
         if let Some(url) = &self.http {
@@ -159,8 +159,8 @@ impl ProxySettings {
     }
 }
 
-fn bad(field: &'static str, value: &str, reason: &dyn std::fmt::Display) -> Error {
-    Error::BadSetting {
+fn bad(field: &'static str, value: &str, reason: &dyn std::fmt::Display) -> ImageError {
+    ImageError::BadSetting {
         field,
         value: value.to_owned(),
         reason: reason.to_string(),

@@ -6,7 +6,7 @@ use super::fixture::{
     Built, Packing, busybox, docker_archive, image, image_for, index, layer, oci_archive, tar,
 };
 use super::node::{Left, Node};
-use crate::image::{Digest, Error};
+use crate::image::{Digest, ImageError};
 
 fn hello(packing: Packing) -> Built {
     image(&[busybox(), layer("hello", b"hello\n", packing)])
@@ -267,7 +267,7 @@ async fn an_import_that_nobody_waits_for_is_undone() {
     }
     wait_until_clean(&node).await;
     let error = node.store.resolve("gone:1").await.unwrap_err();
-    assert!(matches!(error, Error::NotHere(_)), "{error}");
+    assert!(matches!(error, ImageError::NotHere(_)), "{error}");
 }
 
 async fn wait_until_clean(node: &Node) {

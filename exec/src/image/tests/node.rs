@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::image::{Error, Image, ImageStore, RegistrySettings, Settings};
+use crate::image::{ImageError, ImageRecord, ImageStore, RegistrySettings, Settings};
 use crate::testing::PrivateContainerd;
 
 pub(super) struct Node {
@@ -42,7 +42,7 @@ impl Node {
         &self,
         archive: Vec<u8>,
         name: Option<&str>,
-    ) -> Result<Vec<Image>, Error> {
+    ) -> Result<Vec<ImageRecord>, ImageError> {
         self.store
             .import(std::io::Cursor::new(archive), name)
             .finish()

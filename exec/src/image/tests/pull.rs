@@ -8,9 +8,9 @@ use muster_model::launch::RegistryAuth;
 
 use super::fixture::{Built, Packing, busybox, image, image_for, index, layer, oci_archive};
 use super::node::{Left, Node};
-use super::registry::{Answer, PASSWORD, Registry, Scripted, USER, answer, body, status};
+use super::registry::{PASSWORD, Registry, RegistryAnswer, Scripted, USER, answer, body, status};
 use crate::image::document::OCI_INDEX;
-use crate::image::{Digest, Error, Progress, RegistrySettings};
+use crate::image::{Digest, ImageError, OperationStep, RegistrySettings};
 
 fn auth(password: &str) -> Option<RegistryAuth> {
     Some(RegistryAuth {
@@ -87,7 +87,7 @@ async fn images_come_from_a_registry_and_run() {
         name("/c"),
     ] {
         let error = node.store.pull(&wrong, None).finish().await.unwrap_err();
-        assert!(matches!(&error, Error::NotFound { .. }), "{error}");
+        assert!(matches!(&error, ImageError::NotFound { .. }), "{error}");
         assert!(
             !error.is_transient() && error.to_string().contains(&wrong),
             "{error}"
@@ -99,7 +99,7 @@ async fn images_come_from_a_registry_and_run() {
         .finish()
         .await
         .unwrap_err();
-    assert!(matches!(error, Error::BadName { .. }), "{error}");
+    assert!(matches!(error, ImageError::BadName { .. }), "{error}");
     for image in node.store.list().await.unwrap() {
         node.store.remove(&image.name).await.unwrap();
     }
@@ -118,7 +118,7 @@ async fn a_private_registry_wants_the_right_password() {
     let name = format!("{}/team/x:1", registry.address);
     for login in [None, auth("wrong")] {
         let error = node.store.pull(&name, login).finish().await.unwrap_err();
-        assert!(matches!(&error, Error::Unauthorized { .. }), "{error}");
+        assert!(matches!(&error, ImageError::Unauthorized { .. }), "{error}");
         assert!(!error.is_transient());
         assert_eq!(node.left(), Left::default());
     }
@@ -146,7 +146,7 @@ async fn a_flaky_registry_is_asked_again_for_the_rest_only() {
         }
         let cut =
             (asked.path.ends_with(&wanted) && !asked.headers.contains_key("range")).then_some(cut);
-        Answer {
+        RegistryAnswer {
             cut,
             ..answer(&served, asked)
         }
@@ -157,16 +157,16 @@ async fn a_flaky_registry_is_asked_again_for_the_rest_only() {
     let (mut bytes, mut layers, mut ready) = (0, 0, 0);
     while let Some(step) = operation.next().await {
         match step {
-            Progress::Bytes { done, total } => {
+            OperationStep::Bytes { done, total } => {
                 assert!(done >= bytes && total.is_some());
                 bytes = done;
             }
-            Progress::Layers { done, total } => {
+            OperationStep::Layers { done, total } => {
                 assert_eq!((done, total), (layers + 1, 3));
                 layers = done;
             }
-            Progress::Ready(_) => ready += 1,
-            Progress::Failed(error) => panic!("{error}"),
+            OperationStep::Ready(_) => ready += 1,
+            OperationStep::Failed(error) => panic!("{error}"),
         }
     }
     assert_eq!(ready, 1);
@@ -213,7 +213,7 @@ async fn a_failed_pull_goes_on_later_and_a_wrong_one_leaves_nothing() {
     let name = format!("{}/a:1", registry.address);
     let error = node.store.pull(&name, None).finish().await.unwrap_err();
     assert!(
-        matches!(&error, Error::Registry { .. }) && error.is_transient(),
+        matches!(&error, ImageError::Registry { .. }) && error.is_transient(),
         "{error}"
     );
     assert!(error.to_string().contains("500"), "{error}");
@@ -244,7 +244,7 @@ async fn a_failed_pull_goes_on_later_and_a_wrong_one_leaves_nothing() {
         .finish()
         .await;
     let error = error.unwrap_err();
-    assert!(matches!(&error, Error::Digest { .. }), "{error}");
+    assert!(matches!(&error, ImageError::Digest { .. }), "{error}");
     assert_eq!(node.left(), Left::default());
 }
 
@@ -277,7 +277,7 @@ async fn tokens_are_fetched_with_the_login_and_renewed() {
         }
         let host = &asked.headers["host"];
         let demand = format!(r#"Bearer realm="http://{host}/token",service="s""#);
-        Answer {
+        RegistryAnswer {
             headers: vec![("www-authenticate", demand)],
             ..status(401)
         }
@@ -290,7 +290,7 @@ async fn tokens_are_fetched_with_the_login_and_renewed() {
         .finish()
         .await
         .unwrap_err();
-    assert!(matches!(&error, Error::Unauthorized { .. }), "{error}");
+    assert!(matches!(&error, ImageError::Unauthorized { .. }), "{error}");
     let first = registry
         .asked()
         .into_iter()
@@ -326,7 +326,7 @@ async fn mirrors_are_asked_first_without_the_login_and_failures_are_sorted() {
     let mirror = Scripted::start(move |asked| {
         if asked.path.contains("/manifests/") {
             let demand = "Basic realm=\"give me your password\"".to_owned();
-            return Answer {
+            return RegistryAnswer {
                 headers: vec![("www-authenticate", demand)],
                 ..status(401)
             };
@@ -340,7 +340,7 @@ async fn mirrors_are_asked_first_without_the_login_and_failures_are_sorted() {
         Some("forbidden") => status(403),
         Some("tokenless") => {
             let realm = format!("Bearer realm=\"http://{}/503\"", asked.headers["host"]);
-            Answer {
+            RegistryAnswer {
                 headers: vec![("www-authenticate", realm)],
                 ..status(401)
             }
@@ -413,7 +413,7 @@ async fn a_restart_or_a_hang_of_containerd_is_a_transient_failure() {
     node.containerd.freeze(true).unwrap();
     let error = node.store.list().await.unwrap_err();
     assert!(
-        matches!(&error, Error::Unavailable { .. }) && error.is_transient(),
+        matches!(&error, ImageError::Unavailable { .. }) && error.is_transient(),
         "{error}"
     );
     node.containerd.freeze(false).unwrap();
@@ -442,7 +442,7 @@ async fn an_image_that_was_pulled_with_a_login_is_open_to_nobody_without() {
         if asked.headers.get("authorization").map(String::as_str) == Some(right) {
             return answer(&served, asked);
         }
-        Answer {
+        RegistryAnswer {
             headers: vec![("www-authenticate", demand)],
             ..status(401)
         }
@@ -455,7 +455,10 @@ async fn an_image_that_was_pulled_with_a_login_is_open_to_nobody_without() {
     may_use(auth(PASSWORD)).await.unwrap();
     for login in [None, auth("wrong")] {
         let refusal = may_use(login).await.unwrap_err();
-        assert!(matches!(&refusal, Error::LoginNeeded { .. }), "{refusal}");
+        assert!(
+            matches!(&refusal, ImageError::LoginNeeded { .. }),
+            "{refusal}"
+        );
         assert!(
             refusal.to_string().contains("pulled with a login"),
             "{refusal}"

@@ -144,7 +144,7 @@ pub(super) struct Asked {
 
 /// What it answers.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Answer {
+pub(super) struct RegistryAnswer {
     pub(super) status: u16,
     pub(super) headers: Vec<(&'static str, String)>,
     pub(super) body: Vec<u8>,
@@ -152,23 +152,23 @@ pub(super) struct Answer {
     pub(super) cut: Option<usize>,
 }
 
-pub(super) fn status(status: u16) -> Answer {
-    Answer {
+pub(super) fn status(status: u16) -> RegistryAnswer {
+    RegistryAnswer {
         status,
-        ..Answer::default()
+        ..RegistryAnswer::default()
     }
 }
 
-pub(super) fn body(body: &[u8]) -> Answer {
-    Answer {
+pub(super) fn body(body: &[u8]) -> RegistryAnswer {
+    RegistryAnswer {
         status: 200,
         body: body.to_vec(),
-        ..Answer::default()
+        ..RegistryAnswer::default()
     }
 }
 
 /// What a registry with this image answers when all is well.
-pub(super) fn answer(built: &Built, asked: &Asked) -> Answer {
+pub(super) fn answer(built: &Built, asked: &Asked) -> RegistryAnswer {
     let path = asked.path.split('?').next().unwrap();
     let version = path.rsplit('/').next().unwrap();
     if path.contains("/manifests/") {
@@ -183,7 +183,7 @@ pub(super) fn answer(built: &Built, asked: &Asked) -> Answer {
         .get("range")
         .and_then(|r| r.strip_prefix("bytes=")?.strip_suffix('-'));
     match from.map(|from| from.parse::<usize>().unwrap()) {
-        Some(from) => Answer {
+        Some(from) => RegistryAnswer {
             status: 206,
             ..body(&blob[from..])
         },
@@ -198,7 +198,9 @@ pub(super) struct Scripted {
 }
 
 impl Scripted {
-    pub(super) async fn start(answer: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> Self {
+    pub(super) async fn start(
+        answer: impl Fn(&Asked) -> RegistryAnswer + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let asked = Arc::new(Mutex::new(Vec::new()));
@@ -220,7 +222,7 @@ impl Scripted {
 
 async fn serve(
     mut stream: TcpStream,
-    answer: &(impl Fn(&Asked) -> Answer + Sync),
+    answer: &(impl Fn(&Asked) -> RegistryAnswer + Sync),
     log: &Mutex<Vec<Asked>>,
 ) {
     let mut head = Vec::new();

@@ -7,7 +7,7 @@ use muster_model::time::Time;
 use super::fixture::{Packing, busybox, image, layer, oci_archive};
 use super::node::Node;
 use super::registry::{Scripted, answer};
-use crate::image::{Error, Retention};
+use crate::image::{ImageError, Retention};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_longest_unused_images_go_first_and_used_ones_stay() {
@@ -42,7 +42,7 @@ async fn the_longest_unused_images_go_first_and_used_ones_stay() {
     node.ctr(&["containers", "create", running, "user", "/bin/busybox"]);
     let error = node.store.remove(running).await.unwrap_err();
     assert!(
-        matches!(&error, Error::InUse { container, .. } if container == "user"),
+        matches!(&error, ImageError::InUse { container, .. } if container == "user"),
         "{error}"
     );
 
@@ -87,5 +87,5 @@ async fn the_longest_unused_images_go_first_and_used_ones_stay() {
     node.store.remove("running").await.unwrap_err();
     node.store.remove(running).await.unwrap();
     let error = node.store.remove(running).await.unwrap_err();
-    assert!(matches!(error, Error::NotHere(_)), "{error}");
+    assert!(matches!(error, ImageError::NotHere(_)), "{error}");
 }

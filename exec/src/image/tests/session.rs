@@ -3,10 +3,10 @@
 use muster_model::launch::RegistryAuth;
 
 use super::fixture::{Built, Packing, image, layer};
-use super::registry::{Answer, Scripted, answer, body, status};
+use super::registry::{RegistryAnswer, Scripted, answer, body, status};
 use crate::image::document::Descriptor;
-use crate::image::registry::Session;
-use crate::image::{Error, Reference, RegistrySettings};
+use crate::image::registry::RegistrySession;
+use crate::image::{ImageError, Reference, RegistrySettings};
 
 /// Where nobody listens.
 const NOBODY: &str = "127.0.0.1:1";
@@ -21,21 +21,21 @@ async fn good() -> Scripted {
 
 /// Says that all is well, whatever it is asked.
 async fn web_page() -> Scripted {
-    Scripted::start(|_| Answer {
+    Scripted::start(|_| RegistryAnswer {
         headers: vec![("content-type", "text/html; charset=utf-8".to_owned())],
         ..body(b"<html>Welcome to our hotel</html>")
     })
     .await
 }
 
-fn session(mirrors: &[&str], registry: &str, auth: Option<RegistryAuth>) -> Session {
+fn session(mirrors: &[&str], registry: &str, auth: Option<RegistryAuth>) -> RegistrySession {
     let mut settings = RegistrySettings::default();
     let mirrors = mirrors.iter().map(|mirror| format!("http://{mirror}"));
     settings
         .mirrors
         .insert(registry.to_owned(), mirrors.collect());
     let image = Reference::parse(&format!("{registry}/a:1")).unwrap();
-    Session::new(settings.client().unwrap(), &settings, image, auth).unwrap()
+    RegistrySession::new(settings.client().unwrap(), &settings, image, auth).unwrap()
 }
 
 fn some_blob() -> (Descriptor, Vec<u8>) {
@@ -91,7 +91,7 @@ async fn a_mirror_whose_content_was_damaged_is_not_asked_again() {
 
 #[tokio::test]
 async fn a_login_for_another_registry_is_named_where_one_was_needed() {
-    let registry = Scripted::start(|_| Answer {
+    let registry = Scripted::start(|_| RegistryAnswer {
         headers: vec![("www-authenticate", "Basic realm=\"x\"".to_owned())],
         ..status(401)
     })
@@ -104,7 +104,7 @@ async fn a_login_for_another_registry_is_named_where_one_was_needed() {
     let refusal = async |auth| {
         let session = session(&[], &registry.address, auth);
         let error = session.manifest("1").await.unwrap_err();
-        assert!(matches!(&error, Error::Unauthorized { .. }), "{error}");
+        assert!(matches!(&error, ImageError::Unauthorized { .. }), "{error}");
         error.to_string()
     };
     let told = refusal(Some(login("other.example"))).await;

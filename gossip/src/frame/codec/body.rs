@@ -7,10 +7,10 @@ use postcard::ser_flavors::{ExtendFlavor, Flavor, Size};
 use serde::de::Deserialize;
 use serde::ser::{Serialize, Serializer as _};
 
-use super::Error;
+use super::FrameError;
 use crate::frame::{
-    Ack, BUCKETS, CHUNK_BYTES, CHUNKS_MAX, Coverage, Digest, DocumentFrame, Frame, Push, Summary,
-    Want,
+    Ack, BUCKETS, BucketDigest, BucketSummary, CHUNK_BYTES, CHUNKS_MAX, Coverage, DocumentFrame,
+    MeshFrame, Push, Want,
 };
 use crate::member::MEMBERS_MAX;
 use crate::record::{RECORD_BYTES_MAX, Record};
@@ -27,7 +27,7 @@ const BITMAP_BYTES_MAX: usize = MEMBERS_MAX / 8;
 /// Kinds with their numbers on the wire, none of which is ever used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
-pub(super) enum Kind {
+pub(super) enum FrameKind {
     Probe = 1,
     Answer = 2,
     Alert = 3,
@@ -46,7 +46,7 @@ pub(super) enum Kind {
     Coverage = 22,
 }
 
-impl Kind {
+impl FrameKind {
     const ALL: [Self; 16] = [
         Self::Probe,
         Self::Answer,
@@ -74,18 +74,18 @@ impl Kind {
         Self::ALL.into_iter().find(|kind| kind.number() == number)
     }
 
-    pub(super) fn of(frame: &Frame) -> Self {
+    pub(super) fn of(frame: &MeshFrame) -> Self {
         match frame {
-            Frame::Probe(_) => Self::Probe,
-            Frame::Answer(_) => Self::Answer,
-            Frame::Alert(_) => Self::Alert,
-            Frame::Push(_) => Self::Push,
-            Frame::Ack(_) => Self::Ack,
-            Frame::Digest(_) => Self::Digest,
-            Frame::Summary(_) => Self::Summary,
-            Frame::Want(_) => Self::Want,
-            Frame::Document(frame) => Self::of_document(frame),
-            Frame::Cargo(_) => Self::Cargo,
+            MeshFrame::Probe(_) => Self::Probe,
+            MeshFrame::Answer(_) => Self::Answer,
+            MeshFrame::Alert(_) => Self::Alert,
+            MeshFrame::Push(_) => Self::Push,
+            MeshFrame::Ack(_) => Self::Ack,
+            MeshFrame::Digest(_) => Self::Digest,
+            MeshFrame::Summary(_) => Self::Summary,
+            MeshFrame::Want(_) => Self::Want,
+            MeshFrame::Document(frame) => Self::of_document(frame),
+            MeshFrame::Cargo(_) => Self::Cargo,
         }
     }
 
@@ -103,7 +103,7 @@ impl Kind {
 }
 
 /// The body, behind `bytes`.
-pub(super) fn append(frame: &Frame, bytes: Vec<u8>) -> Vec<u8> {
+pub(super) fn append(frame: &MeshFrame, bytes: Vec<u8>) -> Vec<u8> {
     let mut to = Serializer {
         output: ExtendFlavor::new(bytes),
     };
@@ -113,7 +113,7 @@ pub(super) fn append(frame: &Frame, bytes: Vec<u8>) -> Vec<u8> {
 }
 
 /// Bytes of the body.
-pub(super) fn len(frame: &Frame) -> usize {
+pub(super) fn len(frame: &MeshFrame) -> usize {
     let mut to = Serializer {
         output: Size::default(),
     };
@@ -122,25 +122,25 @@ pub(super) fn len(frame: &Frame) -> usize {
     to.output.finalize().unwrap_or_default()
 }
 
-type Written = postcard::Result<()>;
+type EncodeResult = postcard::Result<()>;
 
-fn write<F: Flavor>(frame: &Frame, to: &mut Serializer<F>) -> Written {
+fn write<F: Flavor>(frame: &MeshFrame, to: &mut Serializer<F>) -> EncodeResult {
     match frame {
-        Frame::Probe(probe) => probe.serialize(to),
-        Frame::Answer(answer) => answer.serialize(to),
-        Frame::Alert(alert) => alert.serialize(to),
-        Frame::Push(push) => write_push(push, to),
-        Frame::Ack(ack) => ack.serialize(to),
-        Frame::Digest(digest) => write_digest(digest, to),
-        Frame::Summary(summary) => summary.serialize(to),
-        Frame::Want(want) => want.serialize(to),
-        Frame::Document(frame) => write_document(frame, to),
+        MeshFrame::Probe(probe) => probe.serialize(to),
+        MeshFrame::Answer(answer) => answer.serialize(to),
+        MeshFrame::Alert(alert) => alert.serialize(to),
+        MeshFrame::Push(push) => write_push(push, to),
+        MeshFrame::Ack(ack) => ack.serialize(to),
+        MeshFrame::Digest(digest) => write_digest(digest, to),
+        MeshFrame::Summary(summary) => summary.serialize(to),
+        MeshFrame::Want(want) => want.serialize(to),
+        MeshFrame::Document(frame) => write_document(frame, to),
         // The frame's length is that of its body: no other is needed.
-        Frame::Cargo(bytes) => to.output.try_extend(bytes),
+        MeshFrame::Cargo(bytes) => to.output.try_extend(bytes),
     }
 }
 
-fn write_push<F: Flavor>(push: &Push, to: &mut Serializer<F>) -> Written {
+fn write_push<F: Flavor>(push: &Push, to: &mut Serializer<F>) -> EncodeResult {
     push.number.serialize(&mut *to)?;
     push.records.len().serialize(&mut *to)?;
     push.records
@@ -149,13 +149,13 @@ fn write_push<F: Flavor>(push: &Push, to: &mut Serializer<F>) -> Written {
 }
 
 /// Sums are as good as random: eight bytes each are shorter than postcard's own form.
-fn write_digest<F: Flavor>(digest: &Digest, to: &mut Serializer<F>) -> Written {
+fn write_digest<F: Flavor>(digest: &BucketDigest, to: &mut Serializer<F>) -> EncodeResult {
     debug_assert_eq!(digest.buckets.len(), BUCKETS);
     let mut sums = digest.buckets.iter();
     sums.try_for_each(|sum| to.output.try_extend(&sum.to_le_bytes()))
 }
 
-fn write_document<F: Flavor>(frame: &DocumentFrame, to: &mut Serializer<F>) -> Written {
+fn write_document<F: Flavor>(frame: &DocumentFrame, to: &mut Serializer<F>) -> EncodeResult {
     match frame {
         DocumentFrame::Have { document, chunks } => {
             document.serialize(&mut *to)?;
@@ -183,7 +183,7 @@ fn write_document<F: Flavor>(frame: &DocumentFrame, to: &mut Serializer<F>) -> W
     }
 }
 
-fn write_coverage<F: Flavor>(coverage: &Coverage, to: &mut Serializer<F>) -> Written {
+fn write_coverage<F: Flavor>(coverage: &Coverage, to: &mut Serializer<F>) -> EncodeResult {
     coverage.document.serialize(&mut *to)?;
     to.serialize_bytes(&coverage.valid)?;
     to.serialize_bytes(&coverage.rejected)?;
@@ -191,66 +191,68 @@ fn write_coverage<F: Flavor>(coverage: &Coverage, to: &mut Serializer<F>) -> Wri
 }
 
 /// Reads a body to its last byte.
-pub(super) fn read(kind: Kind, bytes: &[u8]) -> Result<Frame, Error> {
-    let mut from = Reader { rest: bytes };
+pub(super) fn read(kind: FrameKind, bytes: &[u8]) -> Result<MeshFrame, FrameError> {
+    let mut from = BodyReader { rest: bytes };
     let frame = match kind {
-        Kind::Probe => Frame::Probe(from.value()?),
-        Kind::Answer => Frame::Answer(from.value()?),
-        Kind::Alert => Frame::Alert(from.value()?),
-        Kind::Push => Frame::Push(read_push(&mut from)?),
-        Kind::Ack => Frame::Ack(Ack {
+        FrameKind::Probe => MeshFrame::Probe(from.value()?),
+        FrameKind::Answer => MeshFrame::Answer(from.value()?),
+        FrameKind::Alert => MeshFrame::Alert(from.value()?),
+        FrameKind::Push => MeshFrame::Push(read_push(&mut from)?),
+        FrameKind::Ack => MeshFrame::Ack(Ack {
             numbers: from.values("numbers", ACKS_MAX, 1)?,
         }),
-        Kind::Digest => Frame::Digest(read_digest(&mut from)?),
-        Kind::Summary => Frame::Summary(Summary {
+        FrameKind::Digest => MeshFrame::Digest(read_digest(&mut from)?),
+        FrameKind::Summary => MeshFrame::Summary(BucketSummary {
             buckets: from.values("buckets", BUCKETS, 1)?,
             versions: from.values("versions", KEYS_MAX, 3)?,
         }),
-        Kind::Want => Frame::Want(Want {
+        FrameKind::Want => MeshFrame::Want(Want {
             keys: from.values("keys", KEYS_MAX, 1)?,
         }),
-        Kind::Cargo => Frame::Cargo(from.all().into()),
-        Kind::Have => Frame::Document(DocumentFrame::Have {
+        FrameKind::Cargo => MeshFrame::Cargo(from.all().into()),
+        FrameKind::Have => MeshFrame::Document(DocumentFrame::Have {
             document: from.value()?,
             chunks: from.bytes("chunks", CHUNKS_MAX / 8)?.to_vec(),
         }),
-        Kind::GetList => Frame::Document(DocumentFrame::GetList(from.value()?)),
-        Kind::List => Frame::Document(DocumentFrame::List {
+        FrameKind::GetList => MeshFrame::Document(DocumentFrame::GetList(from.value()?)),
+        FrameKind::List => MeshFrame::Document(DocumentFrame::List {
             document: from.value()?,
             hashes: from.values("hashes", CHUNKS_MAX, size_of::<[u8; 32]>())?,
         }),
-        Kind::GetChunk => Frame::Document(DocumentFrame::GetChunk {
+        FrameKind::GetChunk => MeshFrame::Document(DocumentFrame::GetChunk {
             document: from.value()?,
             chunk: from.value()?,
         }),
-        Kind::Chunk => Frame::Document(DocumentFrame::Chunk {
+        FrameKind::Chunk => MeshFrame::Document(DocumentFrame::Chunk {
             document: from.value()?,
             chunk: from.value()?,
             bytes: from.bytes("bytes of a chunk", CHUNK_BYTES)?.into(),
         }),
-        Kind::Lack => Frame::Document(DocumentFrame::Lack {
+        FrameKind::Lack => MeshFrame::Document(DocumentFrame::Lack {
             document: from.value()?,
         }),
-        Kind::Coverage => Frame::Document(DocumentFrame::Coverage(read_coverage(&mut from)?)),
+        FrameKind::Coverage => {
+            MeshFrame::Document(DocumentFrame::Coverage(read_coverage(&mut from)?))
+        }
     };
     match from.rest.len() {
         0 => Ok(frame),
-        more => Err(Error::TrailingBytes(more)),
+        more => Err(FrameError::TrailingBytes(more)),
     }
 }
 
-fn read_push(from: &mut Reader<'_>) -> Result<Push, Error> {
+fn read_push(from: &mut BodyReader<'_>) -> Result<Push, FrameError> {
     let number = from.value()?;
     let count = from.count("records", RECORDS_MAX, crate::record::SIGNATURE_BYTES)?;
     let mut records = Vec::with_capacity(count);
     for _ in 0..count {
         let bytes = from.bytes("bytes of a record", RECORD_BYTES_MAX)?;
-        records.push(Arc::new(Record::decode(bytes).map_err(Error::Record)?));
+        records.push(Arc::new(Record::decode(bytes).map_err(FrameError::Record)?));
     }
     Ok(Push { number, records })
 }
 
-fn read_digest(from: &mut Reader<'_>) -> Result<Digest, Error> {
+fn read_digest(from: &mut BodyReader<'_>) -> Result<BucketDigest, FrameError> {
     let sums = from.take(BUCKETS * size_of::<u64>())?;
     let buckets = sums
         .as_chunks()
@@ -259,10 +261,10 @@ fn read_digest(from: &mut Reader<'_>) -> Result<Digest, Error> {
         .copied()
         .map(u64::from_le_bytes)
         .collect();
-    Ok(Digest { buckets })
+    Ok(BucketDigest { buckets })
 }
 
-fn read_coverage(from: &mut Reader<'_>) -> Result<Coverage, Error> {
+fn read_coverage(from: &mut BodyReader<'_>) -> Result<Coverage, FrameError> {
     let document = from.value()?;
     let mut bitmap = || Ok(from.bytes("members", BITMAP_BYTES_MAX)?.to_vec());
     Ok(Coverage {
@@ -274,14 +276,15 @@ fn read_coverage(from: &mut Reader<'_>) -> Result<Coverage, Error> {
 }
 
 /// What of a body is not read yet.
-struct Reader<'a> {
+struct BodyReader<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Reader<'a> {
+impl<'a> BodyReader<'a> {
     /// A value without a length of its own.
-    fn value<T: Deserialize<'a>>(&mut self) -> Result<T, Error> {
-        let (value, rest) = postcard::take_from_bytes(self.rest).map_err(|_| Error::Malformed)?;
+    fn value<T: Deserialize<'a>>(&mut self) -> Result<T, FrameError> {
+        let (value, rest) =
+            postcard::take_from_bytes(self.rest).map_err(|_| FrameError::Malformed)?;
         self.rest = rest;
         Ok(value)
     }
@@ -290,26 +293,29 @@ impl<'a> Reader<'a> {
         std::mem::take(&mut self.rest)
     }
 
-    fn take(&mut self, count: usize) -> Result<&'a [u8], Error> {
-        let (taken, rest) = self.rest.split_at_checked(count).ok_or(Error::Malformed)?;
+    fn take(&mut self, count: usize) -> Result<&'a [u8], FrameError> {
+        let (taken, rest) = self
+            .rest
+            .split_at_checked(count)
+            .ok_or(FrameError::Malformed)?;
         self.rest = rest;
         Ok(taken)
     }
 
     /// How many follow: at most `max`, and no more than there are bytes for, of which each
     /// needs `least`.
-    fn count(&mut self, what: &'static str, max: usize, least: usize) -> Result<usize, Error> {
+    fn count(&mut self, what: &'static str, max: usize, least: usize) -> Result<usize, FrameError> {
         let count: usize = self.value()?;
         if count > max {
-            return Err(Error::Limit(what));
+            return Err(FrameError::Limit(what));
         }
         if count > self.rest.len() / least {
-            return Err(Error::Malformed);
+            return Err(FrameError::Malformed);
         }
         Ok(count)
     }
 
-    fn bytes(&mut self, what: &'static str, max: usize) -> Result<&'a [u8], Error> {
+    fn bytes(&mut self, what: &'static str, max: usize) -> Result<&'a [u8], FrameError> {
         let count = self.count(what, max, 1)?;
         self.take(count)
     }
@@ -319,7 +325,7 @@ impl<'a> Reader<'a> {
         what: &'static str,
         max: usize,
         least: usize,
-    ) -> Result<Vec<T>, Error> {
+    ) -> Result<Vec<T>, FrameError> {
         let count = self.count(what, max, least)?;
         (0..count).map(|_| self.value()).collect()
     }

@@ -5,7 +5,7 @@ use crate::record;
 
 /// Why bytes are no frame for this node. Nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
+pub enum FrameError {
     /// Not even a header.
     #[error("a frame of {0} bytes; its header alone has {HEADER_BYTES}")]
     TooShort(usize),
@@ -44,5 +44,5 @@ pub enum Error {
     Limit(&'static str),
     /// A record in it is none.
     #[error("the frame carries something that is no record")]
-    Record(#[source] record::Error),
+    Record(#[source] record::RecordError),
 }

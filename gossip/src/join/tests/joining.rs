@@ -1,21 +1,21 @@
 use super::world::{
-    FOUNDER, Fake, FakeVerify, NEW, Node, SEED, address, body, cluster_record, joiner, judge, key,
-    member_record, member_record_by, node_record, welcome,
+    AskedNode, FOUNDER, FakeVerify, HashSigner, NEW, SEED, address, body, cluster_record, joiner,
+    judge, key, member_record, member_record_by, node_record, welcome,
 };
-use crate::join::{REPLY_BYTES_MAX, Reply, SEEDS_MAX, Step, Welcome};
+use crate::join::{JoinReply, JoinerStep, REPLY_BYTES_MAX, SEEDS_MAX, Welcome};
 use crate::member::MemberId;
 use crate::record::RecordKey;
 
-fn joined(step: Step) -> crate::join::Joined {
+fn joined(step: JoinerStep) -> crate::join::JoinedMember {
     match step {
-        Step::Joined(joined) => *joined,
-        Step::Send(_) => panic!("not joined"),
+        JoinerStep::Joined(joined) => *joined,
+        JoinerStep::Send(_) => panic!("not joined"),
     }
 }
 
 #[test]
 fn a_token_makes_a_stranger_a_member() {
-    let mut node = Node::new();
+    let mut node = AskedNode::new();
     let step = node.attempt(&mut joiner(), NEW, address(1), judge).unwrap();
     let joined = joined(step);
     assert_eq!(joined.member, MemberId(9));
@@ -37,9 +37,10 @@ fn a_token_makes_a_stranger_a_member() {
 
 #[test]
 fn a_stranger_learns_the_cluster_and_the_asked_node_alone() {
-    let mut node = Node::new();
+    let mut node = AskedNode::new();
     let out = node.ask(NEW, address(1), &joiner().hello().unwrap());
-    let Reply::Challenge(challenge) = Reply::decode(&Node::reply(&out)).unwrap() else {
+    let JoinReply::Challenge(challenge) = JoinReply::decode(&AskedNode::reply(&out)).unwrap()
+    else {
         panic!("no challenge")
     };
     assert_eq!(challenge.cluster, cluster_record(1));
@@ -48,12 +49,12 @@ fn a_stranger_learns_the_cluster_and_the_asked_node_alone() {
 
 #[test]
 fn seeds_that_are_not_genuine_are_left_out() {
-    let mut node = Node::new();
+    let mut node = AskedNode::new();
     let seeds = [
         member_record(1, &body(SEED, "n1")),
-        node_record(1, &Fake(key(77))),
-        member_record_by(&Fake(key(77)), 2, &body(key(3), "n2")),
-        node_record(2, &Fake(key(3))),
+        node_record(1, &HashSigner(key(77))),
+        member_record_by(&HashSigner(key(77)), 2, &body(key(3), "n2")),
+        node_record(2, &HashSigner(key(3))),
         cluster_record(7),
     ];
     let judge = |_: &_| Ok(Welcome::new(welcome().member, cluster_record(1), seeds));
@@ -77,17 +78,17 @@ fn a_welcome_carries_as_many_seeds_as_fit() {
     let large = (0..100).map(|id| member_record(id, &long));
     let welcome = Welcome::new(member, cluster_record(1), large);
     assert_eq!(welcome.seeds.len(), 4);
-    let bytes = Reply::Welcome(welcome.clone()).encode().unwrap();
+    let bytes = JoinReply::Welcome(welcome.clone()).encode().unwrap();
     assert!(bytes.len() <= REPLY_BYTES_MAX);
-    assert_eq!(Reply::decode(&bytes), Ok(Reply::Welcome(welcome)));
+    assert_eq!(JoinReply::decode(&bytes), Ok(JoinReply::Welcome(welcome)));
 }
 
 #[test]
 fn newer_records_are_shown_once_known() {
-    let mut node = Node::new();
+    let mut node = AskedNode::new();
     let member = member_record(0, &body(FOUNDER, "n0"));
     node.admitter.show(cluster_record(5), member);
     let out = node.ask(NEW, address(1), &joiner().hello().unwrap());
-    let step = joiner().reply(&FOUNDER, &Node::reply(&out), &FakeVerify);
-    assert!(matches!(step, Ok(Step::Send(_))));
+    let step = joiner().reply(&FOUNDER, &AskedNode::reply(&out), &FakeVerify);
+    assert!(matches!(step, Ok(JoinerStep::Send(_))));
 }

@@ -1,19 +1,20 @@
-use super::world::{NEW, Node, address, joiner, judge, key, newcomer, token};
+use super::world::{AskedNode, NEW, address, joiner, judge, key, newcomer, token};
 use crate::join::{
-    Attempts, Config, Error, Input, Joiner, Nonce, Output, Proof, Prove, Refusal, Reply, Request,
-    Step, TokenId, WINDOW_MS, WRONG_PROOFS_MAX, Who,
+    AdmitterConfig, AdmitterInput, AdmitterOutput, JoinRefusal, JoinReply, Joiner, JoinerError,
+    JoinerMessage, JoinerStep, Nonce, Proof, ProofSource, Prove, TokenId, WINDOW_MS,
+    WRONG_PROOFS_MAX, WrongProofs,
 };
 use muster_model::time::Time;
 
-fn refused(result: Result<Step, Error>) -> (Refusal, u32) {
+fn refused(result: Result<JoinerStep, JoinerError>) -> (JoinRefusal, u32) {
     match result {
-        Err(Error::Refused { refusal, retry_ms }) => (refusal, retry_ms),
+        Err(JoinerError::Refused { refusal, retry_ms }) => (refusal, retry_ms),
         other => panic!("not refused: {other:?}"),
     }
 }
 
 /// Ten wrong proofs, a second apart.
-fn guess(node: &mut Node, host: impl Fn(u8) -> u8, verdict: Refusal) {
+fn guess(node: &mut AskedNode, host: impl Fn(u8) -> u8, verdict: JoinRefusal) {
     for attempt in 0..10 {
         let from = address(host(attempt));
         let told = refused(node.attempt(&mut joiner(), NEW, from, |_| Err(verdict)));
@@ -24,10 +25,10 @@ fn guess(node: &mut Node, host: impl Fn(u8) -> u8, verdict: Refusal) {
 
 #[test]
 fn an_address_has_ten_wrong_proofs_a_minute() {
-    let mut node = Node::new();
-    guess(&mut node, |_| 1, Refusal::UnknownToken);
+    let mut node = AskedNode::new();
+    guess(&mut node, |_| 1, JoinRefusal::UnknownToken);
     let (refusal, retry_ms) = refused(node.attempt(&mut joiner(), NEW, address(1), judge));
-    assert_eq!((refusal, retry_ms), (Refusal::Busy, 50_000));
+    assert_eq!((refusal, retry_ms), (JoinRefusal::Busy, 50_000));
     assert!(
         node.attempt(&mut joiner(), NEW, address(2), judge).is_ok(),
         "another address"
@@ -35,7 +36,7 @@ fn an_address_has_ten_wrong_proofs_a_minute() {
     node.wait_ms(49_999);
     assert_eq!(
         refused(node.attempt(&mut joiner(), NEW, address(1), judge)).0,
-        Refusal::Busy
+        JoinRefusal::Busy
     );
     node.wait_ms(1);
     assert!(
@@ -46,35 +47,35 @@ fn an_address_has_ten_wrong_proofs_a_minute() {
 
 #[test]
 fn a_token_has_ten_wrong_proofs_a_minute_from_anywhere() {
-    let mut node = Node::new();
-    guess(&mut node, |attempt| attempt, Refusal::WrongSecret);
+    let mut node = AskedNode::new();
+    guess(&mut node, |attempt| attempt, JoinRefusal::WrongSecret);
     let told = refused(node.attempt(&mut joiner(), NEW, address(99), judge));
-    assert_eq!(told, (Refusal::Busy, 50_000));
+    assert_eq!(told, (JoinRefusal::Busy, 50_000));
     assert_eq!(node.admitter.sessions(), 0);
     let mut other = token();
     other.id = TokenId([9; 5]);
     let mut other = Joiner::new(other, newcomer(NEW), Nonce([3; 32]));
     let told = refused(node.attempt(&mut other, NEW, address(99), judge));
-    assert_eq!(told.0, Refusal::UnknownToken, "another token is judged");
+    assert_eq!(told.0, JoinRefusal::UnknownToken, "another token is judged");
 }
 
 #[test]
 fn what_holds_does_not_count() {
-    let mut node = Node::new();
+    let mut node = AskedNode::new();
     for attempt in 0..50 {
         let step = node.attempt(&mut joiner(), NEW, address(1), judge);
         assert!(step.is_ok(), "attempt {attempt}");
     }
     for attempt in 0..50 {
-        let told = node.attempt(&mut joiner(), NEW, address(1), |_| Err(Refusal::UsedUp));
-        assert_eq!(refused(told).0, Refusal::UsedUp, "attempt {attempt}");
+        let told = node.attempt(&mut joiner(), NEW, address(1), |_| Err(JoinRefusal::UsedUp));
+        assert_eq!(refused(told).0, JoinRefusal::UsedUp, "attempt {attempt}");
     }
 }
 
 #[test]
 fn the_table_of_who_was_wrong_is_bounded() {
-    let mut attempts = Attempts::default();
-    let who = |n: u32| Who::address(std::net::Ipv4Addr::from_bits(n).into());
+    let mut attempts = WrongProofs::default();
+    let who = |n: u32| ProofSource::address(std::net::Ipv4Addr::from_bits(n).into());
     for n in 0..10_000 {
         attempts.wrong(Time(u64::from(n)), who(n));
         assert!(attempts.len() <= 4_096);
@@ -92,31 +93,31 @@ fn the_table_of_who_was_wrong_is_bounded() {
 
 #[test]
 fn one_ipv6_network_is_one_stranger() {
-    let who = |text: &str| Who::address(text.parse().unwrap());
+    let who = |text: &str| ProofSource::address(text.parse().unwrap());
     assert_eq!(who("2001:db8::1"), who("2001:db8::ffff:2"));
     assert_ne!(who("2001:db8::1"), who("2001:db8:0:1::1"));
     assert_eq!(who("::ffff:10.0.0.1"), who("10.0.0.1"));
 }
 
 /// The hello of the nth stranger.
-fn hello(node: &mut Node, n: u8, host: u8) -> Vec<Output> {
+fn hello(node: &mut AskedNode, n: u8, host: u8) -> Vec<AdmitterOutput> {
     let stranger = Joiner::new(token(), newcomer(key(n)), Nonce([n; 32]));
     node.ask(key(n), address(host), &stranger.hello().unwrap())
 }
 
-fn is_busy(out: &[Output]) -> bool {
-    matches!(Reply::decode(&Node::reply(out)),
-        Ok(Reply::Refused(refused)) if refused.refusal == Refusal::Busy)
+fn is_busy(out: &[AdmitterOutput]) -> bool {
+    matches!(JoinReply::decode(&AskedNode::reply(out)),
+        Ok(JoinReply::Refused(refused)) if refused.refusal == JoinRefusal::Busy)
 }
 
 #[test]
 fn strangers_who_only_say_hello_fill_no_memory() {
-    let config = Config {
+    let config = AdmitterConfig {
         sessions_max: 5,
         address_sessions_max: 3,
-        ..Config::default()
+        ..AdmitterConfig::default()
     };
-    let mut node = Node::with(config);
+    let mut node = AskedNode::with(config);
     let busy: Vec<bool> = (0..4).map(|n| is_busy(&hello(&mut node, n, 1))).collect();
     assert_eq!(busy, [false, false, false, true], "of one address");
     let busy: Vec<bool> = (10..13).map(|n| is_busy(&hello(&mut node, n, 2))).collect();
@@ -125,45 +126,49 @@ fn strangers_who_only_say_hello_fill_no_memory() {
     assert_eq!(node.admitter.sessions(), 5);
     let deadline = node.admitter.deadline().unwrap();
     node.now = deadline;
-    assert_eq!(node.input(Input::Tick), []);
+    assert_eq!(node.input(AdmitterInput::Tick), []);
     assert_eq!(node.admitter.sessions(), 0);
     assert!(!is_busy(&hello(&mut node, 20, 1)));
-    assert_eq!(node.admitter.refused()[&Refusal::Busy], 2);
+    assert_eq!(node.admitter.refused()[&JoinRefusal::Busy], 2);
 }
 
 #[test]
 fn a_proof_for_a_challenge_that_is_over_comes_late() {
-    let mut node = Node::new();
+    let mut node = AskedNode::new();
     hello(&mut node, 9, 1);
-    node.wait_ms(Config::default().challenge_ms);
+    node.wait_ms(AdmitterConfig::default().challenge_ms);
     let prove = Prove {
         token: token().id,
         proof: Proof([0; 32]),
     };
-    let out = node.ask(key(9), address(1), &Request::Prove(prove).encode().unwrap());
-    assert_eq!(Node::refusal(&out).0, Refusal::Late);
+    let out = node.ask(
+        key(9),
+        address(1),
+        &JoinerMessage::Prove(prove).encode().unwrap(),
+    );
+    assert_eq!(AskedNode::refusal(&out).0, JoinRefusal::Late);
 }
 
 #[test]
 fn an_authority_that_does_not_answer_is_told_of() {
-    let mut node = Node::new();
+    let mut node = AskedNode::new();
     hello(&mut node, 9, 1);
     let prove = Prove {
         token: token().id,
         proof: Proof([0; 32]),
     };
-    let prove = Request::Prove(prove).encode().unwrap();
+    let prove = JoinerMessage::Prove(prove).encode().unwrap();
     let out = node.ask(key(9), address(1), &prove);
-    let [Output::Judge { ticket, .. }] = out.as_slice() else {
-        panic!("no petition")
+    let [AdmitterOutput::Judge { ticket, .. }] = out.as_slice() else {
+        panic!("no admission request")
     };
     assert!(is_busy(&hello(&mut node, 9, 1)), "while it is judged");
-    node.wait_ms(Config::default().judge_ms);
-    let out = node.input(Input::Tick);
-    assert_eq!(Node::refusal(&out).0, Refusal::Unavailable);
-    let late = Input::Judged {
+    node.wait_ms(AdmitterConfig::default().judge_ms);
+    let out = node.input(AdmitterInput::Tick);
+    assert_eq!(AskedNode::refusal(&out).0, JoinRefusal::Unavailable);
+    let late = AdmitterInput::Judged {
         ticket: *ticket,
-        verdict: Err(Refusal::Full),
+        verdict: Err(JoinRefusal::Full),
     };
     assert_eq!(node.input(late), [], "the verdict comes too late");
 }

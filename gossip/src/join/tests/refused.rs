@@ -1,39 +1,39 @@
 use super::world::{
-    FOUNDER, Fake, FakeVerify, GENERATION, NEW, Node, ROOT, address, body, cluster, cluster_record,
-    cluster_record_by, joiner, judge, key, member_record, member_record_by, newcomer, token,
-    version, welcome,
+    AskedNode, FOUNDER, FakeVerify, GENERATION, HashSigner, NEW, ROOT, address, body, cluster,
+    cluster_record, cluster_record_by, joiner, judge, key, member_record, member_record_by,
+    newcomer, token, version, welcome,
 };
 use crate::join::{
-    Challenge, Error, Joiner, Nonce, Refusal, Reply, Request, Step, TokenSecret, TrustError,
-    Welcome,
+    Challenge, JoinRefusal, JoinReply, Joiner, JoinerError, JoinerMessage, JoinerStep, Nonce,
+    TokenSecret, TrustError, Welcome,
 };
 use crate::key::ClusterId;
-use crate::record::{self, MemberState, RecordKey, Version};
+use crate::record::{self, AdmissionState, RecordKey, RecordVersion};
 
-const ALL: [Refusal; 15] = [
-    Refusal::WrongSecret,
-    Refusal::UnknownToken,
-    Refusal::Expired,
-    Refusal::UsedUp,
-    Refusal::Revoked,
-    Refusal::NameTaken,
-    Refusal::KeyAdmitted,
-    Refusal::Expelled,
-    Refusal::Busy,
-    Refusal::Unavailable,
-    Refusal::Unsupported,
-    Refusal::Outdated,
-    Refusal::Malformed,
-    Refusal::Full,
-    Refusal::Late,
+const ALL: [JoinRefusal; 15] = [
+    JoinRefusal::WrongSecret,
+    JoinRefusal::UnknownToken,
+    JoinRefusal::Expired,
+    JoinRefusal::UsedUp,
+    JoinRefusal::Revoked,
+    JoinRefusal::NameTaken,
+    JoinRefusal::KeyAdmitted,
+    JoinRefusal::Expelled,
+    JoinRefusal::Busy,
+    JoinRefusal::Unavailable,
+    JoinRefusal::Unsupported,
+    JoinRefusal::Outdated,
+    JoinRefusal::Malformed,
+    JoinRefusal::Full,
+    JoinRefusal::Late,
 ];
 
 #[test]
 fn every_refusal_reaches_the_joiner_and_is_counted() {
     for refusal in ALL {
-        let mut node = Node::new();
+        let mut node = AskedNode::new();
         let error = node.attempt(&mut joiner(), NEW, address(1), |_| Err(refusal));
-        let Err(Error::Refused {
+        let Err(JoinerError::Refused {
             refusal: told,
             retry_ms,
         }) = error
@@ -49,11 +49,11 @@ fn every_refusal_reaches_the_joiner_and_is_counted() {
 
 #[test]
 fn a_refusal_of_a_later_release_is_told_by_its_number() {
-    assert_eq!(Refusal::from(999), Refusal::Unknown(999));
-    assert_eq!(u16::from(Refusal::Unknown(999)), 999);
-    assert!(Refusal::Unknown(999).to_string().contains("reason 999"));
+    assert_eq!(JoinRefusal::from(999), JoinRefusal::Unknown(999));
+    assert_eq!(u16::from(JoinRefusal::Unknown(999)), 999);
+    assert!(JoinRefusal::Unknown(999).to_string().contains("reason 999"));
     for refusal in ALL {
-        assert_eq!(Refusal::from(u16::from(refusal)), refusal);
+        assert_eq!(JoinRefusal::from(u16::from(refusal)), refusal);
     }
 }
 
@@ -62,9 +62,9 @@ fn a_wrong_secret_does_not_hold() {
     let mut wrong = token();
     wrong.secret = TokenSecret([8; 20]);
     let mut joiner = Joiner::new(wrong, newcomer(NEW), Nonce([3; 32]));
-    let error = Node::new().attempt(&mut joiner, NEW, address(1), judge);
-    let expected = Error::Refused {
-        refusal: Refusal::WrongSecret,
+    let error = AskedNode::new().attempt(&mut joiner, NEW, address(1), judge);
+    let expected = JoinerError::Refused {
+        refusal: JoinRefusal::WrongSecret,
         retry_ms: 0,
     };
     assert_eq!(error, Err(expected));
@@ -82,7 +82,7 @@ fn nothing_is_proved_to_who_cannot_show_the_root_of_the_token() {
             },
         )
     };
-    let old = Version {
+    let old = RecordVersion {
         incarnation: 0,
         number: 9,
     };
@@ -90,7 +90,7 @@ fn nothing_is_proved_to_who_cannot_show_the_root_of_the_token() {
     let cases = [
         (
             "another cluster's root",
-            cluster_record_by(&Fake(key(55)), key(55), version(1)),
+            cluster_record_by(&HashSigner(key(55)), key(55), version(1)),
             admission.clone(),
             TrustError::OtherCluster {
                 expected: cluster(),
@@ -99,13 +99,13 @@ fn nothing_is_proved_to_who_cannot_show_the_root_of_the_token() {
         ),
         (
             "the root key's name, signed by another",
-            cluster_record_by(&Fake(key(55)), ROOT, version(1)),
+            cluster_record_by(&HashSigner(key(55)), ROOT, version(1)),
             admission.clone(),
-            TrustError::Record(record::Error::Signature),
+            TrustError::Record(record::RecordError::Signature),
         ),
         (
             "a cluster record of another generation than it says",
-            cluster_record_by(&Fake(ROOT), ROOT, old),
+            cluster_record_by(&HashSigner(ROOT), ROOT, old),
             admission.clone(),
             TrustError::Generation {
                 expected: GENERATION,
@@ -121,14 +121,14 @@ fn nothing_is_proved_to_who_cannot_show_the_root_of_the_token() {
         (
             "an admission that the cluster did not sign",
             cluster_record(1),
-            member_record_by(&Fake(key(55)), 0, &body(FOUNDER, "n0")),
-            TrustError::Record(record::Error::Signature),
+            member_record_by(&HashSigner(key(55)), 0, &body(FOUNDER, "n0")),
+            TrustError::Record(record::RecordError::Signature),
         ),
         (
             "an admission that the root key signed",
             cluster_record(1),
-            member_record_by(&Fake(ROOT), 0, &body(FOUNDER, "n0")),
-            TrustError::Record(record::Error::Signature),
+            member_record_by(&HashSigner(ROOT), 0, &body(FOUNDER, "n0")),
+            TrustError::Record(record::RecordError::Signature),
         ),
         (
             "somebody else's admission",
@@ -145,13 +145,13 @@ fn nothing_is_proved_to_who_cannot_show_the_root_of_the_token() {
         (
             "one that left",
             cluster_record(1),
-            over(MemberState::Left),
+            over(AdmissionState::Left),
             TrustError::Over,
         ),
         (
             "one expelled",
             cluster_record(1),
-            over(MemberState::Expelled),
+            over(AdmissionState::Expelled),
             TrustError::Over,
         ),
     ];
@@ -161,9 +161,9 @@ fn nothing_is_proved_to_who_cannot_show_the_root_of_the_token() {
             member,
             nonce: Nonce([4; 32]),
         };
-        let bytes = Reply::Challenge(challenge).encode().unwrap();
+        let bytes = JoinReply::Challenge(challenge).encode().unwrap();
         let step = joiner().reply(&FOUNDER, &bytes, &FakeVerify);
-        assert_eq!(step, Err(Error::Trust(error)), "{what}");
+        assert_eq!(step, Err(JoinerError::Trust(error)), "{what}");
     }
 }
 
@@ -173,35 +173,39 @@ fn a_welcome_that_is_not_the_joiners_is_not_taken() {
         member: member_record(9, body),
         ..welcome()
     };
-    let forged = member_record_by(&Fake(key(55)), 9, &body(NEW, "n9"));
+    let forged = member_record_by(&HashSigner(key(55)), 9, &body(NEW, "n9"));
     let mut expelled = body(NEW, "n9");
-    expelled.state = MemberState::Expelled;
+    expelled.state = AdmissionState::Expelled;
     let mut rack = body(NEW, "n9");
     rack.rack = "r2".to_owned();
     let cases = [
         (
             "somebody else's",
             other(&body(key(4), "n9")),
-            Error::Trust(TrustError::OtherKey),
+            JoinerError::Trust(TrustError::OtherKey),
         ),
         (
             "another name",
             other(&body(NEW, "n8")),
-            Error::OtherName("n8".to_owned()),
+            JoinerError::OtherName("n8".to_owned()),
         ),
         (
             "another rack",
             other(&rack),
-            Error::OtherName("n9".to_owned()),
+            JoinerError::OtherName("n9".to_owned()),
         ),
-        ("expelled", other(&expelled), Error::Trust(TrustError::Over)),
+        (
+            "expelled",
+            other(&expelled),
+            JoinerError::Trust(TrustError::Over),
+        ),
         (
             "forged",
             Welcome {
                 member: forged,
                 ..welcome()
             },
-            Error::Trust(TrustError::Record(record::Error::Signature)),
+            JoinerError::Trust(TrustError::Record(record::RecordError::Signature)),
         ),
         (
             "of an older cluster record",
@@ -209,41 +213,41 @@ fn a_welcome_that_is_not_the_joiners_is_not_taken() {
                 cluster: cluster_record(0),
                 ..welcome()
             },
-            Error::Unexpected,
+            JoinerError::Unexpected,
         ),
     ];
     for (what, welcome, error) in cases {
-        let step = Node::new().attempt(&mut joiner(), NEW, address(1), |_| Ok(welcome));
+        let step = AskedNode::new().attempt(&mut joiner(), NEW, address(1), |_| Ok(welcome));
         assert_eq!(step, Err(error), "{what}");
     }
 }
 
 #[test]
 fn answers_out_of_turn_end_the_attempt() {
-    let challenge = Reply::Challenge(Challenge {
+    let challenge = JoinReply::Challenge(Challenge {
         cluster: cluster_record(1),
         member: member_record(0, &body(FOUNDER, "n0")),
         nonce: Nonce([4; 32]),
     });
     let challenge = challenge.encode().unwrap();
-    let welcome = Reply::Welcome(welcome()).encode().unwrap();
+    let welcome = JoinReply::Welcome(welcome()).encode().unwrap();
     let mut early = joiner();
     assert_eq!(
         early.reply(&FOUNDER, &welcome, &FakeVerify),
-        Err(Error::Unexpected)
+        Err(JoinerError::Unexpected)
     );
     let mut twice = joiner();
     assert!(matches!(
         twice.reply(&FOUNDER, &challenge, &FakeVerify),
-        Ok(Step::Send(_))
+        Ok(JoinerStep::Send(_))
     ));
     assert_eq!(
         twice.reply(&FOUNDER, &challenge, &FakeVerify),
-        Err(Error::Unexpected)
+        Err(JoinerError::Unexpected)
     );
     assert_eq!(
         twice.reply(&FOUNDER, &welcome, &FakeVerify),
-        Err(Error::Unexpected)
+        Err(JoinerError::Unexpected)
     );
 }
 
@@ -255,37 +259,37 @@ fn messages_that_cannot_be_read_are_refused_by_name() {
     let mut longer = hello.clone();
     longer.push(0);
     let cases = [
-        (newer, Refusal::Unsupported),
-        (Vec::new(), Refusal::Unsupported),
-        (longer, Refusal::Malformed),
-        (hello[..hello.len() - 1].to_vec(), Refusal::Malformed),
-        (vec![1; 100_000], Refusal::Malformed),
+        (newer, JoinRefusal::Unsupported),
+        (Vec::new(), JoinRefusal::Unsupported),
+        (longer, JoinRefusal::Malformed),
+        (hello[..hello.len() - 1].to_vec(), JoinRefusal::Malformed),
+        (vec![1; 100_000], JoinRefusal::Malformed),
     ];
     for (bytes, refusal) in cases {
-        let mut node = Node::new();
+        let mut node = AskedNode::new();
         let out = node.ask(NEW, address(1), &bytes);
-        assert_eq!(Node::refusal(&out), (refusal, 0));
+        assert_eq!(AskedNode::refusal(&out), (refusal, 0));
         assert_eq!(node.admitter.sessions(), 0);
     }
 }
 
 #[test]
 fn a_hello_in_anothers_name_is_refused() {
-    let mut node = Node::new();
+    let mut node = AskedNode::new();
     let out = node.ask(key(66), address(1), &joiner().hello().unwrap());
-    assert_eq!(Node::refusal(&out), (Refusal::Malformed, 0));
+    assert_eq!(AskedNode::refusal(&out), (JoinRefusal::Malformed, 0));
 }
 
 #[test]
 fn names_that_would_harm_a_reader_are_no_message() {
-    let Ok(Request::Hello(hello)) = Request::decode(&joiner().hello().unwrap()) else {
+    let Ok(JoinerMessage::Hello(hello)) = JoinerMessage::decode(&joiner().hello().unwrap()) else {
         panic!("no hello")
     };
-    let bytes = Request::Hello(hello).encode().unwrap();
+    let bytes = JoinerMessage::Hello(hello).encode().unwrap();
     let at = bytes.windows(2).position(|two| two == b"n9").unwrap();
     for byte in [0, 7, 27, b'/', b' ', 0xff] {
         let mut bytes = bytes.clone();
         bytes[at] = byte;
-        assert!(Request::decode(&bytes).is_err(), "{byte}");
+        assert!(JoinerMessage::decode(&bytes).is_err(), "{byte}");
     }
 }

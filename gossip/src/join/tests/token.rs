@@ -1,5 +1,5 @@
 use super::world::{cluster, token};
-use crate::join::{Part, Token, TokenError, TokenId, TokenSecret};
+use crate::join::{JoinToken, TokenError, TokenId, TokenPart, TokenSecret};
 
 #[test]
 fn the_text_of_a_token_is_read_back() {
@@ -45,36 +45,42 @@ fn what_is_wrong_with_a_text_is_said() {
         (String::new(), TokenError::Parts(1)),
         (format!("{id}.{secret}"), TokenError::Parts(2)),
         (format!("{text}.x"), TokenError::Parts(4)),
-        (format!("{id}a.{secret}.{root}"), length(Part::Id, 8, 9)),
+        (
+            format!("{id}a.{secret}.{root}"),
+            length(TokenPart::Id, 8, 9),
+        ),
         (
             format!("{id}.{}.{root}", &secret[1..]),
-            length(Part::Secret, 32, 31),
+            length(TokenPart::Secret, 32, 31),
         ),
-        (format!("{id}.{secret}."), length(Part::RootHash, 32, 0)),
+        (
+            format!("{id}.{secret}."),
+            length(TokenPart::RootHash, 32, 0),
+        ),
         (
             format!("{id}.1{}.{root}", &secret[1..]),
             TokenError::Character {
-                part: Part::Secret,
+                part: TokenPart::Secret,
                 at: 1,
             },
         ),
         (
             format!("{}é.{secret}.{root}", &id[1..]),
             TokenError::Character {
-                part: Part::Id,
+                part: TokenPart::Id,
                 at: 8,
             },
         ),
         (
             format!("{id}.{secret}.{}g", &root[1..]),
             TokenError::Character {
-                part: Part::RootHash,
+                part: TokenPart::RootHash,
                 at: 32,
             },
         ),
     ];
     for (text, error) in cases {
-        assert_eq!(text.parse::<Token>(), Err(error.clone()), "{text}");
+        assert_eq!(text.parse::<JoinToken>(), Err(error.clone()), "{text}");
         assert!(!error.to_string().contains(secret), "{error}");
     }
 }
@@ -85,7 +91,7 @@ fn a_secret_is_never_printed() {
     assert_eq!(
         shown,
         format!(
-            "Token {{ id: TokenId(aebagbaf), secret: TokenSecret(..), cluster: {:?} }} \
+            "JoinToken {{ id: TokenId(aebagbaf), secret: TokenSecret(..), cluster: {:?} }} \
              TokenSecret(..) TokenKey(..)",
             cluster()
         )

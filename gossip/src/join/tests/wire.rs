@@ -1,16 +1,16 @@
 //! The bytes of the messages, which are frozen, and what else comes as bytes.
 
 use super::world::{
-    FOUNDER, Fake, FakeVerify, NEW, Node, SEED, address, body, cluster_record, joiner,
+    AskedNode, FOUNDER, FakeVerify, HashSigner, NEW, SEED, address, body, cluster_record, joiner,
     member_record, node_record, token, welcome,
 };
 use crate::join::{
-    Challenge, Claim, Hello, MessageError, Nonce, Petition, Proof, Prove, Refusal, Refused, Reply,
-    Request, Step, Token, Welcome,
+    AdmissionRequest, Challenge, Claim, Hello, JoinRefusal, JoinRefused, JoinReply, JoinToken,
+    JoinerMessage, JoinerStep, MessageError, Nonce, Proof, Prove, Welcome,
 };
 
-fn hello() -> Request {
-    Request::Hello(Hello {
+fn hello() -> JoinerMessage {
+    JoinerMessage::Hello(Hello {
         key: NEW,
         nonce: Nonce([3; 32]),
         name: "n9".parse().unwrap(),
@@ -20,14 +20,14 @@ fn hello() -> Request {
     })
 }
 
-fn prove() -> Request {
-    Request::Prove(Prove {
+fn prove() -> JoinerMessage {
+    JoinerMessage::Prove(Prove {
         token: token().id,
         proof: Proof([5; 32]),
     })
 }
 
-fn petition() -> Petition {
+fn admission_request() -> AdmissionRequest {
     let claim = Claim {
         cluster: token().cluster,
         token: token().id,
@@ -41,35 +41,35 @@ fn petition() -> Petition {
         feature_level: 1,
     };
     let proof = Proof::new(&claim, &token().key()).unwrap();
-    Petition { claim, proof }
+    AdmissionRequest { claim, proof }
 }
 
-fn challenge() -> Reply {
-    Reply::Challenge(Challenge {
+fn challenge() -> JoinReply {
+    JoinReply::Challenge(Challenge {
         cluster: cluster_record(1),
         member: member_record(0, &body(FOUNDER, "n0")),
         nonce: Nonce([4; 32]),
     })
 }
 
-fn refused() -> Reply {
-    Reply::Refused(Refused {
-        refusal: Refusal::Busy,
+fn refused() -> JoinReply {
+    JoinReply::Refused(JoinRefused {
+        refusal: JoinRefusal::Busy,
         retry_ms: 50_000,
     })
 }
 
 /// Each message by name: its bytes now, and those that were published.
 fn messages() -> Vec<(&'static str, Vec<u8>, &'static str)> {
-    let request = |request: Request| request.encode().unwrap();
-    let reply = |reply: Reply| reply.encode().unwrap();
+    let request = |request: JoinerMessage| request.encode().unwrap();
+    let reply = |reply: JoinReply| reply.encode().unwrap();
     vec![
         ("hello", request(hello()), include_str!("golden/hello.hex")),
         ("prove", request(prove()), include_str!("golden/prove.hex")),
         (
-            "petition",
-            petition().encode().unwrap(),
-            include_str!("golden/petition.hex"),
+            "admission_request",
+            admission_request().encode().unwrap(),
+            include_str!("golden/admission_request.hex"),
         ),
         (
             "challenge",
@@ -78,7 +78,7 @@ fn messages() -> Vec<(&'static str, Vec<u8>, &'static str)> {
         ),
         (
             "welcome",
-            reply(Reply::Welcome(welcome())),
+            reply(JoinReply::Welcome(welcome())),
             include_str!("golden/welcome.hex"),
         ),
         (
@@ -107,14 +107,17 @@ fn published_messages_keep_their_bytes() {
 #[test]
 fn messages_are_read_back() {
     for request in [hello(), prove()] {
-        assert_eq!(Request::decode(&request.encode().unwrap()), Ok(request));
+        assert_eq!(
+            JoinerMessage::decode(&request.encode().unwrap()),
+            Ok(request)
+        );
     }
-    for reply in [challenge(), Reply::Welcome(welcome()), refused()] {
-        assert_eq!(Reply::decode(&reply.encode().unwrap()), Ok(reply));
+    for reply in [challenge(), JoinReply::Welcome(welcome()), refused()] {
+        assert_eq!(JoinReply::decode(&reply.encode().unwrap()), Ok(reply));
     }
     assert_eq!(
-        Petition::decode(&petition().encode().unwrap()),
-        Ok(petition())
+        AdmissionRequest::decode(&admission_request().encode().unwrap()),
+        Ok(admission_request())
     );
 }
 
@@ -122,9 +125,9 @@ fn messages_are_read_back() {
 fn more_or_less_than_a_message_is_none() {
     for (name, bytes, _) in messages() {
         let read = |bytes: &[u8]| match name {
-            "hello" | "prove" => Request::decode(bytes).map(|_| ()),
-            "petition" => Petition::decode(bytes).map(|_| ()),
-            _ => Reply::decode(bytes).map(|_| ()),
+            "hello" | "prove" => JoinerMessage::decode(bytes).map(|_| ()),
+            "admission_request" => AdmissionRequest::decode(bytes).map(|_| ()),
+            _ => JoinReply::decode(bytes).map(|_| ()),
         };
         for length in 1..bytes.len() {
             assert_eq!(
@@ -155,19 +158,19 @@ fn a_list_of_records_is_not_believed_how_long_it_says_it_is() {
         seeds: Vec::new(),
         ..welcome()
     };
-    let mut bytes = Reply::Welcome(none).encode().unwrap();
+    let mut bytes = JoinReply::Welcome(none).encode().unwrap();
     assert_eq!(bytes.pop(), Some(0), "the length of the list");
     bytes.extend([0xff; 9]);
     bytes.push(0x01);
-    assert_eq!(Reply::decode(&bytes), Err(MessageError::Malformed));
-    let many = vec![node_record(1, &Fake(SEED)); 65];
-    let bytes = Reply::Welcome(Welcome {
+    assert_eq!(JoinReply::decode(&bytes), Err(MessageError::Malformed));
+    let many = vec![node_record(1, &HashSigner(SEED)); 65];
+    let bytes = JoinReply::Welcome(Welcome {
         seeds: many,
         ..welcome()
     })
     .encode()
     .unwrap();
-    assert_eq!(Reply::decode(&bytes), Err(MessageError::Malformed));
+    assert_eq!(JoinReply::decode(&bytes), Err(MessageError::Malformed));
 }
 
 /// A small generator of chance: the same seed, the same run.
@@ -207,12 +210,12 @@ fn no_bytes_make_a_decoder_panic() {
     for _ in 0..20_000 {
         let mut bytes = seeds[chance.below(seeds.len())].1.clone();
         chance.mutate(&mut bytes);
-        read += usize::from(Request::decode(&bytes).is_ok());
-        read += usize::from(Reply::decode(&bytes).is_ok());
-        read += usize::from(Petition::decode(&bytes).is_ok());
+        read += usize::from(JoinerMessage::decode(&bytes).is_ok());
+        read += usize::from(JoinReply::decode(&bytes).is_ok());
+        read += usize::from(AdmissionRequest::decode(&bytes).is_ok());
         let mut text = token().text().into_bytes();
         chance.mutate(&mut text);
-        read += usize::from(String::from_utf8_lossy(&text).parse::<Token>().is_ok());
+        read += usize::from(String::from_utf8_lossy(&text).parse::<JoinToken>().is_ok());
     }
     assert!(
         (1_000..70_000).contains(&read),
@@ -222,9 +225,9 @@ fn no_bytes_make_a_decoder_panic() {
 
 #[test]
 fn a_flipped_bit_of_a_challenge_is_never_trusted() {
-    let mut node = Node::new();
+    let mut node = AskedNode::new();
     let out = node.ask(NEW, address(1), &joiner().hello().unwrap());
-    let bytes = Node::reply(&out);
+    let bytes = AskedNode::reply(&out);
     let nonce_at = bytes.len() - 32;
     for bit in 0..nonce_at * 8 {
         let mut bytes = bytes.clone();
@@ -236,22 +239,22 @@ fn a_flipped_bit_of_a_challenge_is_never_trusted() {
 
 #[test]
 fn a_flipped_bit_of_a_welcome_is_refused_or_drops_a_seed() {
-    let clean = Reply::Welcome(welcome()).encode().unwrap();
-    let mut node = Node::new();
+    let clean = JoinReply::Welcome(welcome()).encode().unwrap();
+    let mut node = AskedNode::new();
     let out = node.ask(NEW, address(1), &joiner().hello().unwrap());
-    let challenge = Node::reply(&out);
+    let challenge = AskedNode::reply(&out);
     for bit in 0..clean.len() * 8 {
         let mut bytes = clean.clone();
         bytes[bit / 8] ^= 1 << (bit % 8);
         let mut joiner = joiner();
         assert!(matches!(
             joiner.reply(&FOUNDER, &challenge, &FakeVerify),
-            Ok(Step::Send(_))
+            Ok(JoinerStep::Send(_))
         ));
         match joiner.reply(&FOUNDER, &bytes, &FakeVerify) {
             Err(_) => {}
-            Ok(Step::Joined(joined)) => assert!(joined.dropped > 0, "bit {bit}"),
-            Ok(Step::Send(_)) => panic!("bit {bit} asks for another proof"),
+            Ok(JoinerStep::Joined(joined)) => assert!(joined.dropped > 0, "bit {bit}"),
+            Ok(JoinerStep::Send(_)) => panic!("bit {bit} asks for another proof"),
         }
     }
 }

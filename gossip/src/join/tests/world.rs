@@ -7,18 +7,21 @@ use muster_model::time::Time;
 use sha2::{Digest as _, Sha256};
 
 use crate::join::{
-    Admitter, Asked, Config, Error, Input, Joiner, Newcomer, Nonce, Output, Petition, Refusal,
-    Reply, RequestId, Step, Token, TokenId, TokenSecret, Welcome,
+    AdmissionRequest, Admitter, AdmitterConfig, AdmitterInput, AdmitterOutput, JoinRefusal,
+    JoinReply, JoinToken, Joiner, JoinerError, JoinerStep, Newcomer, Nonce, ReceivedRequest,
+    RequestId, TokenId, TokenSecret, Welcome,
 };
 use crate::key::{ClusterId, NodeKey, Sign, Signature, Verify};
 use crate::member::MemberId;
-use crate::record::{ClusterBody, MemberBody, MemberState, NodeBody, Record, RecordKey, Version};
+use crate::record::{
+    AdmissionState, ClusterBody, MemberBody, NodeBody, Record, RecordKey, RecordVersion,
+};
 
 /// Signs with a hash over its key: whoever takes another key or other bytes gets another hash.
 #[derive(Debug)]
-pub(super) struct Fake(pub NodeKey);
+pub(super) struct HashSigner(pub NodeKey);
 
-impl Sign for Fake {
+impl Sign for HashSigner {
     fn key(&self) -> NodeKey {
         self.0
     }
@@ -64,26 +67,30 @@ pub(super) fn cluster() -> ClusterId {
     ClusterId::of_root(&ROOT)
 }
 
-pub(super) fn token() -> Token {
-    Token {
+pub(super) fn token() -> JoinToken {
+    JoinToken {
         id: TokenId([1, 2, 3, 4, 5]),
         secret: TokenSecret([7; 20]),
         cluster: cluster(),
     }
 }
 
-pub(super) fn version(number: u64) -> Version {
-    Version {
+pub(super) fn version(number: u64) -> RecordVersion {
+    RecordVersion {
         incarnation: GENERATION.into(),
         number,
     }
 }
 
 pub(super) fn cluster_record(number: u64) -> Arc<Record> {
-    cluster_record_by(&Fake(ROOT), ROOT, version(number))
+    cluster_record_by(&HashSigner(ROOT), ROOT, version(number))
 }
 
-pub(super) fn cluster_record_by(signer: &Fake, root: NodeKey, version: Version) -> Arc<Record> {
+pub(super) fn cluster_record_by(
+    signer: &HashSigner,
+    root: NodeKey,
+    version: RecordVersion,
+) -> Arc<Record> {
     let body = ClusterBody {
         root,
         generation: GENERATION,
@@ -99,20 +106,20 @@ pub(super) fn body(key: NodeKey, name: &str) -> MemberBody {
         name: name.to_owned(),
         rack: "r1".to_owned(),
         votes: true,
-        state: MemberState::Admitted,
+        state: AdmissionState::Admitted,
     }
 }
 
 pub(super) fn member_record(id: u32, body: &MemberBody) -> Arc<Record> {
-    member_record_by(&Fake(SIGNING), id, body)
+    member_record_by(&HashSigner(SIGNING), id, body)
 }
 
-pub(super) fn member_record_by(signer: &Fake, id: u32, body: &MemberBody) -> Arc<Record> {
+pub(super) fn member_record_by(signer: &HashSigner, id: u32, body: &MemberBody) -> Arc<Record> {
     let record_key = RecordKey::Member(MemberId(id));
     Arc::new(Record::sign(cluster(), record_key, version(1), body, signer).unwrap())
 }
 
-pub(super) fn node_record(id: u32, signer: &Fake) -> Arc<Record> {
+pub(super) fn node_record(id: u32, signer: &HashSigner) -> Arc<Record> {
     let body = NodeBody {
         run: 5,
         addresses: vec!["10.0.0.2:7740".parse().unwrap()],
@@ -141,7 +148,7 @@ pub(super) fn joiner() -> Joiner {
 pub(super) fn welcome() -> Welcome {
     let seeds = [
         member_record(1, &body(SEED, "n1")),
-        node_record(1, &Fake(SEED)),
+        node_record(1, &HashSigner(SEED)),
     ];
     Welcome::new(member_record(9, &body(NEW, "n9")), cluster_record(1), seeds)
 }
@@ -151,18 +158,18 @@ pub(super) fn address(last: u8) -> IpAddr {
 }
 
 /// The asked node, with a clock.
-pub(super) struct Node {
+pub(super) struct AskedNode {
     pub(super) admitter: Admitter,
     pub(super) now: Time,
     requests: u64,
 }
 
-impl Node {
+impl AskedNode {
     pub(super) fn new() -> Self {
-        Self::with(Config::default())
+        Self::with(AdmitterConfig::default())
     }
 
-    pub(super) fn with(config: Config) -> Self {
+    pub(super) fn with(config: AdmitterConfig) -> Self {
         let member = member_record(0, &body(FOUNDER, "n0"));
         Self {
             admitter: Admitter::new(config, FOUNDER, cluster_record(1), member),
@@ -176,11 +183,16 @@ impl Node {
     }
 
     /// One request of this stranger; its nonce is as unique as the request.
-    pub(super) fn ask(&mut self, from: NodeKey, address: IpAddr, bytes: &[u8]) -> Vec<Output> {
+    pub(super) fn ask(
+        &mut self,
+        from: NodeKey,
+        address: IpAddr,
+        bytes: &[u8],
+    ) -> Vec<AdmitterOutput> {
         self.requests += 1;
         let mut nonce = [0; 32];
         nonce[..8].copy_from_slice(&self.requests.to_le_bytes());
-        self.input(Input::Asked(Asked {
+        self.input(AdmitterInput::Asked(ReceivedRequest {
             request: RequestId(self.requests),
             address,
             key: from,
@@ -189,24 +201,24 @@ impl Node {
         }))
     }
 
-    pub(super) fn input(&mut self, input: Input) -> Vec<Output> {
+    pub(super) fn input(&mut self, input: AdmitterInput) -> Vec<AdmitterOutput> {
         let mut out = Vec::new();
         self.admitter.handle(self.now, input, &mut out);
         out
     }
 
     /// The bytes of the only reply.
-    pub(super) fn reply(out: &[Output]) -> Vec<u8> {
+    pub(super) fn reply(out: &[AdmitterOutput]) -> Vec<u8> {
         match out {
-            [Output::Reply { bytes, .. }] => bytes.clone(),
+            [AdmitterOutput::Reply { bytes, .. }] => bytes.clone(),
             other => panic!("one reply was due: {other:?}"),
         }
     }
 
     /// Why the only reply refuses.
-    pub(super) fn refusal(out: &[Output]) -> (Refusal, u32) {
-        match Reply::decode(&Self::reply(out)).unwrap() {
-            Reply::Refused(refused) => (refused.refusal, refused.retry_ms),
+    pub(super) fn refusal(out: &[AdmitterOutput]) -> (JoinRefusal, u32) {
+        match JoinReply::decode(&Self::reply(out)).unwrap() {
+            JoinReply::Refused(refused) => (refused.refusal, refused.retry_ms),
             other => panic!("a refusal was due: {other:?}"),
         }
     }
@@ -217,18 +229,23 @@ impl Node {
         joiner: &mut Joiner,
         from: NodeKey,
         address: IpAddr,
-        judge: impl FnOnce(&Petition) -> Result<Welcome, Refusal>,
-    ) -> Result<Step, Error> {
+        judge: impl FnOnce(&AdmissionRequest) -> Result<Welcome, JoinRefusal>,
+    ) -> Result<JoinerStep, JoinerError> {
         let out = self.ask(from, address, &joiner.hello()?);
         let prove = match joiner.reply(&FOUNDER, &Self::reply(&out), &FakeVerify)? {
-            Step::Send(bytes) => bytes,
-            Step::Joined(_) => panic!("joined without a proof"),
+            JoinerStep::Send(bytes) => bytes,
+            JoinerStep::Joined(_) => panic!("joined without a proof"),
         };
         let out = self.ask(from, address, &prove);
         let out = match out.as_slice() {
-            [Output::Judge { ticket, petition }] => {
-                let verdict = judge(petition).map(Box::new);
-                self.input(Input::Judged {
+            [
+                AdmitterOutput::Judge {
+                    ticket,
+                    admission_request,
+                },
+            ] => {
+                let verdict = judge(admission_request).map(Box::new);
+                self.input(AdmitterInput::Judged {
                     ticket: *ticket,
                     verdict,
                 })
@@ -240,12 +257,15 @@ impl Node {
 }
 
 /// Judges like an authority that knows one token.
-pub(super) fn judge(petition: &Petition) -> Result<Welcome, Refusal> {
-    if petition.claim.token != token().id {
-        return Err(Refusal::UnknownToken);
+pub(super) fn judge(admission_request: &AdmissionRequest) -> Result<Welcome, JoinRefusal> {
+    if admission_request.claim.token != token().id {
+        return Err(JoinRefusal::UnknownToken);
     }
-    if !petition.proof.holds(&petition.claim, &token().key()) {
-        return Err(Refusal::WrongSecret);
+    if !admission_request
+        .proof
+        .holds(&admission_request.claim, &token().key())
+    {
+        return Err(JoinRefusal::WrongSecret);
     }
     Ok(welcome())
 }

@@ -5,18 +5,18 @@ use std::sync::Arc;
 use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use super::keep::Store;
-use super::run::{Driver, Error};
+use super::keep::RecordStore;
+use super::run::{Driver, DriverError};
 use crate::Mesh;
 use crate::documents;
 use crate::frame::CARGO_BYTES_MAX;
 use crate::key::ClusterId;
 use crate::member::MemberId;
-use crate::mesh::{Event, Input};
+use crate::mesh::{MeshEvent, MeshInput};
 use crate::net::counters::count;
 use crate::net::join::Questions;
 use crate::net::quic::{NetEvent, NetHandle};
-use crate::net::{Clock, NetCounters};
+use crate::net::{MonotonicClock, NetCounters};
 
 /// Inputs and questions of the agent that wait.
 const COMMANDS_MAX: usize = 1_024;
@@ -34,7 +34,7 @@ pub struct Ended;
 
 /// What a mesh is driven with.
 #[derive(Debug)]
-pub struct Parts<S> {
+pub struct DriverParts<S> {
     /// The core.
     pub mesh: Mesh,
     /// Its cluster.
@@ -48,28 +48,28 @@ pub struct Parts<S> {
     /// The disk.
     pub store: Arc<S>,
     /// The clock that the links use.
-    pub clock: Clock,
+    pub clock: MonotonicClock,
 }
 
 /// Tells the mesh, and asks it. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct MeshHandle {
-    commands: mpsc::Sender<Command>,
+    commands: mpsc::Sender<DriverCommand>,
     cargo: mpsc::Sender<Cargo>,
-    events: broadcast::Sender<Event>,
+    events: broadcast::Sender<MeshEvent>,
     counters: Arc<NetCounters>,
 }
 
-type Look = Box<dyn FnOnce(&Mesh) + Send>;
+type MeshRead = Box<dyn FnOnce(&Mesh) + Send>;
 
 /// The owner's bytes, to or from a member.
 pub(super) type Cargo = (MemberId, Arc<[u8]>);
 
 /// The near ends of the driver's channels.
-pub(super) struct Ends {
-    pub(super) orders: mpsc::Receiver<Command>,
-    pub(super) events: broadcast::Sender<Event>,
-    pub(super) documents: mpsc::Sender<documents::Output>,
+pub(super) struct DriverEnds {
+    pub(super) orders: mpsc::Receiver<DriverCommand>,
+    pub(super) events: broadcast::Sender<MeshEvent>,
+    pub(super) documents: mpsc::Sender<documents::DocumentsOutput>,
     /// To be sent.
     pub(super) outbound: mpsc::Receiver<Cargo>,
     /// That came in.
@@ -83,24 +83,24 @@ pub struct Started {
     pub handle: MeshHandle,
     /// What has to be done for documents: keep, check, put in force. The mesh waits when it is
     /// not taken.
-    pub documents: mpsc::Receiver<documents::Output>,
+    pub documents: mpsc::Receiver<documents::DocumentsOutput>,
     /// What members sent by [`MeshHandle::carry`], in each one's order. What is not taken in time
     /// is dropped and counted.
     pub cargo: mpsc::Receiver<(MemberId, Arc<[u8]>)>,
     /// The task.
-    pub task: JoinHandle<Result<(), Error>>,
+    pub task: JoinHandle<Result<(), DriverError>>,
 }
 
 /// What the agent wants.
-pub(super) enum Command {
+pub(super) enum DriverCommand {
     /// Take this in.
-    Input(Input),
+    Input(MeshInput),
     /// Look at the core.
-    Look(Look),
+    Look(MeshRead),
 }
 
 /// Starts the task.
-pub fn start<S: Store>(parts: Parts<S>) -> Started {
+pub fn start<S: RecordStore>(parts: DriverParts<S>) -> Started {
     let (commands, orders) = mpsc::channel(COMMANDS_MAX);
     let (events, _) = broadcast::channel(EVENTS_MAX);
     let (documents_in, documents) = mpsc::channel(DOCUMENTS_MAX);
@@ -112,7 +112,7 @@ pub fn start<S: Store>(parts: Parts<S>) -> Started {
         events: events.clone(),
         counters: Arc::clone(parts.net.counters()),
     };
-    let ends = Ends {
+    let ends = DriverEnds {
         orders,
         events,
         documents: documents_in,
@@ -131,12 +131,12 @@ pub fn start<S: Store>(parts: Parts<S>) -> Started {
 
 impl MeshHandle {
     /// Gives the core an input: a record of the cluster, the node's health, what it says of
-    /// itself, news of a document. [`Input::Frame`] and [`Input::Tick`] are the driver's own.
+    /// itself, news of a document. [`MeshInput::Frame`] and [`MeshInput::Tick`] are the driver's own.
     ///
     /// # Errors
     /// [`Ended`].
-    pub async fn input(&self, input: Input) -> Result<(), Ended> {
-        let command = Command::Input(input);
+    pub async fn input(&self, input: MeshInput) -> Result<(), Ended> {
+        let command = DriverCommand::Input(input);
         self.commands.send(command).await.map_err(|_| Ended)
     }
 
@@ -149,11 +149,11 @@ impl MeshHandle {
         look: impl FnOnce(&Mesh) -> T + Send + 'static,
     ) -> Result<T, Ended> {
         let (found, answer) = oneshot::channel();
-        let look: Look = Box::new(move |mesh| {
+        let look: MeshRead = Box::new(move |mesh| {
             // Whoever asked may have gone.
             let _ = found.send(look(mesh));
         });
-        let sent = self.commands.send(Command::Look(look)).await;
+        let sent = self.commands.send(DriverCommand::Look(look)).await;
         sent.map_err(|_| Ended)?;
         answer.await.map_err(|_| Ended)
     }
@@ -172,7 +172,7 @@ impl MeshHandle {
 
     /// What happens from now on. A listener that is too slow is told how much it missed, and looks
     /// at the core instead.
-    pub fn events(&self) -> broadcast::Receiver<Event> {
+    pub fn events(&self) -> broadcast::Receiver<MeshEvent> {
         self.events.subscribe()
     }
 

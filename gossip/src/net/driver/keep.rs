@@ -4,31 +4,31 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 
-use crate::mesh::Output;
+use crate::mesh::MeshOutput;
 use crate::record::Record;
 
 /// Records could not be kept. The mesh cannot go on: what it said could be belied by its next
 /// start.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot keep the mesh's records on disk")]
-pub struct KeepError(#[source] pub Box<dyn std::error::Error + Send + Sync>);
+pub struct RecordStoreError(#[source] pub Box<dyn std::error::Error + Send + Sync>);
 
 /// Where records are kept: the newest of each key.
-pub trait Store: Send + Sync + 'static {
+pub trait RecordStore: Send + Sync + 'static {
     /// Keeps these, in order; done when a crash cannot lose them any more.
     ///
     /// # Errors
     /// When they are not safe.
-    fn keep(&self, records: Vec<Arc<Record>>) -> BoxFuture<'static, Result<(), KeepError>>;
+    fn keep(&self, records: Vec<Arc<Record>>) -> BoxFuture<'static, Result<(), RecordStoreError>>;
 }
 
 /// Outputs that are not performed yet, because something is being kept first.
 #[derive(Debug, Default)]
 pub(super) struct Backlog {
     /// Wait for what is being kept now.
-    held: Vec<Output>,
+    held: Vec<MeshOutput>,
     /// Came since it began to be kept.
-    later: Vec<Output>,
+    later: Vec<MeshOutput>,
 }
 
 /// Outputs that wait for the disk. Beyond that the oldest frames are dropped: cores say again what
@@ -37,12 +37,12 @@ const BACKLOG_MAX: usize = 10_000;
 
 impl Backlog {
     /// Takes in outputs in their order.
-    pub(super) fn extend(&mut self, outputs: impl IntoIterator<Item = Output>) {
+    pub(super) fn extend(&mut self, outputs: impl IntoIterator<Item = MeshOutput>) {
         self.later.extend(outputs);
     }
 
     /// What was to be kept is kept: gives back what waited for it.
-    pub(super) fn kept(&mut self) -> Vec<Output> {
+    pub(super) fn kept(&mut self) -> Vec<MeshOutput> {
         std::mem::take(&mut self.held)
     }
 
@@ -51,7 +51,7 @@ impl Backlog {
     pub(super) fn next_records(&mut self) -> Vec<Arc<Record>> {
         let mut records = Vec::new();
         self.later.retain(|output| match output {
-            Output::Keep(record) => {
+            MeshOutput::Keep(record) => {
                 records.push(Arc::clone(record));
                 false
             }
@@ -64,13 +64,13 @@ impl Backlog {
     }
 
     /// When nothing is being kept and nothing is to be: all there is.
-    pub(super) fn free(&mut self) -> Vec<Output> {
+    pub(super) fn free(&mut self) -> Vec<MeshOutput> {
         std::mem::take(&mut self.later)
     }
 
     /// While something is being kept: what need not wait for it.
-    pub(super) fn overtaking(&mut self, may: impl Fn(&Output) -> bool) -> Vec<Output> {
-        let mut now: Vec<Output> = self.held.extract_if(.., |output| may(output)).collect();
+    pub(super) fn overtaking(&mut self, may: impl Fn(&MeshOutput) -> bool) -> Vec<MeshOutput> {
+        let mut now: Vec<MeshOutput> = self.held.extract_if(.., |output| may(output)).collect();
         now.extend(self.later.extract_if(.., |output| may(output)));
         now
     }
@@ -81,7 +81,7 @@ impl Backlog {
         let mut over = before.saturating_sub(BACKLOG_MAX);
         for waiting in [&mut self.held, &mut self.later] {
             waiting.retain(|output| {
-                let drop = over > 0 && matches!(output, Output::Send { .. });
+                let drop = over > 0 && matches!(output, MeshOutput::Send { .. });
                 over -= usize::from(drop);
                 !drop
             });
@@ -93,33 +93,33 @@ impl Backlog {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frame::{Ack, Carrier, Frame};
+    use crate::frame::{Ack, Carrier, MeshFrame};
     use crate::key::ClusterId;
     use crate::member::MemberId;
     use crate::net::keys::Ed25519Signer;
-    use crate::record::{RecordKey, Version};
+    use crate::record::{RecordKey, RecordVersion};
 
-    fn send(to: u32) -> Output {
-        Output::Send {
+    fn send(to: u32) -> MeshOutput {
+        MeshOutput::Send {
             to: MemberId(to),
             carrier: Carrier::Datagram,
-            frame: Frame::Ack(Ack { numbers: vec![] }),
+            frame: MeshFrame::Ack(Ack { numbers: vec![] }),
         }
     }
 
-    fn receivers(outputs: &[Output]) -> Vec<u32> {
-        let to = |output: &Output| match output {
-            Output::Send { to, .. } => to.0,
+    fn receivers(outputs: &[MeshOutput]) -> Vec<u32> {
+        let to = |output: &MeshOutput| match output {
+            MeshOutput::Send { to, .. } => to.0,
             other => panic!("{other:?}"),
         };
         outputs.iter().map(to).collect()
     }
 
-    fn keep() -> Output {
+    fn keep() -> MeshOutput {
         let signer = Ed25519Signer::generate();
-        let (cluster, version) = (ClusterId::default(), Version::default());
+        let (cluster, version) = (ClusterId::default(), RecordVersion::default());
         let record = Record::sign(cluster, RecordKey::Cluster, version, &0_u8, &signer);
-        Output::Keep(Arc::new(record.unwrap()))
+        MeshOutput::Keep(Arc::new(record.unwrap()))
     }
 
     #[test]
@@ -128,7 +128,8 @@ mod tests {
         backlog.extend([send(1), keep(), send(2)]);
         assert_eq!(backlog.next_records().len(), 1);
         backlog.extend([send(3), keep(), send(4)]);
-        let urgent = |output: &Output| matches!(output, Output::Send { to, .. } if to.0 == 3);
+        let urgent =
+            |output: &MeshOutput| matches!(output, MeshOutput::Send { to, .. } if to.0 == 3);
         assert_eq!(receivers(&backlog.overtaking(urgent)), [3]);
         assert_eq!(receivers(&backlog.kept()), [1, 2]);
         assert_eq!(backlog.next_records().len(), 1);

@@ -13,6 +13,6 @@ mod run;
 mod tests;
 mod translate;
 
-pub use handle::{Ended, MeshHandle, Parts, Started, start};
-pub use keep::{KeepError, Store};
-pub use run::Error;
+pub use handle::{DriverParts, Ended, MeshHandle, Started, start};
+pub use keep::{RecordStore, RecordStoreError};
+pub use run::DriverError;

@@ -8,15 +8,15 @@ use futures::future::{BoxFuture, FutureExt as _};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, sleep_until};
 
-use super::handle::{Cargo, Command, Ends, Parts};
-use super::keep::{Backlog, KeepError, Store};
+use super::handle::{Cargo, DriverCommand, DriverEnds, DriverParts};
+use super::keep::{Backlog, RecordStore, RecordStoreError};
 use super::translate::{Read, Translator, admitted, all_admitted, lane};
 use crate::Mesh;
-use crate::frame::Frame;
+use crate::frame::MeshFrame;
 use crate::key::NodeKey;
 use crate::member::MemberId;
-use crate::mesh::{Event, Input, Output};
-use crate::net::Clock;
+use crate::mesh::{MeshEvent, MeshInput, MeshOutput};
+use crate::net::MonotonicClock;
 use crate::net::counters::{add, count};
 use crate::net::join::Questions;
 use crate::net::quic::{Lane, NetEvent, NetHandle};
@@ -24,10 +24,10 @@ use crate::record::{Record, RecordKey};
 
 /// Why the mesh ended.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum DriverError {
     /// The disk.
     #[error(transparent)]
-    Keep(#[from] KeepError),
+    Keep(#[from] RecordStoreError),
     /// The links ended before the mesh did.
     #[error("the network of the mesh has ended")]
     Network,
@@ -51,24 +51,24 @@ pub(super) struct Driver<S> {
     net_events: mpsc::Receiver<NetEvent>,
     questions: Option<Questions>,
     store: Arc<S>,
-    clock: Clock,
-    ends: Ends,
+    clock: MonotonicClock,
+    ends: DriverEnds,
     backlog: Backlog,
-    keeping: Option<BoxFuture<'static, Result<(), KeepError>>>,
-    outputs: Vec<Output>,
+    keeping: Option<BoxFuture<'static, Result<(), RecordStoreError>>>,
+    outputs: Vec<MeshOutput>,
 }
 
 /// What woke the task.
 enum Wake {
     Net(Option<NetEvent>),
-    Order(Option<Command>),
+    Order(Option<DriverCommand>),
     Cargo(Cargo),
-    Kept(Result<(), KeepError>),
+    Kept(Result<(), RecordStoreError>),
     Time,
 }
 
-impl<S: Store> Driver<S> {
-    pub(super) fn new(parts: Parts<S>, ends: Ends) -> Self {
+impl<S: RecordStore> Driver<S> {
+    pub(super) fn new(parts: DriverParts<S>, ends: DriverEnds) -> Self {
         Self {
             mesh: parts.mesh,
             translator: Translator::new(parts.cluster),
@@ -85,7 +85,7 @@ impl<S: Store> Driver<S> {
     }
 
     /// Works till every handle is gone.
-    pub(super) async fn run(mut self) -> Result<(), Error> {
+    pub(super) async fn run(mut self) -> Result<(), DriverError> {
         loop {
             let wake = self.wait().await;
             if self.is_late() {
@@ -132,9 +132,9 @@ impl<S: Store> Driver<S> {
     }
 
     /// Takes in one thing; false when the work is over.
-    fn take(&mut self, wake: Wake) -> Result<bool, Error> {
+    fn take(&mut self, wake: Wake) -> Result<bool, DriverError> {
         match wake {
-            Wake::Net(event) => self.network(event.ok_or(Error::Network)?),
+            Wake::Net(event) => self.network(event.ok_or(DriverError::Network)?),
             Wake::Order(None) => return Ok(false),
             Wake::Order(Some(order)) => self.order(order),
             Wake::Cargo((to, bytes)) => self.carry(to, bytes),
@@ -173,24 +173,24 @@ impl<S: Store> Driver<S> {
     fn tick(&mut self) {
         let now = self.clock.now();
         if self.mesh.deadline().is_some_and(|deadline| deadline <= now) {
-            self.input(Input::Tick);
+            self.input(MeshInput::Tick);
         }
     }
 
-    fn input(&mut self, input: Input) {
+    fn input(&mut self, input: MeshInput) {
         self.mesh.handle(self.clock.now(), input, &mut self.outputs);
     }
 
-    fn order(&mut self, order: Command) {
+    fn order(&mut self, order: DriverCommand) {
         match order {
-            Command::Input(input) => self.input(input),
-            Command::Look(look) => look(&self.mesh),
+            DriverCommand::Input(input) => self.input(input),
+            DriverCommand::Look(look) => look(&self.mesh),
         }
     }
 
     /// Cargo waits for no disk: whoever gave it has kept what it had to.
     fn carry(&self, to: MemberId, bytes: Arc<[u8]>) {
-        let bytes = self.translator.write(&self.mesh, &Frame::Cargo(bytes));
+        let bytes = self.translator.write(&self.mesh, &MeshFrame::Cargo(bytes));
         self.net.send(to, Lane::Ordered, bytes);
     }
 
@@ -206,8 +206,8 @@ impl<S: Store> Driver<S> {
             NetEvent::Frame { from, bytes, .. } => {
                 let now = self.clock.now();
                 match self.translator.read(&self.mesh, from, now, &bytes) {
-                    Read::Frame(Frame::Cargo(bytes)) => self.hand_over(from, bytes),
-                    Read::Frame(frame) => self.input(Input::Frame { from, frame }),
+                    Read::Frame(MeshFrame::Cargo(bytes)) => self.hand_over(from, bytes),
+                    Read::Frame(frame) => self.input(MeshInput::Frame { from, frame }),
                     Read::Outdated(told) => {
                         count(&self.net.counters().bad_frame);
                         if let Some(bytes) = told {
@@ -241,7 +241,7 @@ impl<S: Store> Driver<S> {
         if let Ok(record) = Record::decode(bytes)
             && matches!(record.key, RecordKey::Member(_))
         {
-            self.input(Input::Record(Arc::new(record)));
+            self.input(MeshInput::Record(Arc::new(record)));
         }
         match self.mesh.member_of(&key).filter(|id| *id != self.mesh.me()) {
             Some(id) => self.readdress(id),
@@ -271,7 +271,7 @@ impl<S: Store> Driver<S> {
     }
 
     /// Performs what may be performed, and begins to keep what is to be kept.
-    async fn perform(&mut self) -> Result<(), Error> {
+    async fn perform(&mut self) -> Result<(), DriverError> {
         self.backlog.extend(self.outputs.drain(..));
         while self.keeping.is_none() {
             let mut ready = self.backlog.kept();
@@ -285,14 +285,14 @@ impl<S: Store> Driver<S> {
             }
             self.keep(records)?;
         }
-        let urgent = |output: &Output| lane(output) == Some(Lane::Liveness);
+        let urgent = |output: &MeshOutput| lane(output) == Some(Lane::Liveness);
         let urgent = self.backlog.overtaking(urgent);
         add(&self.net.counters().queue_dropped, self.backlog.shed());
         self.output_all(urgent).await
     }
 
     /// Begins to keep. A store in memory is done at once.
-    fn keep(&mut self, records: Vec<Arc<Record>>) -> Result<(), Error> {
+    fn keep(&mut self, records: Vec<Arc<Record>>) -> Result<(), DriverError> {
         let mut keeping = self.store.keep(records);
         match (&mut keeping).now_or_never() {
             Some(result) => result?,
@@ -301,35 +301,35 @@ impl<S: Store> Driver<S> {
         Ok(())
     }
 
-    async fn output_all(&mut self, outputs: Vec<Output>) -> Result<(), Error> {
+    async fn output_all(&mut self, outputs: Vec<MeshOutput>) -> Result<(), DriverError> {
         for output in outputs {
             self.output(output).await?;
         }
         Ok(())
     }
 
-    async fn output(&mut self, output: Output) -> Result<(), Error> {
+    async fn output(&mut self, output: MeshOutput) -> Result<(), DriverError> {
         match output {
-            Output::Send { to, carrier, frame } => {
+            MeshOutput::Send { to, carrier, frame } => {
                 let lane = Lane::of(&frame, carrier);
                 self.net
                     .send(to, lane, self.translator.write(&self.mesh, &frame));
             }
-            Output::Event(event) => self.event(event),
-            Output::Document(output) => {
+            MeshOutput::Event(event) => self.event(event),
+            MeshOutput::Document(output) => {
                 let taken = self.ends.documents.send(output).await;
-                taken.map_err(|_| Error::Documents)?;
+                taken.map_err(|_| DriverError::Documents)?;
             }
             // Kept before: see `Backlog::next_records`.
-            Output::Keep(_) => {}
+            MeshOutput::Keep(_) => {}
         }
         Ok(())
     }
 
-    fn event(&self, event: Event) {
+    fn event(&self, event: MeshEvent) {
         match &event {
-            Event::Members => self.list_members(),
-            Event::Node(id) => self.readdress(*id),
+            MeshEvent::Members => self.list_members(),
+            MeshEvent::Node(id) => self.readdress(*id),
             _ => {}
         }
         // Nobody has to listen.

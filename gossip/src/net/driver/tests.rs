@@ -15,14 +15,16 @@ use tokio::time::timeout;
 mod cargo;
 
 use super::*;
-use crate::frame::{Ack, Frame, codec};
+use crate::frame::{Ack, MeshFrame, codec};
 use crate::key::{ClusterId, Sign as _};
 use crate::member::{Incarnation, MemberId};
-use crate::mesh::{Event, Identity, Input, Known, Reach};
+use crate::mesh::{MeshEvent, MeshIdentity, MeshInput, Reach, VerifiedRecords};
 use crate::net::keys::{Ed25519Signer, Ed25519Verifier};
 use crate::net::quic::{self, Lane, NetHandle};
-use crate::net::{Clock, NetCounters};
-use crate::record::{ClusterBody, MemberBody, MemberState, NodeBody, Record, RecordKey, Version};
+use crate::net::{MonotonicClock, NetCounters};
+use crate::record::{
+    AdmissionState, ClusterBody, MemberBody, NodeBody, Record, RecordKey, RecordVersion,
+};
 use crate::{Mesh, mesh};
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -39,15 +41,15 @@ struct Disk {
 #[derive(Clone, Debug, Default)]
 struct SharedDisk(Arc<Disk>);
 
-impl Store for SharedDisk {
-    fn keep(&self, records: Vec<Arc<Record>>) -> BoxFuture<'static, Result<(), KeepError>> {
+impl RecordStore for SharedDisk {
+    fn keep(&self, records: Vec<Arc<Record>>) -> BoxFuture<'static, Result<(), RecordStoreError>> {
         let disk = Arc::clone(&self.0);
         async move {
             while disk.stopped.load(Ordering::SeqCst) {
                 disk.goes_on.notified().await;
             }
             if disk.broken.load(Ordering::SeqCst) {
-                return Err(KeepError("the disk is broken".into()));
+                return Err(RecordStoreError("the disk is broken".into()));
             }
             disk.kept.lock().unwrap().extend(records);
             Ok(())
@@ -57,13 +59,13 @@ impl Store for SharedDisk {
 }
 
 /// The keys of a cluster, and what it says of its members.
-struct Cluster {
+struct ClusterKeys {
     root: Ed25519Signer,
     signing: Ed25519Signer,
     nodes: Vec<Ed25519Signer>,
 }
 
-impl Cluster {
+impl ClusterKeys {
     fn of(nodes: usize) -> Self {
         Self {
             root: Ed25519Signer::generate(),
@@ -82,7 +84,7 @@ impl Cluster {
             generation,
             signing: self.signing.key(),
         };
-        let version = Version {
+        let version = RecordVersion {
             incarnation: generation.into(),
             number: 1,
         };
@@ -90,7 +92,7 @@ impl Cluster {
         Arc::new(record.unwrap())
     }
 
-    fn member(&self, n: u32, state: MemberState) -> Arc<Record> {
+    fn member(&self, n: u32, state: AdmissionState) -> Arc<Record> {
         let body = MemberBody {
             key: self.nodes[n as usize].key(),
             name: format!("n{n}"),
@@ -98,8 +100,12 @@ impl Cluster {
             votes: false,
             state,
         };
-        let number = if state == MemberState::Admitted { 1 } else { 2 };
-        let version = Version {
+        let number = if state == AdmissionState::Admitted {
+            1
+        } else {
+            2
+        };
+        let version = RecordVersion {
             incarnation: 1,
             number,
         };
@@ -109,36 +115,38 @@ impl Cluster {
 
     /// Starts a node that knows these members.
     fn start(&self, n: u32, knows: &[u32]) -> Node {
-        let known = knows.iter().map(|n| self.member(*n, MemberState::Admitted));
+        let known = knows
+            .iter()
+            .map(|n| self.member(*n, AdmissionState::Admitted));
         self.start_with(n, known.chain([self.record(1)]).collect())
     }
 
     fn start_with(&self, n: u32, records: Vec<Arc<Record>>) -> Node {
         let signer = self.nodes[n as usize].clone();
-        let clock = Clock::default();
-        let config = quic::Config {
+        let clock = MonotonicClock::default();
+        let config = quic::QuicConfig {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-            ..quic::Config::new(self.id())
+            ..quic::QuicConfig::new(self.id())
         };
         let (net, net_events) = quic::bind(config, &signer, clock).unwrap();
         let (root, verifier) = (self.root.key(), Ed25519Verifier);
-        let (known, refused) = Known::load(self.id(), &root, &verifier, records);
+        let (known, refused) = VerifiedRecords::load(self.id(), &root, &verifier, records);
         assert_eq!(refused, []);
-        let identity = Identity {
+        let identity = MeshIdentity {
             cluster: self.id(),
             root,
             member: MemberId(n),
             incarnation: Incarnation(1),
         };
         let mesh = Mesh::new(
-            mesh::Config::default(),
+            mesh::MeshOptions::default(),
             identity,
             Box::new(signer),
             Box::new(verifier),
             known,
         );
         let disk = SharedDisk::default();
-        let parts = Parts {
+        let parts = DriverParts {
             mesh,
             cluster: self.id(),
             net: net.clone(),
@@ -171,8 +179,8 @@ struct Node {
     handle: MeshHandle,
     disk: Arc<Disk>,
     cargo: tokio::sync::mpsc::Receiver<(MemberId, Arc<[u8]>)>,
-    task: JoinHandle<Result<(), Error>>,
-    _documents: tokio::sync::mpsc::Receiver<crate::documents::Output>,
+    task: JoinHandle<Result<(), DriverError>>,
+    _documents: tokio::sync::mpsc::Receiver<crate::documents::DocumentsOutput>,
 }
 
 impl Node {
@@ -184,7 +192,7 @@ impl Node {
             problems: vec![],
             payload: payload.as_bytes().to_vec(),
         };
-        self.handle.input(Input::Node(body)).await.unwrap();
+        self.handle.input(MeshInput::Node(body)).await.unwrap();
     }
 
     /// Tells it where another one is, as a seed of the join would.
@@ -232,7 +240,7 @@ async fn knows(node: &Node, other: &Node, payload: &str) {
 
 #[tokio::test]
 async fn five_meshes_agree_on_all_records() {
-    let cluster = Cluster::of(5);
+    let cluster = ClusterKeys::of(5);
     let nodes: Vec<Node> = (0..5).map(|n| cluster.start(n, &[0, 1, 2, 3, 4])).collect();
     for node in &nodes {
         node.says("here").await;
@@ -260,7 +268,7 @@ async fn five_meshes_agree_on_all_records() {
 
 #[tokio::test]
 async fn a_node_that_falls_silent_becomes_unreachable() {
-    let cluster = Cluster::of(3);
+    let cluster = ClusterKeys::of(3);
     let nodes: Vec<Node> = (0..3).map(|n| cluster.start(n, &[0, 1, 2])).collect();
     for node in &nodes {
         node.says("here").await;
@@ -278,7 +286,7 @@ async fn a_node_that_falls_silent_becomes_unreachable() {
     nodes[2].net.close().await;
     let unreachable = async {
         loop {
-            if let Event::Reach { member, reach } = events.recv().await.unwrap()
+            if let MeshEvent::Reach { member, reach } = events.recv().await.unwrap()
                 && (member, reach) == (MemberId(2), Reach::Unreachable)
             {
                 return;
@@ -292,7 +300,7 @@ async fn a_node_that_falls_silent_becomes_unreachable() {
 
 #[tokio::test]
 async fn an_admission_that_has_not_arrived_is_no_obstacle() {
-    let cluster = Cluster::of(2);
+    let cluster = ClusterKeys::of(2);
     let old = cluster.start(0, &[0]);
     let new = cluster.start(1, &[0, 1]);
     old.says("old").await;
@@ -310,7 +318,7 @@ async fn an_admission_that_has_not_arrived_is_no_obstacle() {
 
 #[tokio::test]
 async fn somebody_of_another_cluster_with_a_member_of_the_same_number_stays_out() {
-    let (cluster, other) = (Cluster::of(2), Cluster::of(2));
+    let (cluster, other) = (ClusterKeys::of(2), ClusterKeys::of(2));
     let node = cluster.start(0, &[0]);
     let stranger = other.start(1, &[0, 1]);
     stranger.says("let me in").await;
@@ -325,14 +333,14 @@ async fn somebody_of_another_cluster_with_a_member_of_the_same_number_stays_out(
 
 #[tokio::test]
 async fn who_was_expelled_while_away_is_told_so() {
-    let cluster = Cluster::of(2);
+    let cluster = ClusterKeys::of(2);
     let node = cluster.start(0, &[0, 1]);
-    let expelled = Input::Record(cluster.member(1, MemberState::Expelled));
+    let expelled = MeshInput::Record(cluster.member(1, AdmissionState::Expelled));
     node.handle.input(expelled).await.unwrap();
     let away = cluster.start(1, &[0, 1]);
     let mut events = away.handle.events();
     away.finds(&node).await;
-    let told = async { while events.recv().await.unwrap() != Event::Expelled {} };
+    let told = async { while events.recv().await.unwrap() != MeshEvent::Expelled {} };
     timeout(PATIENCE, told)
         .await
         .expect("it hears that it is out");
@@ -340,8 +348,8 @@ async fn who_was_expelled_while_away_is_told_so() {
 
 #[tokio::test]
 async fn a_new_generation_reaches_those_of_the_old_one() {
-    let cluster = Cluster::of(2);
-    let members = [0, 1].map(|n| cluster.member(n, MemberState::Admitted));
+    let cluster = ClusterKeys::of(2);
+    let members = [0, 1].map(|n| cluster.member(n, AdmissionState::Admitted));
     let recovered = members.iter().cloned().chain([cluster.record(2)]).collect();
     let node = cluster.start_with(0, recovered);
     let behind = cluster.start(1, &[0, 1]);
@@ -355,10 +363,14 @@ async fn a_new_generation_reaches_those_of_the_old_one() {
 
 #[tokio::test]
 async fn garbage_of_a_member_is_counted() {
-    let cluster = Cluster::of(2);
+    let cluster = ClusterKeys::of(2);
     let (one, two) = (cluster.start(0, &[0, 1]), cluster.start(1, &[0, 1]));
     one.finds(&two).await;
-    let foreign = codec::encode(&Frame::Ack(Ack { numbers: vec![1] }), ClusterId([9; 16]), 1);
+    let foreign = codec::encode(
+        &MeshFrame::Ack(Ack { numbers: vec![1] }),
+        ClusterId([9; 16]),
+        1,
+    );
     for bytes in [Bytes::from_static(b"garbage"), foreign.into()] {
         one.net.send(two.id, Lane::Stream, bytes);
     }
@@ -370,7 +382,7 @@ async fn garbage_of_a_member_is_counted() {
 
 #[tokio::test]
 async fn what_is_not_kept_is_not_said_but_life_goes_on() {
-    let cluster = Cluster::of(2);
+    let cluster = ClusterKeys::of(2);
     let (one, two) = (cluster.start(0, &[0, 1]), cluster.start(1, &[0, 1]));
     one.says("before").await;
     two.says("before").await;
@@ -381,10 +393,10 @@ async fn what_is_not_kept_is_not_said_but_life_goes_on() {
     two.says("during").await;
     // It answers probes for long enough to be taken for dead if it did not.
     let mut events = one.handle.events();
-    let patient = Duration::from_millis(mesh::Config::default().gone_ms * 2);
+    let patient = Duration::from_millis(mesh::MeshOptions::default().gone_ms * 2);
     let suspected = async {
         loop {
-            if let Ok(Event::Reach { member, .. }) = events.recv().await
+            if let Ok(MeshEvent::Reach { member, .. }) = events.recv().await
                 && member == two.id
             {
                 return;
@@ -406,11 +418,11 @@ async fn what_is_not_kept_is_not_said_but_life_goes_on() {
 
 #[tokio::test]
 async fn a_mesh_that_cannot_keep_ends() {
-    let cluster = Cluster::of(1);
+    let cluster = ClusterKeys::of(1);
     let node = cluster.start(0, &[0]);
     node.disk.broken.store(true, Ordering::SeqCst);
     node.says("anything").await;
     let ended = timeout(PATIENCE, node.task).await.unwrap().unwrap();
-    assert!(matches!(ended, Err(Error::Keep(_))), "{ended:?}");
+    assert!(matches!(ended, Err(DriverError::Keep(_))), "{ended:?}");
     assert_eq!(node.handle.look(|_| ()).await, Err(Ended));
 }

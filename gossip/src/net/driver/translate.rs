@@ -6,7 +6,7 @@ use bytes::Bytes;
 use muster_model::time::Time;
 
 use crate::Mesh;
-use crate::frame::{Frame, Push, codec};
+use crate::frame::{MeshFrame, Push, codec};
 use crate::key::{ClusterId, NodeKey};
 use crate::member::MemberId;
 use crate::net::quic::{Admitted, Lane};
@@ -25,11 +25,11 @@ pub(super) struct Translator {
 /// What bytes are.
 pub(super) enum Read {
     /// A frame for the core.
-    Frame(Frame),
+    Frame(MeshFrame),
     /// Its sender lives in a generation that is over: these bytes tell it so.
     Outdated(Option<Bytes>),
     /// Nothing that this node can use.
-    Bad(codec::Error),
+    Bad(codec::FrameError),
 }
 
 fn generation(mesh: &Mesh) -> u32 {
@@ -44,14 +44,14 @@ impl Translator {
         }
     }
 
-    pub(super) fn write(&self, mesh: &Mesh, frame: &Frame) -> Bytes {
+    pub(super) fn write(&self, mesh: &Mesh, frame: &MeshFrame) -> Bytes {
         codec::encode(frame, self.cluster, generation(mesh)).into()
     }
 
     pub(super) fn read(&mut self, mesh: &Mesh, from: MemberId, now: Time, bytes: &[u8]) -> Read {
         match codec::decode(bytes, self.cluster, generation(mesh)) {
             Ok(frame) => Read::Frame(frame),
-            Err(codec::Error::OlderGeneration(theirs)) => {
+            Err(codec::FrameError::OlderGeneration(theirs)) => {
                 Read::Outdated(self.tell(mesh, from, now, theirs))
             }
             Err(error) => Read::Bad(error),
@@ -73,7 +73,7 @@ impl Translator {
 
     fn push(&self, record: &std::sync::Arc<Record>, generation: u32) -> Option<Bytes> {
         let records = vec![record.clone()];
-        let push = Frame::Push(Push { number: 0, records });
+        let push = MeshFrame::Push(Push { number: 0, records });
         Some(codec::encode(&push, self.cluster, generation).into())
     }
 
@@ -90,9 +90,9 @@ impl Translator {
 }
 
 /// How the core's frames go out.
-pub(super) fn lane(output: &crate::mesh::Output) -> Option<Lane> {
+pub(super) fn lane(output: &crate::mesh::MeshOutput) -> Option<Lane> {
     match output {
-        crate::mesh::Output::Send { frame, carrier, .. } => Some(Lane::of(frame, *carrier)),
+        crate::mesh::MeshOutput::Send { frame, carrier, .. } => Some(Lane::of(frame, *carrier)),
         _ => None,
     }
 }

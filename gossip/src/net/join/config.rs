@@ -4,14 +4,14 @@ use std::time::Duration;
 
 /// What may be set.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Config {
+pub struct JoinNetConfig {
     /// Whether to look for other nodes in the local network by multicast, from the start.
     pub mdns: bool,
     /// New connections a second that one address may try.
     pub address_rate: u32,
 }
 
-impl Default for Config {
+impl Default for JoinNetConfig {
     fn default() -> Self {
         Self {
             mdns: false,

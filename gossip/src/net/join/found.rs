@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use libp2p::multiaddr::Protocol as Part;
 use libp2p::{Multiaddr, mdns};
 
-use super::doorman::host;
+use super::connection_limits::host;
 use crate::key::NodeKey;
 use crate::net::keys;
 
@@ -16,7 +16,7 @@ const FOUND_MAX: usize = 256;
 
 /// Who is there, by address; shared with whoever asks.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Found(Arc<Mutex<BTreeMap<SocketAddr, NodeKey>>>);
+pub(super) struct DiscoveredPeers(Arc<Mutex<BTreeMap<SocketAddr, NodeKey>>>);
 
 /// The TCP socket in an address.
 pub(super) fn socket(address: &Multiaddr) -> Option<SocketAddr> {
@@ -27,7 +27,7 @@ pub(super) fn socket(address: &Multiaddr) -> Option<SocketAddr> {
     Some(SocketAddr::new(host(address)?, port?))
 }
 
-impl Found {
+impl DiscoveredPeers {
     fn nodes(&self) -> MutexGuard<'_, BTreeMap<SocketAddr, NodeKey>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn nodes_come_and_go_within_a_bound() {
-        let found = Found::default();
+        let found = DiscoveredPeers::default();
         let signer = Ed25519Signer::generate();
         let peer = keys::peer_id(&signer.key()).unwrap();
         let address = |n: u16| -> Multiaddr { format!("/ip4/10.0.0.1/tcp/{n}").parse().unwrap() };

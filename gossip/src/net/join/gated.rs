@@ -12,18 +12,18 @@ use libp2p::swarm::{
 };
 use libp2p::{Multiaddr, PeerId};
 
-use super::doorman::Members;
+use super::connection_limits::AdmittedPeers;
 
 /// Lets `inner` see the connections of members, and those that this node made itself.
 #[derive(Debug)]
-pub(super) struct Gated<B> {
+pub(super) struct MembersOnly<B> {
     pub(super) inner: B,
-    members: Members,
+    members: AdmittedPeers,
     seen: BTreeSet<ConnectionId>,
 }
 
-impl<B> Gated<B> {
-    pub(super) const fn new(inner: B, members: Members) -> Self {
+impl<B> MembersOnly<B> {
+    pub(super) const fn new(inner: B, members: AdmittedPeers) -> Self {
         Self {
             inner,
             members,
@@ -32,7 +32,7 @@ impl<B> Gated<B> {
     }
 }
 
-impl<B: NetworkBehaviour> NetworkBehaviour for Gated<B> {
+impl<B: NetworkBehaviour> NetworkBehaviour for MembersOnly<B> {
     type ConnectionHandler = Either<THandler<B>, dummy::ConnectionHandler>;
     type ToSwarm = B::ToSwarm;
 

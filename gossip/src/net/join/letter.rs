@@ -6,11 +6,11 @@ use futures::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use libp2p::StreamProtocol;
 use libp2p::request_response::Codec;
 
-use super::protocol::Protocol;
+use super::protocol::QuestionProtocol;
 
 /// Reads and writes the questions and answers of one protocol.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Letter(pub(super) Protocol);
+pub(super) struct QuestionCodec(pub(super) QuestionProtocol);
 
 async fn read(io: impl AsyncRead + Unpin, most: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
@@ -22,7 +22,7 @@ async fn read(io: impl AsyncRead + Unpin, most: usize) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-impl Codec for Letter {
+impl Codec for QuestionCodec {
     type Protocol = StreamProtocol;
     type Request = Vec<u8>;
     type Response = Vec<u8>;
@@ -77,12 +77,18 @@ mod tests {
     #[tokio::test]
     async fn a_letter_is_read_up_to_its_bound() {
         for (protocol, most) in [
-            (Protocol::Join, Protocol::Join.request_bytes_max()),
-            (Protocol::Echo, Protocol::Echo.request_bytes_max()),
+            (
+                QuestionProtocol::Join,
+                QuestionProtocol::Join.request_bytes_max(),
+            ),
+            (
+                QuestionProtocol::Echo,
+                QuestionProtocol::Echo.request_bytes_max(),
+            ),
         ] {
             let name = protocol.name();
             let bytes = vec![7; most + 1];
-            let mut letter = Letter(protocol);
+            let mut letter = QuestionCodec(protocol);
             let fits = letter.read_request(&name, &mut &bytes[..most]).await;
             assert_eq!(fits.unwrap(), bytes[..most]);
             let long = letter.read_request(&name, &mut &bytes[..]).await;

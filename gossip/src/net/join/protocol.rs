@@ -6,7 +6,7 @@ use crate::join;
 
 /// What a question is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Protocol {
+pub enum QuestionProtocol {
     /// A stranger's: may I join? Anybody may ask that.
     Join,
     /// A member's: do you hear me, and do I hear you? Members alone. All else goes over the links.
@@ -16,7 +16,7 @@ pub enum Protocol {
 /// Bytes of an echo: a few words.
 const ECHO_BYTES_MAX: usize = 4 << 10;
 
-impl Protocol {
+impl QuestionProtocol {
     pub(super) const fn name(self) -> StreamProtocol {
         match self {
             Self::Join => StreamProtocol::new("/muster/join/1"),

@@ -7,18 +7,18 @@ use std::sync::Arc;
 use libp2p::request_response::ResponseChannel;
 use tokio::sync::{mpsc, oneshot};
 
-use super::config::{COMMANDS_MAX, Config, INBOUND_MAX};
-use super::doorman::Members;
-use super::found::Found;
-use super::office::{self, Office};
-use super::protocol::Protocol;
+use super::config::{COMMANDS_MAX, INBOUND_MAX, JoinNetConfig};
+use super::connection_limits::AdmittedPeers;
+use super::endpoint::{self, JoinEndpoint};
+use super::found::DiscoveredPeers;
+use super::protocol::QuestionProtocol;
 use crate::key::NodeKey;
 use crate::net::NetCounters;
 use crate::net::keys::{self, Ed25519Signer};
 
 /// Why nobody listens.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum ListenError {
     /// The task that listens has ended.
     #[error("the agent ends")]
     Closed,
@@ -101,8 +101,8 @@ pub struct To {
 /// Somebody asks.
 #[derive(Debug)]
 pub struct Inbound {
-    /// What about. For [`Protocol::Echo`] the asker is a member.
-    pub protocol: Protocol,
+    /// What about. For [`QuestionProtocol::Echo`] the asker is a member.
+    pub protocol: QuestionProtocol,
     /// The key that the connection has proven.
     pub from: NodeKey,
     /// Where it came from.
@@ -110,41 +110,41 @@ pub struct Inbound {
     /// The question.
     pub bytes: Vec<u8>,
     /// Answers it; dropped, the asker learns that there is no answer.
-    pub responder: Responder,
+    pub responder: QuestionResponder,
 }
 
 /// Answers one question.
 #[derive(Debug)]
-pub struct Responder {
-    pub(super) protocol: Protocol,
+pub struct QuestionResponder {
+    pub(super) protocol: QuestionProtocol,
     pub(super) channel: ResponseChannel<Vec<u8>>,
-    pub(super) commands: mpsc::Sender<Command>,
+    pub(super) commands: mpsc::Sender<EndpointCommand>,
 }
 
-impl Responder {
+impl QuestionResponder {
     /// Sends the answer, if the asker is still there. An empty one is none.
     pub async fn answer(self, bytes: Vec<u8>) {
-        let answer = Command::Answer {
+        let answer = EndpointCommand::Answer {
             protocol: self.protocol,
             channel: self.channel,
             bytes,
         };
-        // A closed office answers nobody.
+        // A closed endpoint answers nobody.
         let _ = self.commands.send(answer).await;
     }
 }
 
 /// What the handle wants of the task.
 #[derive(Debug)]
-pub(super) enum Command {
-    Ask(Ask),
+pub(super) enum EndpointCommand {
+    Ask(OutgoingQuestion),
     Listen {
         addresses: Vec<SocketAddr>,
         mdns: bool,
-        reply: oneshot::Sender<Result<Vec<SocketAddr>, Error>>,
+        reply: oneshot::Sender<Result<Vec<SocketAddr>, ListenError>>,
     },
     Answer {
-        protocol: Protocol,
+        protocol: QuestionProtocol,
         channel: ResponseChannel<Vec<u8>>,
         bytes: Vec<u8>,
     },
@@ -152,46 +152,46 @@ pub(super) enum Command {
 
 /// A question on its way.
 #[derive(Debug)]
-pub(super) struct Ask {
+pub(super) struct OutgoingQuestion {
     pub(super) to: To,
-    pub(super) protocol: Protocol,
+    pub(super) protocol: QuestionProtocol,
     pub(super) bytes: Vec<u8>,
-    pub(super) reply: Reply,
+    pub(super) reply: QuestionReply,
 }
 
 /// Where the answer goes.
-pub(super) type Reply = oneshot::Sender<Result<(NodeKey, Vec<u8>), AskError>>;
+pub(super) type QuestionReply = oneshot::Sender<Result<(NodeKey, Vec<u8>), AskError>>;
 
 /// Asks questions. Cheap to clone; when the last one is dropped, the ports are closed.
 #[derive(Clone, Debug)]
 pub struct Questions {
-    commands: mpsc::Sender<Command>,
-    members: Members,
-    found: Found,
+    commands: mpsc::Sender<EndpointCommand>,
+    members: AdmittedPeers,
+    found: DiscoveredPeers,
 }
 
 /// Asks, and takes questions once [`Questions::listen`] was called. Must be called inside a tokio
 /// runtime.
 ///
 /// # Errors
-/// [`Error`] when the key cannot be used.
+/// [`ListenError`] when the key cannot be used.
 pub fn bind(
-    config: Config,
+    config: JoinNetConfig,
     signer: &Ed25519Signer,
     counters: Arc<NetCounters>,
-) -> Result<(Questions, mpsc::Receiver<Inbound>), Error> {
-    let members = Members::default();
+) -> Result<(Questions, mpsc::Receiver<Inbound>), ListenError> {
+    let members = AdmittedPeers::default();
     let (inbound, receiver) = mpsc::channel(INBOUND_MAX);
     let (commands, orders) = mpsc::channel(COMMANDS_MAX);
-    let desk = office::Desk {
+    let channels = endpoint::EndpointChannels {
         counters,
         inbound,
         answers: commands.downgrade(),
-        found: Found::default(),
+        found: DiscoveredPeers::default(),
     };
-    let found = desk.found.clone();
-    let office = Office::new(&config, signer, members.clone(), desk)?;
-    tokio::spawn(office.run(orders));
+    let found = channels.found.clone();
+    let endpoint = JoinEndpoint::new(&config, signer, members.clone(), channels)?;
+    tokio::spawn(endpoint.run(orders));
     let questions = Questions {
         commands,
         members,
@@ -206,21 +206,21 @@ impl Questions {
     /// whether others in the local network find this node by multicast, and it finds them.
     ///
     /// # Errors
-    /// [`Error::Listen`] when one cannot be had; then it listens nowhere.
+    /// [`ListenError::Listen`] when one cannot be had; then it listens nowhere.
     pub async fn listen(
         &self,
         addresses: Vec<SocketAddr>,
         mdns: bool,
-    ) -> Result<Vec<SocketAddr>, Error> {
+    ) -> Result<Vec<SocketAddr>, ListenError> {
         let (reply, answer) = oneshot::channel();
-        let listen = Command::Listen {
+        let listen = EndpointCommand::Listen {
             addresses,
             mdns,
             reply,
         };
         let sent = self.commands.send(listen).await;
-        sent.map_err(|_| Error::Closed)?;
-        answer.await.map_err(|_| Error::Closed)?
+        sent.map_err(|_| ListenError::Closed)?;
+        answer.await.map_err(|_| ListenError::Closed)?
     }
 
     /// Other nodes that multicast found in the local network, of whatever cluster; none where
@@ -229,7 +229,7 @@ impl Questions {
         self.found.list()
     }
 
-    /// The whole list of members: only they may use [`Protocol::Echo`], from their next
+    /// The whole list of members: only they may use [`QuestionProtocol::Echo`], from their next
     /// connection on.
     pub fn members(&self, list: impl IntoIterator<Item = NodeKey>) {
         let names: BTreeSet<_> = list
@@ -246,7 +246,7 @@ impl Questions {
     pub async fn ask(
         &self,
         to: To,
-        protocol: Protocol,
+        protocol: QuestionProtocol,
         bytes: Vec<u8>,
     ) -> Result<(NodeKey, Vec<u8>), AskError> {
         let most = protocol.request_bytes_max();
@@ -255,13 +255,13 @@ impl Questions {
             return Err(AskError::TooLong { bytes, most });
         }
         let (reply, answer) = oneshot::channel();
-        let ask = Ask {
+        let ask = OutgoingQuestion {
             to,
             protocol,
             bytes,
             reply,
         };
-        let sent = self.commands.send(Command::Ask(ask)).await;
+        let sent = self.commands.send(EndpointCommand::Ask(ask)).await;
         sent.map_err(|_| AskError::Closed)?;
         answer.await.map_err(|_| AskError::Closed)?
     }

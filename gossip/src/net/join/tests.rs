@@ -28,7 +28,7 @@ impl Node {
     async fn start() -> Self {
         let signer = Ed25519Signer::generate();
         let counters = Arc::<NetCounters>::default();
-        let bound = bind(Config::default(), &signer, Arc::clone(&counters));
+        let bound = bind(JoinNetConfig::default(), &signer, Arc::clone(&counters));
         let (questions, inbound) = bound.unwrap();
         let anywhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let listening = questions.listen(vec![anywhere], false).await.unwrap();
@@ -82,7 +82,10 @@ async fn a_stranger_asks_to_join_and_hears_from_whom_the_answer_is() {
     let (to, key) = (one.stranger(), one.key);
     let (_task, _one, counters) = one.echo();
     for words in ["may I?", "and now?"] {
-        let answer = two.questions.ask(to, Protocol::Join, words.into()).await;
+        let answer = two
+            .questions
+            .ask(to, QuestionProtocol::Join, words.into())
+            .await;
         assert_eq!(answer, Ok((key, echoed(&two, words.as_bytes()))));
     }
     assert_eq!(counters.join_answered.load(Ordering::Relaxed), 2);
@@ -100,7 +103,7 @@ async fn members_alone_try_the_way() {
     let (_task, one, _counters) = one.echo();
     let ask = |asker: &Node, bytes: Vec<u8>| {
         let questions = asker.questions.clone();
-        async move { questions.ask(to, Protocol::Echo, bytes).await }
+        async move { questions.ask(to, QuestionProtocol::Echo, bytes).await }
     };
     let body = vec![7; 2 << 10];
     assert_eq!(
@@ -129,7 +132,7 @@ async fn over_each_connection_both_may_ask() {
     let (_two_task, two, _) = two.echo();
     let ask = |asker: &Questions, to: To| {
         let asker = asker.clone();
-        async move { asker.ask(to, Protocol::Echo, vec![1]).await }
+        async move { asker.ask(to, QuestionProtocol::Echo, vec![1]).await }
     };
     let both = tokio::join!(ask(&two, to_one), ask(&two, to_one), ask(&two, to_one));
     for answer in [both.0, both.1, both.2] {
@@ -147,7 +150,7 @@ async fn what_cannot_be_asked_is_said_so() {
         key: Some(two.key),
         ..one.stranger()
     };
-    let ask = |to, bytes| two.questions.ask(to, Protocol::Join, bytes);
+    let ask = |to, bytes| two.questions.ask(to, QuestionProtocol::Join, bytes);
     assert_eq!(
         ask(other, vec![]).await,
         Err(AskError::OtherNode(other.address))
@@ -168,7 +171,7 @@ async fn what_cannot_be_asked_is_said_so() {
         format!("cannot reach {address}: Connection refused (os error 111)")
     );
     assert!(!nobody.passes(), "{nobody:?}");
-    let most = Protocol::Join.request_bytes_max();
+    let most = QuestionProtocol::Join.request_bytes_max();
     let long = ask(one.stranger(), vec![0; most + 1]).await;
     assert_eq!(
         long,
@@ -183,7 +186,7 @@ async fn what_cannot_be_asked_is_said_so() {
 async fn a_question_that_nobody_answers_fails() {
     let (mut one, two) = (Node::start().await, Node::start().await);
     let to = one.stranger();
-    let asking = two.questions.ask(to, Protocol::Join, vec![1]);
+    let asking = two.questions.ask(to, QuestionProtocol::Join, vec![1]);
     let dropping = async { drop(one.inbound.recv().await.unwrap().responder) };
     let (answer, ()) = timeout(PATIENCE, futures::future::join(asking, dropping))
         .await
@@ -202,7 +205,7 @@ async fn silent_and_many_connections_do_no_harm() {
     // Two is in before the flood, as members are.
     let (_task, _one, counters) = one.echo();
     two.questions
-        .ask(to, Protocol::Echo, vec![1])
+        .ask(to, QuestionProtocol::Echo, vec![1])
         .await
         .unwrap();
     let mut silent = Vec::new();
@@ -220,7 +223,7 @@ async fn silent_and_many_connections_do_no_harm() {
     timeout(PATIENCE, wait)
         .await
         .expect("all but a few are turned away");
-    let answer = two.questions.ask(to, Protocol::Echo, vec![2]).await;
+    let answer = two.questions.ask(to, QuestionProtocol::Echo, vec![2]).await;
     assert_eq!(answer.unwrap().1, echoed(&two, &[2]));
     drop(silent);
 }
@@ -234,7 +237,10 @@ async fn strangers_at_one_address_are_few() {
     let mut answered = 0;
     for _ in 0..STRANGERS_PER_ADDRESS_MAX + 4 {
         let stranger = Node::start().await;
-        let answer = stranger.questions.ask(to, Protocol::Join, vec![1]).await;
+        let answer = stranger
+            .questions
+            .ask(to, QuestionProtocol::Join, vec![1])
+            .await;
         answered += usize::from(answer.is_ok());
         strangers.push(stranger);
     }

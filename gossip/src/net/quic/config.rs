@@ -8,7 +8,7 @@ use crate::key::ClusterId;
 
 /// What may be set.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Config {
+pub struct QuicConfig {
     /// Where to listen. `[::]` takes IPv4 too; a host without IPv6 gets `0.0.0.0` instead.
     pub listen: SocketAddr,
     /// The cluster: said in every hello.
@@ -19,7 +19,7 @@ pub struct Config {
     pub address_rate: u32,
 }
 
-impl Config {
+impl QuicConfig {
     /// The port of the mesh.
     pub const PORT: u16 = 7740;
 

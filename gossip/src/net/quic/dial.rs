@@ -9,15 +9,15 @@ use quinn::Connection;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::config::{DIAL_STAGGER, DIAL_TIME, WANTED};
-use super::event::Refusal;
+use super::event::ConnectionRefusal;
 use super::hello;
-use super::peer::{Link, Peer};
-use super::shared::{Shared, close};
+use super::peer::{PeerLink, QuicPeer};
+use super::shared::{EndpointShared, close};
 use super::tls;
 use crate::net::counters::count;
 
 /// Dials a peer until there is a link or nobody wants one.
-pub(super) async fn run(shared: Arc<Shared>, peer: Arc<Peer>) {
+pub(super) async fn run(shared: Arc<EndpointShared>, peer: Arc<QuicPeer>) {
     while peer.state().keep_dialing(Instant::now()) {
         let linked = peer.linked.notified();
         let at = peer.state().dial_at();
@@ -28,7 +28,7 @@ pub(super) async fn run(shared: Arc<Shared>, peer: Arc<Peer>) {
     }
 }
 
-async fn attempt(shared: &Arc<Shared>, peer: &Arc<Peer>, at: Instant) {
+async fn attempt(shared: &Arc<EndpointShared>, peer: &Arc<QuicPeer>, at: Instant) {
     sleep_until(at).await;
     // What is sent before is lost, and sent again a second later only. Bounded: a port that is closed
     // for good ends the dial.
@@ -41,7 +41,7 @@ async fn attempt(shared: &Arc<Shared>, peer: &Arc<Peer>, at: Instant) {
     match timeout(DIAL_TIME, any(shared, peer)).await.ok().flatten() {
         Some(connection) => {
             count(&shared.counters.dialed);
-            shared.take_up(peer, Link::new(connection, true), true);
+            shared.take_up(peer, PeerLink::new(connection, true), true);
         }
         None => {
             count(&shared.counters.dial_failed);
@@ -52,7 +52,7 @@ async fn attempt(shared: &Arc<Shared>, peer: &Arc<Peer>, at: Instant) {
 
 /// The first of the peer's addresses that answers with its key; each is tried a little later than
 /// the one before.
-async fn any(shared: &Shared, peer: &Peer) -> Option<Connection> {
+async fn any(shared: &EndpointShared, peer: &QuicPeer) -> Option<Connection> {
     let addresses = peer.state().dial_addresses();
     let tries = addresses
         .into_iter()
@@ -71,14 +71,14 @@ async fn any(shared: &Shared, peer: &Peer) -> Option<Connection> {
 }
 
 /// Connects to one address and says hello. Nothing is sent to another key than the peer's.
-async fn one(shared: &Shared, peer: &Peer, address: SocketAddr) -> Option<Connection> {
+async fn one(shared: &EndpointShared, peer: &QuicPeer, address: SocketAddr) -> Option<Connection> {
     let connecting = shared
         .endpoint
         .connect_with(shared.client.clone(), address, tls::SERVER_NAME);
     let connection = connecting.ok()?.await.ok()?;
     if tls::key_of(&connection) != Some(peer.key) {
         count(&shared.counters.wrong_key);
-        close(&connection, Refusal::Stranger);
+        close(&connection, ConnectionRefusal::Stranger);
         return None;
     }
     let mut stream = connection.open_uni().await.ok()?;

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::frame::{Carrier, Frame};
+use crate::frame::{Carrier, MeshFrame};
 use crate::key::NodeKey;
 use crate::member::MemberId;
 
@@ -36,13 +36,14 @@ pub enum Lane {
 
 impl Lane {
     /// The lane of a frame that the mesh wants sent by `carrier`.
-    pub fn of(frame: &Frame, carrier: Carrier) -> Self {
+    pub fn of(frame: &MeshFrame, carrier: Carrier) -> Self {
         match (frame, carrier) {
-            (Frame::Cargo(_), _) => Self::Ordered,
+            (MeshFrame::Cargo(_), _) => Self::Ordered,
             (_, Carrier::Stream) => Self::Stream,
-            (Frame::Probe(_) | Frame::Answer(_) | Frame::Alert(_), Carrier::Datagram) => {
-                Self::Liveness
-            }
+            (
+                MeshFrame::Probe(_) | MeshFrame::Answer(_) | MeshFrame::Alert(_),
+                Carrier::Datagram,
+            ) => Self::Liveness,
             (_, Carrier::Datagram) => Self::Datagram,
         }
     }
@@ -50,11 +51,13 @@ impl Lane {
 
 /// A place in the queue of what came in, free again when this is dropped.
 #[derive(Debug)]
-pub struct Ticket(#[allow(dead_code, reason = "held, never read")] pub(super) OwnedSemaphorePermit);
+pub struct QueueSlot(
+    #[allow(dead_code, reason = "held, never read")] pub(super) OwnedSemaphorePermit,
+);
 
 /// Why a connection is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum ConnectionRefusal {
     /// No member has this key, says this node or the mesh.
     Stranger,
     /// Too many strangers at once.
@@ -77,7 +80,7 @@ pub enum Refusal {
     Peer(u64),
 }
 
-impl Refusal {
+impl ConnectionRefusal {
     /// The code it is closed with.
     pub const fn code(self) -> u32 {
         match self {
@@ -125,7 +128,7 @@ pub enum NetEvent {
         /// As it came.
         bytes: Bytes,
         /// Keep it till the frame is handled: it bounds what one member may have waiting here.
-        ticket: Ticket,
+        ticket: QueueSlot,
     },
     /// Somebody unknown has connected and says that this record admits it. Judge it, then give
     /// the new list of members, or refuse its key.
@@ -137,7 +140,7 @@ pub enum NetEvent {
         /// What it says: bytes of its `Member` record; empty if it has none.
         record: Bytes,
         /// As for frames.
-        ticket: Ticket,
+        ticket: QueueSlot,
     },
     /// A connection was refused, here or by the other side.
     Refused {
@@ -146,9 +149,9 @@ pub enum NetEvent {
         /// Where.
         address: SocketAddr,
         /// Why.
-        reason: Refusal,
+        reason: ConnectionRefusal,
         /// As for frames.
-        ticket: Ticket,
+        ticket: QueueSlot,
     },
     /// There is a link. The other side may still refuse it.
     Connected {

@@ -13,9 +13,9 @@ const ADDRESSES_MAX: usize = 1_024;
 const BURST_SECONDS: u64 = 3;
 const MICROS: u64 = 1_000_000;
 
-/// What to do with somebody who knocks.
+/// What to do with a new handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Knock {
+pub(crate) enum GateDecision {
     /// Let it try.
     Open,
     /// Let it prove its address first: that costs nothing here.
@@ -37,7 +37,7 @@ struct Bucket {
     at: Time,
 }
 
-/// Remembers who knocked how often.
+/// Remembers how often each address asked.
 #[derive(Debug)]
 pub(crate) struct Gate {
     rate: u64,
@@ -52,24 +52,24 @@ impl Gate {
         }
     }
 
-    /// Judges a knock while `handshakes` are being made.
-    pub(crate) fn knock(
+    /// Judges a handshake while `handshakes` are being made.
+    pub(crate) fn judge(
         &mut self,
         now: Time,
         from: IpAddr,
         handshakes: usize,
         proven: bool,
-    ) -> Knock {
+    ) -> GateDecision {
         if handshakes >= HANDSHAKES_MAX {
-            return Knock::Full;
+            return GateDecision::Full;
         }
         if !proven && handshakes >= HANDSHAKES_TRUSTING {
-            return Knock::Prove;
+            return GateDecision::Prove;
         }
         match (self.spend(now, from, proven), proven) {
-            (true, _) => Knock::Open,
-            (false, false) => Knock::Prove,
-            (false, true) => Knock::AddressLimit,
+            (true, _) => GateDecision::Open,
+            (false, false) => GateDecision::Prove,
+            (false, true) => GateDecision::AddressLimit,
         }
     }
 
@@ -130,9 +130,9 @@ mod tests {
         IpAddr::V4(Ipv4Addr::from_bits(n))
     }
 
-    fn opened(gate: &mut Gate, now: Time, from: IpAddr, knocks: usize) -> usize {
-        (0..knocks)
-            .filter(|_| gate.knock(now, from, 0, true) == Knock::Open)
+    fn opened(gate: &mut Gate, now: Time, from: IpAddr, times: usize) -> usize {
+        (0..times)
+            .filter(|_| gate.judge(now, from, 0, true) == GateDecision::Open)
             .count()
     }
 
@@ -147,19 +147,27 @@ mod tests {
     #[test]
     fn claimed_addresses_must_be_proven_once_they_come_often() {
         let mut gate = Gate::new(10);
-        let claimed = (0..100).map(|_| gate.knock(Time(0), v4(1), 0, false));
-        assert_eq!(claimed.filter(|knock| *knock == Knock::Prove).count(), 70);
+        let claimed = (0..100).map(|_| gate.judge(Time(0), v4(1), 0, false));
+        assert_eq!(
+            claimed
+                .filter(|decision| *decision == GateDecision::Prove)
+                .count(),
+            70
+        );
         assert_eq!(opened(&mut gate, Time(0), v4(1), 100), 30);
-        assert_eq!(gate.knock(Time(0), v4(1), 0, true), Knock::AddressLimit);
+        assert_eq!(
+            gate.judge(Time(0), v4(1), 0, true),
+            GateDecision::AddressLimit
+        );
     }
 
     #[test]
     fn busy_means_proof_and_full_means_silence() {
         let mut gate = Gate::new(10);
-        let mut knock = |handshakes, proven| gate.knock(Time(0), v4(1), handshakes, proven);
-        assert_eq!(knock(HANDSHAKES_TRUSTING, false), Knock::Prove);
-        assert_eq!(knock(HANDSHAKES_TRUSTING, true), Knock::Open);
-        assert_eq!(knock(HANDSHAKES_MAX, true), Knock::Full);
+        let mut judge = |handshakes, proven| gate.judge(Time(0), v4(1), handshakes, proven);
+        assert_eq!(judge(HANDSHAKES_TRUSTING, false), GateDecision::Prove);
+        assert_eq!(judge(HANDSHAKES_TRUSTING, true), GateDecision::Open);
+        assert_eq!(judge(HANDSHAKES_MAX, true), GateDecision::Full);
     }
 
     #[test]

@@ -11,12 +11,12 @@ use quinn::{Runtime as _, VarInt};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::Instant;
 
-use super::config::{Config, DIALS_MAX, EVENTS_MAX, LINGER, STRANGER_EVENTS_MAX};
-use super::event::{Admitted, Lane, LinkView, NetEvent, Refusal};
-use super::hold::Held;
-use super::peer::Peer;
-use super::runtime::Counting;
-use super::shared::{Shared, close};
+use super::config::{DIALS_MAX, EVENTS_MAX, LINGER, QuicConfig, STRANGER_EVENTS_MAX};
+use super::event::{Admitted, ConnectionRefusal, Lane, LinkView, NetEvent};
+use super::hold::HeldConnections;
+use super::peer::QuicPeer;
+use super::runtime::CountingRuntime;
+use super::shared::{EndpointShared, close};
 use super::socket::Closed;
 use super::{accept, dial, tls};
 use crate::frame::{DATAGRAM_BYTES_MAX, FRAME_BYTES_MAX};
@@ -24,11 +24,11 @@ use crate::key::{NodeKey, Sign as _};
 use crate::member::MemberId;
 use crate::net::counters::{add, count};
 use crate::net::keys::Ed25519Signer;
-use crate::net::{Clock, NetCounters};
+use crate::net::{MonotonicClock, NetCounters};
 
 /// Why there is no endpoint. Nothing listens.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum QuicError {
     /// The port cannot be had.
     #[error("cannot listen on UDP {address}: is another agent running, or the port taken?")]
     Listen {
@@ -49,19 +49,19 @@ pub enum Error {
 /// Sends frames and says who may. Cheap to clone; the endpoint lives till [`NetHandle::close`].
 #[derive(Clone, Debug)]
 pub struct NetHandle {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<EndpointShared>,
 }
 
 /// Listens. Must be called inside a tokio runtime.
 ///
 /// # Errors
-/// [`Error`] when the port or the keys cannot be used.
+/// [`QuicError`] when the port or the keys cannot be used.
 pub fn bind(
-    config: Config,
+    config: QuicConfig,
     signer: &Ed25519Signer,
-    clock: Clock,
-) -> Result<(NetHandle, mpsc::Receiver<NetEvent>), Error> {
-    let socket = socket(config.listen).map_err(|source| Error::Listen {
+    clock: MonotonicClock,
+) -> Result<(NetHandle, mpsc::Receiver<NetEvent>), QuicError> {
+    let socket = socket(config.listen).map_err(|source| QuicError::Listen {
         address: config.listen,
         source,
     })?;
@@ -80,22 +80,22 @@ pub fn socket(listen: SocketAddr) -> io::Result<UdpSocket> {
 /// [`NetHandle::rebind`] gives it a socket. Must be called inside a tokio runtime.
 ///
 /// # Errors
-/// [`Error`] when the socket or the keys cannot be used.
+/// [`QuicError`] when the socket or the keys cannot be used.
 pub fn open(
     socket: Option<UdpSocket>,
-    config: Config,
+    config: QuicConfig,
     signer: &Ed25519Signer,
-    clock: Clock,
-) -> Result<(NetHandle, mpsc::Receiver<NetEvent>), Error> {
+    clock: MonotonicClock,
+) -> Result<(NetHandle, mpsc::Receiver<NetEvent>), QuicError> {
     let pair = signer.keypair();
-    let listen = |source| Error::Listen {
+    let listen = |source| QuicError::Listen {
         address: config.listen,
         source,
     };
     let server = tls::server(&pair, &config)?;
     let port = watch::Sender::new(socket.is_some());
     let counters = Arc::<NetCounters>::default();
-    let runtime = Arc::new(Counting(Arc::clone(&counters)));
+    let runtime = Arc::new(CountingRuntime(Arc::clone(&counters)));
     let socket = match socket {
         Some(socket) => runtime.wrap_udp_socket(socket).map_err(listen)?,
         None => Arc::new(Closed),
@@ -109,7 +109,7 @@ pub fn open(
     let endpoint = endpoint.map_err(listen)?;
     let client = tls::client(&pair, &config)?;
     let (events, receiver) = mpsc::channel(EVENTS_MAX);
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(EndpointShared {
         config,
         endpoint,
         client,
@@ -122,7 +122,7 @@ pub fn open(
         port,
         dials: Semaphore::new(DIALS_MAX),
         handshakes: AtomicUsize::new(0),
-        held: Held::default(),
+        held: HeldConnections::default(),
         hello: Mutex::default(),
         table: Mutex::default(),
     });
@@ -192,7 +192,7 @@ impl NetHandle {
         }
     }
 
-    fn pass(&self, peer: &Arc<Peer>, lane: Lane, bytes: Bytes) {
+    fn pass(&self, peer: &Arc<QuicPeer>, lane: Lane, bytes: Bytes) {
         let mut state = peer.state();
         let dial = state.want(Instant::now());
         let len = bytes.len();
@@ -223,7 +223,7 @@ impl NetHandle {
 
     /// The links there are.
     pub fn links(&self) -> Vec<LinkView> {
-        let peers: Vec<Arc<Peer>> = self.shared.table().peers().cloned().collect();
+        let peers: Vec<Arc<QuicPeer>> = self.shared.table().peers().cloned().collect();
         peers.iter().filter_map(|peer| self.view(peer)).collect()
     }
 
@@ -245,10 +245,10 @@ impl NetHandle {
 
     /// Closes all links and the port, and waits a moment for the others to hear it.
     pub async fn close(&self) {
-        let code = VarInt::from_u32(Refusal::Shutdown.code());
+        let code = VarInt::from_u32(ConnectionRefusal::Shutdown.code());
         self.shared
             .endpoint
-            .close(code, Refusal::Shutdown.text().as_bytes());
+            .close(code, ConnectionRefusal::Shutdown.text().as_bytes());
         let quiet = self.shared.endpoint.wait_idle();
         let _ = tokio::time::timeout(Duration::from_millis(500), quiet).await;
         self.close_port();
@@ -271,7 +271,7 @@ impl NetHandle {
             .admit(|key| self.shared.table().of_key(key).is_some());
     }
 
-    fn view(&self, peer: &Peer) -> Option<LinkView> {
+    fn view(&self, peer: &QuicPeer) -> Option<LinkView> {
         let mut state = peer.state();
         let link = state.open_link()?.clone();
         if state.moved(link.address()) {
@@ -294,15 +294,15 @@ impl NetHandle {
 
 /// Ends the link to a member that was removed. An answer that is on its way arrives first: it may
 /// be the one that says so to a member that leaves.
-fn disconnect(peer: &Peer) {
+fn disconnect(peer: &QuicPeer) {
     let Some(link) = peer.state().remove() else {
         return;
     };
     if !link.underway.is_any() {
-        return close(&link.connection, Refusal::Removed);
+        return close(&link.connection, ConnectionRefusal::Removed);
     }
     tokio::spawn(async move {
         tokio::time::sleep(LINGER).await;
-        close(&link.connection, Refusal::Removed);
+        close(&link.connection, ConnectionRefusal::Removed);
     });
 }

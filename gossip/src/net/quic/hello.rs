@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 
-use super::event::Refusal;
+use super::event::ConnectionRefusal;
 use crate::key::ClusterId;
 use crate::record::RECORD_BYTES_MAX;
 
@@ -25,17 +25,19 @@ pub(super) fn encode(cluster: ClusterId, record: &[u8]) -> Bytes {
 }
 
 /// The record in a hello.
-pub(super) fn decode(cluster: ClusterId, bytes: Bytes) -> Result<Bytes, Refusal> {
+pub(super) fn decode(cluster: ClusterId, bytes: Bytes) -> Result<Bytes, ConnectionRefusal> {
     let rest = bytes
         .strip_prefix(&MAGIC)
         .and_then(|rest| rest.strip_prefix(&VERSION.to_le_bytes()))
-        .ok_or(Refusal::Malformed)?;
-    let (named, record) = rest.split_at_checked(16).ok_or(Refusal::Malformed)?;
+        .ok_or(ConnectionRefusal::Malformed)?;
+    let (named, record) = rest
+        .split_at_checked(16)
+        .ok_or(ConnectionRefusal::Malformed)?;
     if named != cluster.0 {
-        return Err(Refusal::OtherCluster);
+        return Err(ConnectionRefusal::OtherCluster);
     }
     if record.len() > RECORD_BYTES_MAX {
-        return Err(Refusal::Malformed);
+        return Err(ConnectionRefusal::Malformed);
     }
     Ok(bytes.slice(HEAD..))
 }
@@ -66,14 +68,23 @@ mod tests {
     fn what_is_no_hello_is_refused() {
         let good = encode(CLUSTER, b"abc");
         for cut in 0..HEAD {
-            assert_eq!(decode(CLUSTER, good.slice(..cut)), Err(Refusal::Malformed));
+            assert_eq!(
+                decode(CLUSTER, good.slice(..cut)),
+                Err(ConnectionRefusal::Malformed)
+            );
         }
         let other = ClusterId([8; 16]);
-        assert_eq!(decode(other, good.clone()), Err(Refusal::OtherCluster));
+        assert_eq!(
+            decode(other, good.clone()),
+            Err(ConnectionRefusal::OtherCluster)
+        );
         let mut newer = good.to_vec();
         newer[4] = 2;
-        assert_eq!(decode(CLUSTER, newer.into()), Err(Refusal::Malformed));
+        assert_eq!(
+            decode(CLUSTER, newer.into()),
+            Err(ConnectionRefusal::Malformed)
+        );
         let long = encode(CLUSTER, &[0; RECORD_BYTES_MAX + 1]);
-        assert_eq!(decode(CLUSTER, long), Err(Refusal::Malformed));
+        assert_eq!(decode(CLUSTER, long), Err(ConnectionRefusal::Malformed));
     }
 }

@@ -10,36 +10,36 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::config::{HANDSHAKE_TIME, HELD_MAX, HELD_PER_ADDRESS_MAX, LINGER};
-use super::event::{NetEvent, Refusal};
+use super::event::{ConnectionRefusal, NetEvent};
 use super::gate::subnet;
 use super::hello::{self, HELLO_BYTES_MAX};
-use super::peer::{Link, canonical};
-use super::shared::{Shared, close};
+use super::peer::{PeerLink, canonical};
+use super::shared::{EndpointShared, close};
 use crate::key::NodeKey;
 use crate::net::counters::count;
 
 /// Who waits, by key. The newest connection of a key takes the place of the one before.
 #[derive(Debug, Default)]
-pub(super) struct Held(Mutex<BTreeMap<NodeKey, Waiting>>);
+pub(super) struct HeldConnections(Mutex<BTreeMap<NodeKey, HeldConnection>>);
 
 #[derive(Debug)]
-struct Waiting {
+struct HeldConnection {
     address: IpAddr,
-    verdict: oneshot::Sender<Verdict>,
+    verdict: oneshot::Sender<HelloVerdict>,
     turn: usize,
 }
 
 /// What the mesh made of a hello.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Verdict {
+enum HelloVerdict {
     Admitted,
-    Refused(Refusal),
+    Refused(ConnectionRefusal),
     /// Its membership is over: this frame tells it so.
     Over(Bytes),
 }
 
-impl Held {
-    fn waiting(&self) -> MutexGuard<'_, BTreeMap<NodeKey, Waiting>> {
+impl HeldConnections {
+    fn waiting(&self) -> MutexGuard<'_, BTreeMap<NodeKey, HeldConnection>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -49,23 +49,25 @@ impl Held {
         key: NodeKey,
         address: IpAddr,
         turn: usize,
-    ) -> Option<oneshot::Receiver<Verdict>> {
+    ) -> Option<oneshot::Receiver<HelloVerdict>> {
         let address = subnet(address);
         let mut waiting = self.waiting();
-        let same = |other: &&Waiting| other.address == address;
+        let same = |other: &&HeldConnection| other.address == address;
         if waiting.len() >= HELD_MAX
             || waiting.values().filter(same).count() >= HELD_PER_ADDRESS_MAX
         {
             return None;
         }
         let (verdict, receiver) = oneshot::channel();
-        let place = Waiting {
+        let place = HeldConnection {
             address,
             verdict,
             turn,
         };
         if let Some(before) = waiting.insert(key, place) {
-            let _ = before.verdict.send(Verdict::Refused(Refusal::Duplicate));
+            let _ = before
+                .verdict
+                .send(HelloVerdict::Refused(ConnectionRefusal::Duplicate));
         }
         Some(receiver)
     }
@@ -77,7 +79,7 @@ impl Held {
         }
     }
 
-    fn judge(&self, key: &NodeKey, verdict: Verdict) {
+    fn judge(&self, key: &NodeKey, verdict: HelloVerdict) {
         if let Some(place) = self.waiting().remove(key) {
             let _ = place.verdict.send(verdict);
         }
@@ -85,42 +87,42 @@ impl Held {
 
     /// The mesh does not admit it; what it is told may say why.
     pub(super) fn refuse(&self, key: &NodeKey, farewell: Option<Bytes>) {
-        let stranger = Verdict::Refused(Refusal::Stranger);
-        self.judge(key, farewell.map_or(stranger, Verdict::Over));
+        let stranger = HelloVerdict::Refused(ConnectionRefusal::Stranger);
+        self.judge(key, farewell.map_or(stranger, HelloVerdict::Over));
     }
 
     /// Lets in whoever is a member now.
     pub(super) fn admit(&self, is_member: impl Fn(&NodeKey) -> bool) {
         let keys: Vec<NodeKey> = self.waiting().keys().copied().collect();
         for key in keys.iter().filter(|key| is_member(key)) {
-            self.judge(key, Verdict::Admitted);
+            self.judge(key, HelloVerdict::Admitted);
         }
     }
 }
 
 /// Holds a connection of somebody who is no member here until the mesh has judged its hello.
-pub(super) async fn hold(shared: Arc<Shared>, connection: Connection, key: NodeKey) {
+pub(super) async fn hold(shared: Arc<EndpointShared>, connection: Connection, key: NodeKey) {
     let (address, turn) = (
         canonical(connection.remote_address()),
         connection.stable_id(),
     );
     let Some(verdict) = shared.held.enter(key, address.ip(), turn) else {
         count(&shared.counters.strangers_limited);
-        return close(&connection, Refusal::Busy);
+        return close(&connection, ConnectionRefusal::Busy);
     };
     let judged = judged(&shared, &connection, key, verdict);
     let judged = timeout(HANDSHAKE_TIME, judged).await;
     shared.held.leave(&key, turn);
-    match judged.unwrap_or(Verdict::Refused(Refusal::Late)) {
-        Verdict::Admitted => match shared.member(&key) {
-            Some(peer) => shared.take_up(&peer, Link::new(connection, false), true),
-            None => refuse(&shared, &connection, key, Refusal::Removed),
+    match judged.unwrap_or(HelloVerdict::Refused(ConnectionRefusal::Late)) {
+        HelloVerdict::Admitted => match shared.member(&key) {
+            Some(peer) => shared.take_up(&peer, PeerLink::new(connection, false), true),
+            None => refuse(&shared, &connection, key, ConnectionRefusal::Removed),
         },
-        Verdict::Refused(why) => refuse(&shared, &connection, key, why),
-        Verdict::Over(farewell) => {
+        HelloVerdict::Refused(why) => refuse(&shared, &connection, key, why),
+        HelloVerdict::Over(farewell) => {
             // Told or not, it is out.
             let _ = timeout(LINGER, tell(&connection, &farewell)).await;
-            refuse(&shared, &connection, key, Refusal::Removed);
+            refuse(&shared, &connection, key, ConnectionRefusal::Removed);
         }
     }
 }
@@ -134,9 +136,11 @@ async fn tell(connection: &Connection, frame: &[u8]) -> Result<(), quinn::WriteE
     Ok(())
 }
 
-fn refuse(shared: &Shared, connection: &Connection, key: NodeKey, why: Refusal) {
+fn refuse(shared: &EndpointShared, connection: &Connection, key: NodeKey, why: ConnectionRefusal) {
     let counter = match why {
-        Refusal::Malformed | Refusal::OtherCluster => &shared.counters.bad_hello,
+        ConnectionRefusal::Malformed | ConnectionRefusal::OtherCluster => {
+            &shared.counters.bad_hello
+        }
         _ => &shared.counters.strangers_refused,
     };
     count(counter);
@@ -145,17 +149,17 @@ fn refuse(shared: &Shared, connection: &Connection, key: NodeKey, why: Refusal) 
 }
 
 async fn judged(
-    shared: &Shared,
+    shared: &EndpointShared,
     connection: &Connection,
     key: NodeKey,
-    verdict: oneshot::Receiver<Verdict>,
-) -> Verdict {
+    verdict: oneshot::Receiver<HelloVerdict>,
+) -> HelloVerdict {
     let record = match read_hello(shared, connection).await {
         Ok(record) => record,
-        Err(why) => return Verdict::Refused(why),
+        Err(why) => return HelloVerdict::Refused(why),
     };
     let Some(ticket) = shared.stranger_ticket() else {
-        return Verdict::Refused(Refusal::Busy);
+        return HelloVerdict::Refused(ConnectionRefusal::Busy);
     };
     let hello = NetEvent::Hello {
         key,
@@ -164,21 +168,27 @@ async fn judged(
         ticket,
     };
     if shared.events.try_send(hello).is_err() {
-        return Verdict::Refused(Refusal::Busy);
+        return HelloVerdict::Refused(ConnectionRefusal::Busy);
     }
-    let gone = Verdict::Refused(Refusal::Late);
+    let gone = HelloVerdict::Refused(ConnectionRefusal::Late);
     tokio::select! {
         verdict = verdict => verdict.unwrap_or(gone),
         _ = connection.closed() => gone,
     }
 }
 
-async fn read_hello(shared: &Shared, connection: &Connection) -> Result<Bytes, Refusal> {
-    let mut stream = connection.accept_uni().await.map_err(|_| Refusal::Late)?;
+async fn read_hello(
+    shared: &EndpointShared,
+    connection: &Connection,
+) -> Result<Bytes, ConnectionRefusal> {
+    let mut stream = connection
+        .accept_uni()
+        .await
+        .map_err(|_| ConnectionRefusal::Late)?;
     let bytes = stream.read_to_end(HELLO_BYTES_MAX).await;
     hello::decode(
         shared.config.cluster,
-        bytes.map_err(|_| Refusal::Malformed)?.into(),
+        bytes.map_err(|_| ConnectionRefusal::Malformed)?.into(),
     )
 }
 
@@ -198,26 +208,29 @@ mod tests {
 
     #[test]
     fn few_wait_and_fewer_from_one_address() {
-        let held = Held::default();
+        let held = HeldConnections::default();
         let entered = |from| {
             (0..200)
                 .filter(|n| held.enter(key(*n), from, 1).is_some())
                 .count()
         };
         assert_eq!(entered(address(1)), HELD_PER_ADDRESS_MAX);
-        let held = Held::default();
+        let held = HeldConnections::default();
         let all = (0..200).filter(|n| held.enter(key(*n), address(*n), 1).is_some());
         assert_eq!(all.count(), HELD_MAX);
     }
 
     #[test]
     fn the_newest_connection_of_a_key_takes_the_place() {
-        let held = Held::default();
+        let held = HeldConnections::default();
         let mut first = held.enter(key(1), address(1), 1).unwrap();
         let mut second = held.enter(key(1), address(1), 2).unwrap();
-        assert_eq!(first.try_recv(), Ok(Verdict::Refused(Refusal::Duplicate)));
+        assert_eq!(
+            first.try_recv(),
+            Ok(HelloVerdict::Refused(ConnectionRefusal::Duplicate))
+        );
         held.leave(&key(1), 1);
         held.admit(|_| true);
-        assert_eq!(second.try_recv(), Ok(Verdict::Admitted));
+        assert_eq!(second.try_recv(), Ok(HelloVerdict::Admitted));
     }
 }

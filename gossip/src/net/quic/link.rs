@@ -12,23 +12,23 @@ use tokio::time::Instant;
 
 use super::config::{LINK_EVENTS_MAX, STREAMS_MAX};
 use super::dial;
-use super::event::{NetEvent, Refusal, Ticket};
+use super::event::{ConnectionRefusal, NetEvent, QueueSlot};
 use super::hello::HELLO_BYTES_MAX;
-use super::ordered::{self, Opening, Ordered};
-use super::peer::{Peer, canonical};
-use super::queue::Queue;
+use super::ordered::{self, Ordered, StreamOpening};
+use super::peer::{QuicPeer, canonical};
+use super::queue::SendQueue;
 use super::request::{self, Underway};
-use super::shared::{Shared, close};
+use super::shared::{EndpointShared, close};
 use crate::net::counters::{add, count};
 
 /// Serves a connection till it is closed. `greeted`: there is no hello to come any more.
 pub(super) async fn serve(
-    shared: Arc<Shared>,
-    peer: Arc<Peer>,
+    shared: Arc<EndpointShared>,
+    peer: Arc<QuicPeer>,
     (connection, underway): (Connection, Underway),
     greeted: bool,
 ) {
-    let line = Line {
+    let line = SenderContext {
         shared: &shared,
         peer: &peer,
         connection: &connection,
@@ -51,16 +51,16 @@ pub(super) async fn serve(
 }
 
 /// What a connection's sender does next.
-enum Turn {
+enum SenderStep {
     Send(Bytes),
     Wait,
     Over,
 }
 
 /// One connection and what it belongs to.
-struct Line<'a> {
-    shared: &'a Arc<Shared>,
-    peer: &'a Arc<Peer>,
+struct SenderContext<'a> {
+    shared: &'a Arc<EndpointShared>,
+    peer: &'a Arc<QuicPeer>,
     connection: &'a Connection,
     /// Bounds what this member may have waiting for the mesh.
     waiting: Arc<Semaphore>,
@@ -68,10 +68,10 @@ struct Line<'a> {
     in_order: Mutex<()>,
 }
 
-impl Line<'_> {
+impl SenderContext<'_> {
     async fn send_datagrams(&self) -> ConnectionError {
         loop {
-            let bytes = self.next(&self.peer.datagrams, Queue::datagram).await;
+            let bytes = self.next(&self.peer.datagrams, SendQueue::datagram).await;
             let len = bytes.len();
             match self.connection.send_datagram_wait(bytes).await {
                 Ok(()) => self.sent(len),
@@ -83,7 +83,7 @@ impl Line<'_> {
 
     async fn send_streams(&self) -> ConnectionError {
         loop {
-            let bytes = self.next(&self.peer.streams, Queue::stream).await;
+            let bytes = self.next(&self.peer.streams, SendQueue::stream).await;
             match self.send_stream(&bytes).await {
                 Ok(()) => self.sent(bytes.len()),
                 // Closed while it was sent: what is left goes over the next link.
@@ -105,7 +105,7 @@ impl Line<'_> {
     async fn send_ordered(&self) -> ConnectionError {
         let mut stream = Ordered::default();
         loop {
-            let bytes = self.next(&self.peer.ordered, Queue::ordered).await;
+            let bytes = self.next(&self.peer.ordered, SendQueue::ordered).await;
             match stream.send(self.connection, &bytes).await {
                 Ok(()) => self.sent(bytes.len()),
                 Err(why) => return why,
@@ -114,12 +114,12 @@ impl Line<'_> {
     }
 
     /// Waits for something to send. A connection that lost its place takes nothing any more.
-    async fn next(&self, bell: &Notify, take: fn(&mut Queue, Time) -> Option<Bytes>) -> Bytes {
+    async fn next(&self, bell: &Notify, take: fn(&mut SendQueue, Time) -> Option<Bytes>) -> Bytes {
         loop {
             match self.take(take) {
-                Turn::Send(bytes) => return bytes,
-                Turn::Wait => bell.notified().await,
-                Turn::Over => {
+                SenderStep::Send(bytes) => return bytes,
+                SenderStep::Wait => bell.notified().await,
+                SenderStep::Over => {
                     // The bell may have rung for the one that has the place now.
                     bell.notify_one();
                     return std::future::pending().await;
@@ -128,17 +128,17 @@ impl Line<'_> {
         }
     }
 
-    fn take(&self, take: fn(&mut Queue, Time) -> Option<Bytes>) -> Turn {
+    fn take(&self, take: fn(&mut SendQueue, Time) -> Option<Bytes>) -> SenderStep {
         let mut state = self.peer.state();
         if !state.is_link(self.connection) {
-            return Turn::Over;
+            return SenderStep::Over;
         }
         let bytes = take(&mut state.queue, self.shared.clock.now());
         let given = state.queue.given();
         drop(state);
         add(&self.shared.counters.queue_dropped, given.dropped);
         add(&self.shared.counters.stale_dropped, given.stale);
-        bytes.map_or(Turn::Wait, Turn::Send)
+        bytes.map_or(SenderStep::Wait, SenderStep::Send)
     }
 
     fn sent(&self, len: usize) {
@@ -153,14 +153,14 @@ impl Line<'_> {
                 Err(why) => return why,
             };
             match Arc::clone(&self.waiting).try_acquire_owned() {
-                Ok(permit) => self.deliver(bytes, Ticket(permit)),
+                Ok(permit) => self.deliver(bytes, QueueSlot(permit)),
                 Err(_) => count(&self.shared.counters.receive_dropped),
             }
         }
     }
 
     /// A datagram that the mesh has no time for is lost, as datagrams are.
-    fn deliver(&self, bytes: Bytes, ticket: Ticket) {
+    fn deliver(&self, bytes: Bytes, ticket: QueueSlot) {
         let len = bytes.len();
         match self.shared.events.try_send(self.frame(bytes, ticket)) {
             Ok(()) => self.received(len),
@@ -193,18 +193,18 @@ impl Line<'_> {
         };
         if let Err(ReadToEndError::TooLong) = received {
             count(&self.shared.counters.oversize_in);
-            close(self.connection, Refusal::Oversize);
+            close(self.connection, ConnectionRefusal::Oversize);
         }
     }
 
     /// One frame, or many in their order.
     async fn receive_frames(&self, stream: &mut RecvStream) -> Result<(), ReadToEndError> {
         match ordered::opening(stream).await? {
-            Opening::Frame(start) => {
+            StreamOpening::Frame(start) => {
                 let bytes = ordered::to_end(stream, start).await?;
                 self.hand_over(bytes).await;
             }
-            Opening::Ordered => {
+            StreamOpening::Ordered => {
                 // A stream that takes the place of a broken one waits till that one's frames are
                 // handed over.
                 let _turn = self.in_order.lock().await;
@@ -225,7 +225,7 @@ impl Line<'_> {
         if self
             .shared
             .events
-            .send(self.frame(bytes, Ticket(permit)))
+            .send(self.frame(bytes, QueueSlot(permit)))
             .await
             .is_ok()
         {
@@ -233,7 +233,7 @@ impl Line<'_> {
         }
     }
 
-    fn frame(&self, bytes: Bytes, ticket: Ticket) -> NetEvent {
+    fn frame(&self, bytes: Bytes, ticket: QueueSlot) -> NetEvent {
         NetEvent::Frame {
             from: self.peer.id,
             bytes,
@@ -261,17 +261,17 @@ impl Line<'_> {
             ConnectionError::ApplicationClosed(closed) => Some(closed.error_code.into_inner()),
             _ => None,
         };
-        let refused = code.filter(|code| Refusal::is_final(*code));
+        let refused = code.filter(|code| ConnectionRefusal::is_final(*code));
         if let Some(code) = refused {
             count(&self.shared.counters.refused_by_peer);
             self.shared
-                .tell_refused(self.peer.key, address, Refusal::Peer(code));
+                .tell_refused(self.peer.key, address, ConnectionRefusal::Peer(code));
         }
         if self.peer.state().unlink(self.connection, refused.is_some()) {
             count(&self.shared.counters.link_closed);
             let member = self.peer.id;
             self.shared.tell(NetEvent::Disconnected { member });
-            if code == Some(Refusal::Duplicate.code().into()) {
+            if code == Some(ConnectionRefusal::Duplicate.code().into()) {
                 self.link_again();
             }
         }

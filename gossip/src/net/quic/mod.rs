@@ -38,11 +38,11 @@ mod socket;
 mod table;
 mod tls;
 
-pub use config::{Config, MESSAGE_BYTES_MAX};
-pub use event::{Admitted, Lane, LinkView, NetEvent, Refusal, Ticket};
+pub use config::{MESSAGE_BYTES_MAX, QuicConfig};
+pub use event::{Admitted, ConnectionRefusal, Lane, LinkView, NetEvent, QueueSlot};
 pub(crate) use gate::{Gate, subnet};
-pub use handle::{Error, NetHandle, bind, open, socket};
-pub use request::{Delivery, Incoming, RequestError, Responder};
+pub use handle::{NetHandle, QuicError, bind, open, socket};
+pub use request::{Delivery, IncomingRequest, RequestError, Responder};
 
 #[cfg(test)]
 mod tests;

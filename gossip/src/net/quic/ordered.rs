@@ -60,7 +60,7 @@ async fn open(connection: &Connection) -> Result<SendStream, ConnectionError> {
 }
 
 /// What a stream turns out to be.
-pub(super) enum Opening {
+pub(super) enum StreamOpening {
     /// One frame, with its first bytes.
     Frame(Vec<u8>),
     /// Frames in their order.
@@ -68,13 +68,13 @@ pub(super) enum Opening {
 }
 
 /// Reads as much of a stream as tells what it is.
-pub(super) async fn opening(stream: &mut RecvStream) -> Result<Opening, ReadError> {
+pub(super) async fn opening(stream: &mut RecvStream) -> Result<StreamOpening, ReadError> {
     let mut head = [0; HEAD.len()];
     let read = fill(stream, &mut head).await?;
     if head == HEAD {
-        return Ok(Opening::Ordered);
+        return Ok(StreamOpening::Ordered);
     }
-    Ok(Opening::Frame(head[..read].to_vec()))
+    Ok(StreamOpening::Frame(head[..read].to_vec()))
 }
 
 /// Fills `buffer` as far as the stream goes; says how far that is.

@@ -9,17 +9,17 @@ use tokio::time::Instant;
 use super::backoff::Backoff;
 use super::config::{ADDRESSES_MAX, LASTING, SILENCE, SILENCE_CHECK, SIMULTANEOUS, WANTED};
 use super::event::Admitted;
-use super::queue::Queue;
+use super::queue::SendQueue;
 use super::request::Underway;
 use crate::key::NodeKey;
 use crate::member::MemberId;
 
 /// One member.
 #[derive(Debug)]
-pub(super) struct Peer {
+pub(super) struct QuicPeer {
     pub(super) id: MemberId,
     pub(super) key: NodeKey,
-    state: Mutex<State>,
+    state: Mutex<PeerState>,
     /// Rung when there is a datagram to send.
     pub(super) datagrams: Notify,
     /// Rung when there is a stream to send.
@@ -31,12 +31,12 @@ pub(super) struct Peer {
 }
 
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct PeerState {
     addresses: Vec<SocketAddr>,
     /// Where its last link came from or went to.
     seen: Option<SocketAddr>,
-    pub(super) queue: Queue,
-    pub(super) link: Option<Link>,
+    pub(super) queue: SendQueue,
+    pub(super) link: Option<PeerLink>,
     /// Whether a task dials it now.
     dialing: bool,
     /// When somebody had something to say to it last.
@@ -49,24 +49,24 @@ pub(super) struct State {
 
 /// A connection in use.
 #[derive(Clone, Debug)]
-pub(super) struct Link {
+pub(super) struct PeerLink {
     pub(super) connection: quinn::Connection,
     pub(super) dialed: bool,
     /// Requests under way on it.
     pub(super) underway: Underway,
     since: Instant,
-    silence: Silence,
+    silence: LinkSilence,
 }
 
 /// Since when nothing came back.
 #[derive(Clone, Copy, Debug)]
-struct Silence {
+struct LinkSilence {
     since: Instant,
     checked: Instant,
     packets: u64,
 }
 
-impl Link {
+impl PeerLink {
     pub(super) fn new(connection: quinn::Connection, dialed: bool) -> Self {
         let now = Instant::now();
         let packets = connection.stats().udp_rx.datagrams;
@@ -75,7 +75,7 @@ impl Link {
             dialed,
             underway: Underway::default(),
             since: now,
-            silence: Silence {
+            silence: LinkSilence {
                 since: now,
                 checked: now,
                 packets,
@@ -110,12 +110,12 @@ impl Link {
     }
 }
 
-impl Peer {
+impl QuicPeer {
     pub(super) fn new(admitted: Admitted) -> Self {
-        let state = State {
+        let state = PeerState {
             addresses: admitted.addresses,
             seen: None,
-            queue: Queue::default(),
+            queue: SendQueue::default(),
             link: None,
             dialing: false,
             wanted: None,
@@ -135,7 +135,7 @@ impl Peer {
     }
 
     /// What changes. Held for a few lines only, never across a wait.
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, PeerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -157,10 +157,10 @@ impl Peer {
 
     /// Takes a new connection as the link. Gives back the one that lost its place, or the new one
     /// itself if it came too late.
-    pub(super) fn adopt(&self, me: &NodeKey, new: Link) -> Adoption {
+    pub(super) fn adopt(&self, me: &NodeKey, new: PeerLink) -> LinkAdoption {
         let mut state = self.state();
         if state.removed {
-            return Adoption::Removed(new);
+            return LinkAdoption::Removed(new);
         }
         if let Some(old) = &state.link
             && old.is_open()
@@ -168,28 +168,28 @@ impl Peer {
             && old.since.elapsed() < SIMULTANEOUS
             && self.wins(me, old.dialed)
         {
-            return Adoption::Late(new);
+            return LinkAdoption::Late(new);
         }
         state.seen = Some(new.address());
         let old = state.link.replace(new);
         drop(state);
         self.linked.notify_waiters();
-        Adoption::Taken(old)
+        LinkAdoption::Taken(old)
     }
 }
 
 /// What became of a new connection.
 #[derive(Debug)]
-pub(super) enum Adoption {
+pub(super) enum LinkAdoption {
     /// It is the link now; the one before, if any.
-    Taken(Option<Link>),
+    Taken(Option<PeerLink>),
     /// Both ends dialed at once, and the other connection is the one to keep.
-    Late(Link),
+    Late(PeerLink),
     /// The member was removed meanwhile.
-    Removed(Link),
+    Removed(PeerLink),
 }
 
-impl State {
+impl PeerState {
     /// Notes that somebody has something to say. Whether a dial must be started.
     pub(super) fn want(&mut self, now: Instant) -> bool {
         self.wanted = Some(now);
@@ -211,7 +211,7 @@ impl State {
     }
 
     /// The link, if it is open.
-    pub(super) fn open_link(&self) -> Option<&Link> {
+    pub(super) fn open_link(&self) -> Option<&PeerLink> {
         self.link.as_ref().filter(|link| link.is_open())
     }
 
@@ -268,9 +268,9 @@ impl State {
     }
 
     /// No member any more: no link, nothing to send.
-    pub(super) fn remove(&mut self) -> Option<Link> {
+    pub(super) fn remove(&mut self) -> Option<PeerLink> {
         self.removed = true;
-        self.queue = Queue::default();
+        self.queue = SendQueue::default();
         self.link.take()
     }
 

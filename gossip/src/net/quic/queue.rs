@@ -8,29 +8,29 @@ use muster_model::time::Time;
 use super::event::Lane;
 
 /// What may wait in one lane.
-struct Bound {
+struct LaneBound {
     frames: usize,
     bytes: usize,
     /// Older than this, nobody needs it any more.
     age_ms: u64,
 }
 
-const LIVENESS: Bound = Bound {
+const LIVENESS: LaneBound = LaneBound {
     frames: 16,
     bytes: 16 << 10,
     age_ms: 500,
 };
-const DATAGRAMS: Bound = Bound {
+const DATAGRAMS: LaneBound = LaneBound {
     frames: 128,
     bytes: 128 << 10,
     age_ms: 2_000,
 };
-const STREAMS: Bound = Bound {
+const STREAMS: LaneBound = LaneBound {
     frames: 128,
     bytes: 2 << 20,
     age_ms: 10_000,
 };
-const ORDERED: Bound = Bound {
+const ORDERED: LaneBound = LaneBound {
     frames: 512,
     bytes: 8 << 20,
     age_ms: 5_000,
@@ -38,14 +38,14 @@ const ORDERED: Bound = Bound {
 
 /// What waits in one lane, oldest first.
 #[derive(Debug, Default)]
-struct Waiting {
+struct LaneQueue {
     frames: VecDeque<(Time, Bytes)>,
     bytes: usize,
 }
 
 /// How many frames were given up, and why.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Given {
+pub(super) struct DroppedFrames {
     /// Pushed out by newer ones.
     pub(super) dropped: usize,
     /// Too old.
@@ -54,16 +54,16 @@ pub(super) struct Given {
 
 /// What waits to be sent to one peer.
 #[derive(Debug, Default)]
-pub(super) struct Queue {
-    liveness: Waiting,
-    datagrams: Waiting,
-    streams: Waiting,
-    ordered: Waiting,
-    given: Given,
+pub(super) struct SendQueue {
+    liveness: LaneQueue,
+    datagrams: LaneQueue,
+    streams: LaneQueue,
+    ordered: LaneQueue,
+    given: DroppedFrames,
 }
 
-impl Waiting {
-    fn push(&mut self, now: Time, bytes: Bytes, bound: &Bound) -> usize {
+impl LaneQueue {
+    fn push(&mut self, now: Time, bytes: Bytes, bound: &LaneBound) -> usize {
         self.bytes += bytes.len();
         self.frames.push_back((now, bytes));
         let mut dropped = 0;
@@ -80,7 +80,7 @@ impl Waiting {
     }
 
     /// The oldest that is of use still, and how many were not.
-    fn pop(&mut self, now: Time, bound: &Bound) -> (Option<Bytes>, usize) {
+    fn pop(&mut self, now: Time, bound: &LaneBound) -> (Option<Bytes>, usize) {
         let mut stale = 0;
         while let Some((at, bytes)) = self.take() {
             if now.micros_since(at) <= bound.age_ms * 1_000 {
@@ -92,7 +92,7 @@ impl Waiting {
     }
 }
 
-impl Queue {
+impl SendQueue {
     pub(super) fn push(&mut self, now: Time, lane: Lane, bytes: Bytes) {
         let (waiting, bound) = self.lane(lane);
         let dropped = waiting.push(now, bytes, bound);
@@ -135,7 +135,7 @@ impl Queue {
     }
 
     /// What was given up since this was last asked.
-    pub(super) fn given(&mut self) -> Given {
+    pub(super) fn given(&mut self) -> DroppedFrames {
         std::mem::take(&mut self.given)
     }
 
@@ -146,7 +146,7 @@ impl Queue {
         bytes
     }
 
-    fn lane(&mut self, lane: Lane) -> (&mut Waiting, &'static Bound) {
+    fn lane(&mut self, lane: Lane) -> (&mut LaneQueue, &'static LaneBound) {
         match lane {
             Lane::Liveness => (&mut self.liveness, &LIVENESS),
             Lane::Datagram => (&mut self.datagrams, &DATAGRAMS),
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn signs_of_life_go_first() {
-        let mut queue = Queue::default();
+        let mut queue = SendQueue::default();
         queue.push(T0, Lane::Datagram, frame(1, 10));
         queue.push(T0, Lane::Stream, frame(2, 10));
         queue.push(T0, Lane::Liveness, frame(3, 10));
@@ -187,20 +187,20 @@ mod tests {
             (Lane::Stream, &STREAMS, 65_000),
             (Lane::Ordered, &ORDERED, 65_000),
         ] {
-            let mut queue = Queue::default();
+            let mut queue = SendQueue::default();
             (0..200).for_each(|n| queue.push(T0, lane, frame(n, len)));
             let waiting = &queue.lane(lane).0;
             assert!(waiting.frames.len() <= bound.frames && waiting.bytes <= bound.bytes);
             assert_eq!(waiting.frames.back().unwrap().1, frame(199, len));
             let kept = waiting.frames.len();
             assert_eq!(queue.given().dropped, 200 - kept);
-            assert_eq!(queue.given(), Given::default());
+            assert_eq!(queue.given(), DroppedFrames::default());
         }
     }
 
     #[test]
     fn a_frame_too_long_for_its_lane_is_dropped_alone() {
-        let mut queue = Queue::default();
+        let mut queue = SendQueue::default();
         queue.push(T0, Lane::Stream, frame(1, STREAMS.bytes + 1));
         assert!(queue.is_empty());
         assert_eq!(queue.lane(Lane::Stream).0.bytes, 0);
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn lanes_push_nothing_out_of_each_other() {
-        let mut queue = Queue::default();
+        let mut queue = SendQueue::default();
         queue.push(T0, Lane::Ordered, frame(1, 10));
         (0..200).for_each(|n| queue.push(T0, Lane::Stream, frame(n, 65_000)));
         assert_eq!(queue.ordered(T0), Some(frame(1, 10)));
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn what_is_late_is_not_sent() {
-        let mut queue = Queue::default();
+        let mut queue = SendQueue::default();
         queue.push(T0, Lane::Liveness, frame(1, 10));
         queue.push(T0, Lane::Stream, frame(2, 10));
         let later = Time::from_millis(LIVENESS.age_ms + 1);

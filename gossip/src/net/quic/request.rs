@@ -14,8 +14,8 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::config::{MESSAGE_BYTES_MAX, REQUESTS_WAITING_MAX};
 use super::dial;
 use super::handle::NetHandle;
-use super::peer::{Link, Peer};
-use super::shared::Shared;
+use super::peer::{PeerLink, QuicPeer};
+use super::shared::EndpointShared;
 use crate::member::MemberId;
 use crate::net::counters::count;
 
@@ -69,7 +69,7 @@ pub enum RequestError {
 
 /// A member asks.
 #[derive(Debug)]
-pub struct Incoming {
+pub struct IncomingRequest {
     /// Who.
     pub from: MemberId,
     /// What.
@@ -83,7 +83,7 @@ pub struct Incoming {
 pub struct Responder {
     stream: SendStream,
     #[allow(dead_code, reason = "held, never read")]
-    turn: Turn,
+    turn: UnderwayGuard,
 }
 
 impl Responder {
@@ -105,17 +105,17 @@ impl Underway {
         self.0.load(Ordering::Relaxed) > 0
     }
 
-    fn turn(&self) -> Turn {
+    fn turn(&self) -> UnderwayGuard {
         self.0.fetch_add(1, Ordering::Relaxed);
-        Turn(self.clone())
+        UnderwayGuard(self.clone())
     }
 }
 
 /// One of them, until this is dropped.
 #[derive(Debug)]
-struct Turn(Underway);
+struct UnderwayGuard(Underway);
 
-impl Drop for Turn {
+impl Drop for UnderwayGuard {
     fn drop(&mut self) {
         self.0.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -123,7 +123,7 @@ impl Drop for Turn {
 
 impl NetHandle {
     /// Takes the requests of members from now on. Before that nobody answers them.
-    pub fn requests(&self) -> mpsc::Receiver<Incoming> {
+    pub fn requests(&self) -> mpsc::Receiver<IncomingRequest> {
         let (sender, receiver) = mpsc::channel(REQUESTS_WAITING_MAX);
         *self.shared.requests() = Some(sender);
         receiver
@@ -156,10 +156,10 @@ impl NetHandle {
 
 /// The link to a member, made if there is none.
 async fn linked(
-    shared: &Arc<Shared>,
-    peer: &Arc<Peer>,
+    shared: &Arc<EndpointShared>,
+    peer: &Arc<QuicPeer>,
     until: Instant,
-) -> Result<Link, RequestError> {
+) -> Result<PeerLink, RequestError> {
     let until = until.min(Instant::now() + LINK_TIME);
     while Instant::now() < until {
         let linked = peer.linked.notified();
@@ -221,8 +221,8 @@ async fn open(connection: &Connection, delivery: Delivery) -> Option<(SendStream
 
 /// Reads requests of a member, each on its own, and hands them over.
 pub(super) async fn receive(
-    shared: &Arc<Shared>,
-    peer: &Arc<Peer>,
+    shared: &Arc<EndpointShared>,
+    peer: &Arc<QuicPeer>,
     (connection, underway): (&Connection, &Underway),
 ) -> ConnectionError {
     loop {
@@ -254,10 +254,10 @@ async fn read(answers: &mut SendStream, mut stream: RecvStream) -> Option<Vec<u8
 
 /// A request that nobody has room for is not answered, nor is one of a member that was removed
 /// meanwhile: its sender hears so at once.
-fn hand_over(shared: &Shared, peer: &Peer, bytes: Vec<u8>, responder: Responder) {
+fn hand_over(shared: &EndpointShared, peer: &QuicPeer, bytes: Vec<u8>, responder: Responder) {
     let requests = shared.requests().clone();
     let requests = requests.filter(|_| !peer.state().is_removed());
-    let incoming = Incoming {
+    let incoming = IncomingRequest {
         from: peer.id,
         bytes,
         responder,

@@ -11,14 +11,14 @@ use std::time::Instant;
 use quinn::{AsyncTimer, AsyncUdpSocket, Runtime, TokioRuntime};
 use tokio::time::{Sleep, sleep_until};
 
-use super::socket::Socket;
+use super::socket::CountingSocket;
 use crate::net::NetCounters;
 
 /// tokio, with sockets that count.
 #[derive(Debug)]
-pub(super) struct Counting(pub(super) Arc<NetCounters>);
+pub(super) struct CountingRuntime(pub(super) Arc<NetCounters>);
 
-impl Runtime for Counting {
+impl Runtime for CountingRuntime {
     fn new_timer(&self, at: Instant) -> Pin<Box<dyn AsyncTimer>> {
         Box::pin(Alarm(Box::pin(sleep_until(at.into()))))
     }
@@ -28,7 +28,7 @@ impl Runtime for Counting {
     }
 
     fn wrap_udp_socket(&self, socket: UdpSocket) -> io::Result<Arc<dyn AsyncUdpSocket>> {
-        Ok(Arc::new(Socket {
+        Ok(Arc::new(CountingSocket {
             inner: TokioRuntime.wrap_udp_socket(socket)?,
             counters: Arc::clone(&self.0),
         }))

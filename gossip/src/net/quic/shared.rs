@@ -9,30 +9,30 @@ use quinn::VarInt;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::Instant;
 
-use super::config::{ANSWER_TIME, Config, LINGER};
-use super::event::{NetEvent, Refusal, Ticket};
-use super::hold::Held;
+use super::config::{ANSWER_TIME, LINGER, QuicConfig};
+use super::event::{ConnectionRefusal, NetEvent, QueueSlot};
+use super::hold::HeldConnections;
 use super::link;
-use super::peer::{Adoption, Link, Peer};
-use super::request::Incoming;
-use super::table::Table;
+use super::peer::{LinkAdoption, PeerLink, QuicPeer};
+use super::request::IncomingRequest;
+use super::table::PeerTable;
 use crate::key::NodeKey;
 use crate::net::counters::count;
-use crate::net::{Clock, NetCounters};
+use crate::net::{MonotonicClock, NetCounters};
 
 /// What all tasks of one endpoint share. No lock is held across a wait, nor two at a time but the
 /// table before a peer.
 #[derive(Debug)]
-pub(super) struct Shared {
-    pub(super) config: Config,
+pub(super) struct EndpointShared {
+    pub(super) config: QuicConfig,
     pub(super) endpoint: quinn::Endpoint,
     pub(super) client: quinn::ClientConfig,
     pub(super) me: NodeKey,
-    pub(super) clock: Clock,
+    pub(super) clock: MonotonicClock,
     pub(super) counters: Arc<NetCounters>,
     pub(super) events: mpsc::Sender<NetEvent>,
     /// Who answers requests, once somebody does.
-    pub(super) requests: Mutex<Option<mpsc::Sender<Incoming>>>,
+    pub(super) requests: Mutex<Option<mpsc::Sender<IncomingRequest>>>,
     /// Bounds what strangers may have waiting for the mesh.
     pub(super) stranger_events: Arc<Semaphore>,
     /// Whether the port is open: nothing is sent, and no member dialed, while it is not.
@@ -41,17 +41,17 @@ pub(super) struct Shared {
     pub(super) dials: Semaphore,
     /// Handshakes with others that dialed.
     pub(super) handshakes: AtomicUsize,
-    pub(super) held: Held,
+    pub(super) held: HeldConnections,
     pub(super) hello: Mutex<Bytes>,
-    pub(super) table: Mutex<Table>,
+    pub(super) table: Mutex<PeerTable>,
 }
 
-impl Shared {
-    pub(super) fn table(&self) -> MutexGuard<'_, Table> {
+impl EndpointShared {
+    pub(super) fn table(&self) -> MutexGuard<'_, PeerTable> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn requests(&self) -> MutexGuard<'_, Option<mpsc::Sender<Incoming>>> {
+    pub(super) fn requests(&self) -> MutexGuard<'_, Option<mpsc::Sender<IncomingRequest>>> {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -63,7 +63,7 @@ impl Shared {
     }
 
     /// The member that has this key.
-    pub(super) fn member(&self, key: &NodeKey) -> Option<Arc<Peer>> {
+    pub(super) fn member(&self, key: &NodeKey) -> Option<Arc<QuicPeer>> {
         self.table().of_key(key).cloned()
     }
 
@@ -73,19 +73,21 @@ impl Shared {
     }
 
     /// Makes a connection the peer's link and starts to serve it. `greeted`: its hello was read.
-    pub(super) fn take_up(self: &Arc<Self>, peer: &Arc<Peer>, new: Link, greeted: bool) {
+    pub(super) fn take_up(self: &Arc<Self>, peer: &Arc<QuicPeer>, new: PeerLink, greeted: bool) {
         let (connection, address) = (new.connection.clone(), new.address());
         let underway = new.underway.clone();
         let lost = match peer.adopt(&self.me, new) {
-            Adoption::Taken(old) => {
+            LinkAdoption::Taken(old) => {
                 self.tell(NetEvent::Connected {
                     member: peer.id,
                     address,
                 });
                 old
             }
-            Adoption::Late(new) => Some(new),
-            Adoption::Removed(new) => return close(&new.connection, Refusal::Removed),
+            LinkAdoption::Late(new) => Some(new),
+            LinkAdoption::Removed(new) => {
+                return close(&new.connection, ConnectionRefusal::Removed);
+            }
         };
         tokio::spawn(link::serve(
             Arc::clone(self),
@@ -106,7 +108,12 @@ impl Shared {
     }
 
     /// Tells the mesh that a connection was refused, unless it has enough such news already.
-    pub(super) fn tell_refused(&self, key: NodeKey, address: SocketAddr, reason: Refusal) {
+    pub(super) fn tell_refused(
+        &self,
+        key: NodeKey,
+        address: SocketAddr,
+        reason: ConnectionRefusal,
+    ) {
         if let Some(ticket) = self.stranger_ticket() {
             self.tell(NetEvent::Refused {
                 key,
@@ -117,40 +124,40 @@ impl Shared {
         }
     }
 
-    pub(super) fn stranger_ticket(&self) -> Option<Ticket> {
+    pub(super) fn stranger_ticket(&self) -> Option<QueueSlot> {
         let permit = Arc::clone(&self.stranger_events).try_acquire_owned();
-        permit.ok().map(Ticket)
+        permit.ok().map(QueueSlot)
     }
 }
 
 /// Closes a connection with a code that says why.
-pub(super) fn close(connection: &quinn::Connection, why: Refusal) {
+pub(super) fn close(connection: &quinn::Connection, why: ConnectionRefusal) {
     connection.close(VarInt::from_u32(why.code()), why.text().as_bytes());
 }
 
 /// Closes a connection that another one replaced, once what is on its way had time to arrive and
 /// requests have their answers.
-async fn give_up(link: Link) {
+async fn give_up(link: PeerLink) {
     let until = Instant::now() + ANSWER_TIME;
     tokio::time::sleep(LINGER).await;
     while link.underway.is_any() && Instant::now() < until {
         tokio::time::sleep(LINGER).await;
     }
-    close(&link.connection, Refusal::Duplicate);
+    close(&link.connection, ConnectionRefusal::Duplicate);
 }
 
 /// Counts something while it lasts.
 #[derive(Debug)]
-pub(super) struct Busy(Arc<Shared>);
+pub(super) struct BusyCounter(Arc<EndpointShared>);
 
-impl Busy {
-    pub(super) fn handshake(shared: &Arc<Shared>) -> Self {
+impl BusyCounter {
+    pub(super) fn handshake(shared: &Arc<EndpointShared>) -> Self {
         shared.handshakes.fetch_add(1, Ordering::Relaxed);
         Self(Arc::clone(shared))
     }
 }
 
-impl Drop for Busy {
+impl Drop for BusyCounter {
     fn drop(&mut self) {
         self.0.handshakes.fetch_sub(1, Ordering::Relaxed);
     }

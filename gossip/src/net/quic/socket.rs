@@ -22,12 +22,12 @@ const FIXED: u8 = 0x40;
 
 /// One that counts.
 #[derive(Debug)]
-pub(super) struct Socket {
+pub(super) struct CountingSocket {
     pub(super) inner: Arc<dyn AsyncUdpSocket>,
     pub(super) counters: Arc<NetCounters>,
 }
 
-impl AsyncUdpSocket for Socket {
+impl AsyncUdpSocket for CountingSocket {
     fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
         Arc::clone(&self.inner).create_io_poller()
     }

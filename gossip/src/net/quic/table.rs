@@ -4,32 +4,32 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::event::Admitted;
-use super::peer::Peer;
+use super::peer::QuicPeer;
 use crate::key::NodeKey;
 use crate::member::MemberId;
 
 /// Who may have a link.
 #[derive(Debug, Default)]
-pub(super) struct Table {
-    members: BTreeMap<MemberId, Arc<Peer>>,
+pub(super) struct PeerTable {
+    members: BTreeMap<MemberId, Arc<QuicPeer>>,
     numbers: BTreeMap<NodeKey, MemberId>,
 }
 
-impl Table {
-    pub(super) fn member(&self, id: MemberId) -> Option<&Arc<Peer>> {
+impl PeerTable {
+    pub(super) fn member(&self, id: MemberId) -> Option<&Arc<QuicPeer>> {
         self.members.get(&id)
     }
 
-    pub(super) fn of_key(&self, key: &NodeKey) -> Option<&Arc<Peer>> {
+    pub(super) fn of_key(&self, key: &NodeKey) -> Option<&Arc<QuicPeer>> {
         self.member(*self.numbers.get(key)?)
     }
 
-    pub(super) fn peers(&self) -> impl Iterator<Item = &Arc<Peer>> {
+    pub(super) fn peers(&self) -> impl Iterator<Item = &Arc<QuicPeer>> {
         self.members.values()
     }
 
     /// Lets one in, or renews its addresses. Gives back who had its number with another key.
-    pub(super) fn admit(&mut self, admitted: Admitted) -> Option<Arc<Peer>> {
+    pub(super) fn admit(&mut self, admitted: Admitted) -> Option<Arc<QuicPeer>> {
         if let Some(peer) = self.members.get(&admitted.id)
             && peer.key == admitted.key
         {
@@ -38,13 +38,13 @@ impl Table {
         }
         let removed = self.remove(admitted.id);
         self.numbers.insert(admitted.key, admitted.id);
-        let peer = Peer::new(admitted);
+        let peer = QuicPeer::new(admitted);
         self.members.insert(peer.id, Arc::new(peer));
         removed
     }
 
     /// Replaces the list. Gives back who is on it no more.
-    pub(super) fn replace(&mut self, list: Vec<Admitted>) -> Vec<Arc<Peer>> {
+    pub(super) fn replace(&mut self, list: Vec<Admitted>) -> Vec<Arc<QuicPeer>> {
         let keep: std::collections::BTreeSet<MemberId> = list.iter().map(|new| new.id).collect();
         let gone: Vec<MemberId> = self
             .members
@@ -57,7 +57,7 @@ impl Table {
         removed
     }
 
-    fn remove(&mut self, id: MemberId) -> Option<Arc<Peer>> {
+    fn remove(&mut self, id: MemberId) -> Option<Arc<QuicPeer>> {
         let peer = self.members.remove(&id)?;
         if self.numbers.get(&peer.key) == Some(&id) {
             self.numbers.remove(&peer.key);
@@ -78,13 +78,13 @@ mod tests {
         }
     }
 
-    fn id_of(table: &Table, key: u8) -> Option<u32> {
+    fn id_of(table: &PeerTable, key: u8) -> Option<u32> {
         table.of_key(&NodeKey([key; 32])).map(|peer| peer.id.0)
     }
 
     #[test]
     fn a_new_list_replaces_the_old_one_and_keeps_who_stays() {
-        let mut table = Table::default();
+        let mut table = PeerTable::default();
         table.replace(vec![admitted(0, 10), admitted(1, 11), admitted(2, 12)]);
         let stays = Arc::clone(table.member(MemberId(1)).unwrap());
         let removed = table.replace(vec![admitted(1, 11), admitted(2, 22)]);
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_key_that_comes_back_has_its_new_number() {
-        let mut table = Table::default();
+        let mut table = PeerTable::default();
         table.replace(vec![admitted(0, 10)]);
         table.replace(vec![admitted(0, 10), admitted(5, 10)]);
         table.replace(vec![admitted(5, 10)]);

@@ -20,7 +20,7 @@ use crate::frame::{DATAGRAM_BYTES_MAX, FRAME_BYTES_MAX};
 use crate::key::{ClusterId, NodeKey, Sign as _};
 use crate::member::MemberId;
 use crate::net::keys::Ed25519Signer;
-use crate::net::{Clock, NetCounters};
+use crate::net::{MonotonicClock, NetCounters};
 
 const CLUSTER: ClusterId = ClusterId([1; 16]);
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -34,18 +34,18 @@ struct Node {
     events: mpsc::Receiver<NetEvent>,
 }
 
-fn loopback(config: Config) -> Config {
+fn loopback(config: QuicConfig) -> QuicConfig {
     let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    Config { listen, ..config }
+    QuicConfig { listen, ..config }
 }
 
 impl Node {
     fn start(id: u32) -> Self {
-        Self::with(id, Ed25519Signer::generate(), Config::new(CLUSTER))
+        Self::with(id, Ed25519Signer::generate(), QuicConfig::new(CLUSTER))
     }
 
-    fn with(id: u32, signer: Ed25519Signer, config: Config) -> Self {
-        let (net, events) = bind(loopback(config), &signer, Clock::default()).unwrap();
+    fn with(id: u32, signer: Ed25519Signer, config: QuicConfig) -> Self {
+        let (net, events) = bind(loopback(config), &signer, MonotonicClock::default()).unwrap();
         net.hello(Bytes::from(format!("admission of {id}")));
         let id = MemberId(id);
         Self {
@@ -93,7 +93,7 @@ impl Node {
         .await
     }
 
-    async fn refusal(&mut self) -> (NodeKey, Refusal) {
+    async fn refusal(&mut self) -> (NodeKey, ConnectionRefusal) {
         self.event(|event| match event {
             NetEvent::Refused { key, reason, .. } => Some((key, reason)),
             _ => None,
@@ -245,13 +245,13 @@ async fn a_stranger_is_held_judged_and_refused() {
         (stranger.signer.key(), &b"admission of 2"[..])
     );
     one.net.refuse(&key, None);
-    assert_eq!(one.refusal().await, (key, Refusal::Stranger));
+    assert_eq!(one.refusal().await, (key, ConnectionRefusal::Stranger));
     let told = stranger.refusal().await;
     assert_eq!(
         told,
         (
             one.signer.key(),
-            Refusal::Peer(u64::from(Refusal::Stranger.code()))
+            ConnectionRefusal::Peer(u64::from(ConnectionRefusal::Stranger.code()))
         )
     );
     assert_eq!(one.count(|c| &c.strangers_refused), 1);
@@ -263,16 +263,16 @@ async fn who_is_out_is_told_why() {
     let (mut one, mut two) = (Node::start(1), Node::start(2));
     two.knows(&[&one]);
     two.say(&one, Lane::Stream, "as always");
-    let knock = one.event(|event| match event {
+    let arrival = one.event(|event| match event {
         NetEvent::Hello { key, .. } => Some(key),
         _ => None,
     });
-    let key = knock.await;
+    let key = arrival.await;
     one.net.refuse(&key, Some("you were expelled".into()));
     assert_eq!(two.hears(one.id).await, "you were expelled");
     assert_eq!(
         two.refusal().await.1,
-        Refusal::Peer(u64::from(Refusal::Removed.code()))
+        ConnectionRefusal::Peer(u64::from(ConnectionRefusal::Removed.code()))
     );
 }
 
@@ -290,16 +290,16 @@ async fn a_stranger_whose_hello_is_believed_loses_nothing() {
 
 #[tokio::test]
 async fn another_cluster_is_refused_by_its_hello() {
-    let other = Config::new(ClusterId([2; 16]));
+    let other = QuicConfig::new(ClusterId([2; 16]));
     let mut one = Node::start(1);
     let mut two = Node::with(2, Ed25519Signer::generate(), other);
     two.knows(&[&one]);
-    two.say(&one, Lane::Stream, "wrong door");
+    two.say(&one, Lane::Stream, "wrong address");
     assert_eq!(
         one.refusal().await,
-        (two.signer.key(), Refusal::OtherCluster)
+        (two.signer.key(), ConnectionRefusal::OtherCluster)
     );
-    assert!(matches!(two.refusal().await.1, Refusal::Peer(7)));
+    assert!(matches!(two.refusal().await.1, ConnectionRefusal::Peer(7)));
     assert_eq!(one.count(|c| &c.bad_hello), 1);
 }
 
@@ -311,15 +311,15 @@ async fn who_is_removed_is_disconnected_and_stays_out() {
     one.net.members(vec![]);
     assert_eq!(
         two.refusal().await.1,
-        Refusal::Peer(u64::from(Refusal::Removed.code()))
+        ConnectionRefusal::Peer(u64::from(ConnectionRefusal::Removed.code()))
     );
     two.say(&one, Lane::Stream, "still here");
-    let knocks = one.event(|event| match event {
+    let arrivals = one.event(|event| match event {
         NetEvent::Hello { key, .. } => Some(key),
         NetEvent::Frame { .. } => panic!("a frame of somebody removed"),
         _ => None,
     });
-    assert_eq!(knocks.await, two.signer.key());
+    assert_eq!(arrivals.await, two.signer.key());
 }
 
 #[tokio::test]
@@ -426,7 +426,7 @@ fn a_node_that_restarts_at_its_address_is_back_at_once() {
     let (runtime, former_life) = (runtime().unwrap(), runtime().unwrap());
     let signer = Ed25519Signer::generate();
     let mut two =
-        former_life.block_on(async { Node::with(2, signer.clone(), Config::new(CLUSTER)) });
+        former_life.block_on(async { Node::with(2, signer.clone(), QuicConfig::new(CLUSTER)) });
     let one = runtime.block_on(async { Node::start(1) });
     one.knows(&[&two]);
     two.knows(&[&one]);
@@ -436,13 +436,13 @@ fn a_node_that_restarts_at_its_address_is_back_at_once() {
     // It ends without a word.
     former_life.shutdown_background();
     runtime.block_on(async {
-        let config = Config {
+        let config = QuicConfig {
             listen: address,
-            ..Config::new(CLUSTER)
+            ..QuicConfig::new(CLUSTER)
         };
         let mut bound = None;
         until(|| {
-            bound = bind(config.clone(), &signer, Clock::default()).ok();
+            bound = bind(config.clone(), &signer, MonotonicClock::default()).ok();
             bound.is_some()
         })
         .await;
@@ -467,7 +467,7 @@ fn a_node_that_restarts_at_its_address_is_back_at_once() {
 #[tokio::test]
 async fn one_key_on_two_machines_is_no_disaster() {
     let (mut one, two) = pair();
-    let clone = Node::with(2, two.signer.clone(), Config::new(CLUSTER));
+    let clone = Node::with(2, two.signer.clone(), QuicConfig::new(CLUSTER));
     clone.knows(&[&one]);
     let quarrel = [
         tokio::spawn(repeats(&two, one.id, "I am two")),
@@ -488,7 +488,7 @@ async fn connect(
     signer: &Ed25519Signer,
     to: SocketAddr,
 ) -> Option<quinn::Connection> {
-    let config = tls::client(&signer.keypair(), &Config::new(CLUSTER)).unwrap();
+    let config = tls::client(&signer.keypair(), &QuicConfig::new(CLUSTER)).unwrap();
     let connecting = from.connect_with(config, to, tls::SERVER_NAME).unwrap();
     timeout(Duration::from_secs(3), connecting).await.ok()?.ok()
 }
@@ -562,7 +562,7 @@ async fn a_member_that_sends_too_much_at_once_is_cut_off() {
     };
     assert_eq!(
         closed.error_code,
-        VarInt::from_u32(Refusal::Oversize.code())
+        VarInt::from_u32(ConnectionRefusal::Oversize.code())
     );
     one.counted(1, |c| &c.oversize_in).await;
 }
@@ -610,9 +610,9 @@ async fn strangers_that_say_nothing_or_nonsense_go_away() {
 
 #[tokio::test]
 async fn ten_thousand_connections_of_strangers_do_no_harm() {
-    let config = Config {
+    let config = QuicConfig {
         address_rate: 200,
-        ..Config::new(CLUSTER)
+        ..QuicConfig::new(CLUSTER)
     };
     let (mut one, two) = (
         Node::with(1, Ed25519Signer::generate(), config),
@@ -623,7 +623,11 @@ async fn ten_thousand_connections_of_strangers_do_no_harm() {
     gets_through(&two, &mut one, "before").await;
     let address = one.net.address().unwrap();
     let endpoint = client();
-    let config = tls::client(&Ed25519Signer::generate().keypair(), &Config::new(CLUSTER)).unwrap();
+    let config = tls::client(
+        &Ed25519Signer::generate().keypair(),
+        &QuicConfig::new(CLUSTER),
+    )
+    .unwrap();
     let flood: Vec<_> = (0..10_000)
         .filter_map(|_| {
             endpoint

@@ -17,9 +17,9 @@ use quinn::{EndpointConfig, TransportConfig, VarInt};
 use quinn_proto::RandomConnectionIdGenerator;
 use sha2::{Digest as _, Sha256};
 
-use super::config::{self, Config};
+use super::config::{self, QuicConfig};
 use super::congestion::Floored;
-use super::handle::Error;
+use super::handle::QuicError;
 use crate::key::NodeKey;
 use crate::net::keys::{self, Ed25519Signer};
 
@@ -38,34 +38,40 @@ const INITIAL_RTT_MS: u64 = 50;
 
 /// Shows session keys to nobody; libp2p's configurations write them where the environment says.
 #[derive(Debug)]
-struct Silent;
+struct NoKeyLog;
 
-impl KeyLog for Silent {
+impl KeyLog for NoKeyLog {
     fn log(&self, _label: &str, _client_random: &[u8], _secret: &[u8]) {}
 }
 
 /// How this node dials. One certificate serves all dials, so nothing may be resumed: a ticket
 /// names no peer.
-pub(super) fn client(pair: &Keypair, config: &Config) -> Result<quinn::ClientConfig, Error> {
-    let mut tls = libp2p_tls::make_client_config(pair, None).map_err(Error::tls)?;
+pub(super) fn client(
+    pair: &Keypair,
+    config: &QuicConfig,
+) -> Result<quinn::ClientConfig, QuicError> {
+    let mut tls = libp2p_tls::make_client_config(pair, None).map_err(QuicError::tls)?;
     tls.alpn_protocols = vec![ALPN.to_vec()];
     tls.resumption = Resumption::disabled();
     tls.enable_sni = false;
-    tls.key_log = Arc::new(Silent);
-    let tls = QuicClientConfig::try_from(tls).map_err(Error::tls)?;
+    tls.key_log = Arc::new(NoKeyLog);
+    let tls = QuicClientConfig::try_from(tls).map_err(QuicError::tls)?;
     let mut client = quinn::ClientConfig::new(Arc::new(tls));
     client.transport_config(Arc::new(transport(config)?));
     Ok(client)
 }
 
 /// How this node is dialed: only with a certificate.
-pub(super) fn server(pair: &Keypair, config: &Config) -> Result<quinn::ServerConfig, Error> {
-    let mut tls = libp2p_tls::make_server_config(pair).map_err(Error::tls)?;
+pub(super) fn server(
+    pair: &Keypair,
+    config: &QuicConfig,
+) -> Result<quinn::ServerConfig, QuicError> {
+    let mut tls = libp2p_tls::make_server_config(pair).map_err(QuicError::tls)?;
     tls.alpn_protocols = vec![ALPN.to_vec()];
     tls.send_tls13_tickets = 0;
     tls.session_storage = Arc::new(NoServerSessionStorage {});
-    tls.key_log = Arc::new(Silent);
-    let tls = QuicServerConfig::try_from(tls).map_err(Error::tls)?;
+    tls.key_log = Arc::new(NoKeyLog);
+    let tls = QuicServerConfig::try_from(tls).map_err(QuicError::tls)?;
     let mut server = quinn::ServerConfig::with_crypto(Arc::new(tls));
     server.transport_config(Arc::new(transport(config)?));
     server.migration(true);
@@ -87,11 +93,11 @@ pub(super) fn endpoint(signer: &Ed25519Signer) -> EndpointConfig {
     endpoint
 }
 
-fn transport(config: &Config) -> Result<TransportConfig, Error> {
+fn transport(config: &QuicConfig) -> Result<TransportConfig, QuicError> {
     let idle = config
         .idle
         .try_into()
-        .map_err(|_| Error::Idle(config.idle))?;
+        .map_err(|_| QuicError::Idle(config.idle))?;
     let mut transport = TransportConfig::default();
     transport
         .max_concurrent_bidi_streams(VarInt::from_u32(config::REQUESTS_MAX))
@@ -138,7 +144,7 @@ pub(super) fn key_of(connection: &quinn::Connection) -> Option<NodeKey> {
     keys::node_key(&certificate.peer_id())
 }
 
-impl Error {
+impl QuicError {
     fn tls(error: impl std::error::Error + Send + Sync + 'static) -> Self {
         Self::Tls(Box::new(error))
     }

@@ -5,21 +5,21 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::member::MemberId;
 use crate::mesh::Reach;
-use crate::reach::{DEAF_VOTES_MIN, Ground};
-use crate::record::{Level, Vote};
+use crate::reach::{DEAF_VOTES_MIN, VoteContext};
+use crate::record::{SuspicionLevel, Vote};
 use crate::roster::Absent;
 
 type Members = BTreeSet<MemberId>;
 
 /// The votes that count, by subject, then by watcher.
 pub(super) struct Plain<'a> {
-    on: Ground<'a>,
+    on: VoteContext<'a>,
     against: BTreeMap<MemberId, BTreeMap<MemberId, Vote>>,
     me: MemberId,
 }
 
 impl<'a> Plain<'a> {
-    pub(super) fn new(on: Ground<'a>, me: MemberId) -> Self {
+    pub(super) fn new(on: VoteContext<'a>, me: MemberId) -> Self {
         let mut against = BTreeMap::<_, BTreeMap<_, _>>::new();
         for (by, votes) in on.store.cast() {
             for vote in votes.iter().filter(|vote| on.counts(by, vote)) {
@@ -31,7 +31,7 @@ impl<'a> Plain<'a> {
 
     fn gone(&self, subject: MemberId) -> Members {
         let votes = self.against.get(&subject).into_iter().flatten();
-        let gone = votes.filter(|(_, vote)| vote.level == Level::Gone);
+        let gone = votes.filter(|(_, vote)| vote.level == SuspicionLevel::Gone);
         gone.map(|(by, _)| *by).collect()
     }
 
@@ -117,7 +117,9 @@ impl<'a> Plain<'a> {
 
     fn deaf(&self) -> Members {
         let is_deaf = |(by, votes): (MemberId, &[Vote])| {
-            let silent = votes.iter().filter(|vote| vote.level > Level::Sick);
+            let silent = votes
+                .iter()
+                .filter(|vote| vote.level > SuspicionLevel::Sick);
             let silent: Vec<_> = silent.collect();
             let watched = self.on.roster.watched(by, &Absent::NOBODY).len();
             let many = silent.len() >= DEAF_VOTES_MIN

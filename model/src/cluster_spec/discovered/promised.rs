@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use super::{Discovered, NODE_DEVICES_MAX, PLAIN_NODE, Part, Survey, leaf_name, plain};
+use super::{
+    DeviceGroup, Discovered, MachineSurvey, NODE_DEVICES_MAX, PLAIN_NODE, leaf_name, plain,
+};
 use crate::cluster_spec::{CellSpec, LEAVES_MAX, Level, QuotaSpec, SpecProblem, VcSpec};
 use crate::id::VcName;
 
@@ -63,7 +65,7 @@ struct Promised {
     absent: u64,
 }
 
-impl Survey {
+impl MachineSurvey {
     /// Promises what the virtual clusters say, as far as there are such types of cells.
     pub(super) fn promise(&mut self, vcs: &BTreeMap<VcName, VcSpec>) {
         let mut found: BTreeMap<String, u64> = BTreeMap::new();
@@ -184,11 +186,11 @@ impl Survey {
         if top == PLAIN_NODE {
             return Some(plain(&address, types));
         }
-        Some(Part::named(top)?.cell(&address, types))
+        Some(DeviceGroup::named(top)?.cell(&address, types))
     }
 }
 
-impl Part {
+impl DeviceGroup {
     /// What a type of machine's cells is called tells what they consist of.
     fn named(top: &str) -> Option<Self> {
         let mut words: Vec<&str> = top.split('-').collect();

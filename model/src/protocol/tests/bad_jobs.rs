@@ -1,6 +1,6 @@
 //! Bad jobs by the dozen: what is told of each names the place, and says what would be right.
 
-use super::super::{Problem, remarks, verdict};
+use super::super::{JobProblem, remarks, verdict};
 use super::{changed, invalid};
 
 /// Values that are wrong nearly everywhere.
@@ -63,7 +63,7 @@ const PLACES: [&str; 28] = [
 
 /// Whether what is told of `place` is of use: it names the place, or what lies below or above, and
 /// says more than that something is wrong.
-fn is_told(place: &str, problems: &[Problem]) -> bool {
+fn is_told(place: &str, problems: &[JobProblem]) -> bool {
     let told = remarks(problems);
     let first = format!(".{}", place.split('/').next().unwrap());
     let is_good = |remark: &crate::remark::Remark| {

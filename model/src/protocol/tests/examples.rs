@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::super::{Problem, Protocol, parse, upstream_message};
+use super::super::{CheckedJob, JobProblem, parse, upstream_message};
 
 /// The folder with the examples; tests pass without it.
 fn data() -> Option<&'static Path> {
@@ -37,13 +37,13 @@ fn verdicts(folder: &Path) -> BTreeMap<String, Option<bool>> {
 }
 
 /// Jobs that refer to nothing, which upstream accepts.
-fn is_refused_here_alone(name: &str, problems: &[Problem]) -> bool {
+fn is_refused_here_alone(name: &str, problems: &[JobProblem]) -> bool {
     const NAMES: [&str; 3] = [
         "rs-test-secretmask-secrets_in_the_end.yaml",
         "rt-docker_image_acr_registry.yaml",
         "rt-docker_image_auth.yaml",
     ];
-    let refers = |problem: &Problem| problem.message.contains("refers to nothing");
+    let refers = |problem: &JobProblem| problem.message.contains("refers to nothing");
     NAMES.contains(&name) && problems.iter().all(refers)
 }
 
@@ -100,7 +100,7 @@ fn every_example_renders_and_fails_as_upstream_does() {
     }
 }
 
-fn check_valid(name: &str, protocol: &Protocol, expect: &Value) {
+fn check_valid(name: &str, protocol: &CheckedJob, expect: &Value) {
     assert_eq!(protocol.name().as_str(), expect["name"], "{name}");
     let rendered: BTreeMap<&str, &str> = protocol
         .entrypoints()

@@ -3,10 +3,10 @@ use muster_model::time::Time;
 
 use super::*;
 use crate::cells::tests::gang_of as gang;
-use crate::cells::{Bins, Event, State};
-use crate::decide::{Decision, Policy, Waiting, decide};
-use crate::gang::{Gang, GangId, Grant, Placement};
-use crate::random::Random;
+use crate::cells::{Bins, CellEvent, GangState};
+use crate::decide::{Decision, DecisionPolicy, WaitReason, decide};
+use crate::gang::{Gang, GangNumber, Grant, Placement};
+use crate::random::SplitMix64;
 
 /// Machines of two halves with two devices each.
 fn spec(nodes: &[&str], vcs: &str) -> ClusterSpec {
@@ -38,12 +38,12 @@ fn adopt(cells: &mut Cells, gang: Gang, node: &str, devices: &[u32]) {
     let placement = Placement {
         pods: vec![leaves.collect()],
     };
-    cells.apply(Event::Adopted { gang, placement }).unwrap();
+    cells.apply(CellEvent::Adopted { gang, placement }).unwrap();
     cells.audit().unwrap();
 }
 
 fn ask(cells: &Cells, gang: &Gang) -> Decision {
-    decide(cells, gang, &Policy::default(), Time::default())
+    decide(cells, gang, &DecisionPolicy::default(), Time::default())
 }
 
 /// Claims and what is too much, as machines and devices.
@@ -70,7 +70,7 @@ fn a_gang_goes_where_its_cluster_is_bound_to_and_nowhere_else() {
     let spec = spec(&["a", "b"], BOTH);
     let nothing = cells(&spec, &[]);
     let waits = ask(&nothing, &gang(1, "v", 2, 0));
-    let unbound = Waiting::Unbound {
+    let unbound = WaitReason::Unbound {
         vc: "v".to_owned(),
         leaves: 4,
     };
@@ -117,10 +117,10 @@ fn what_is_promised_is_asked_for_and_nobody_is_put_out_for_it() {
     // Its own gang has it bound to where it runs.
     let mut running = cells(&spec, &[("w", "a", 0, 1)]);
     adopt(&mut running, gang(8, "v", 2, 0), "b", &[1, 2]);
-    let guaranteed = State::Allocated {
+    let guaranteed = GangState::Allocated {
         lazily_preempted: false,
     };
-    assert_eq!(running.gang(GangId(8)).unwrap().2, guaranteed);
+    assert_eq!(running.gang(GangNumber(8)).unwrap().2, guaranteed);
     assert_eq!(wants(&running, "v").0, ["b0 b1 b2 b3"]);
 }
 
@@ -138,7 +138,7 @@ fn what_is_too_much_is_given_back_when_no_gang_is_on_it() {
         },
         ..Grant::default()
     };
-    let started = Event::Started {
+    let started = CellEvent::Started {
         gang: gang(2, "v", 1, 0),
         grant,
     };
@@ -149,7 +149,7 @@ fn what_is_too_much_is_given_back_when_no_gang_is_on_it() {
 #[test]
 fn a_bad_cell_and_one_that_somebody_is_on_are_changed_for_others() {
     let spec = spec(&["a", "b", "c"], BOTH);
-    let sick = Event::NodeHealth {
+    let sick = CellEvent::NodeHealth {
         node: "a".to_owned(),
         healthy: false,
     };
@@ -185,10 +185,10 @@ fn those_without_a_promise_give_way_and_no_more_than_it_takes() {
     assert_eq!(all.unbound("w"), 1);
     let waits = ask(&all, &gang(4, "w", 1, 0));
     assert!(
-        matches!(waits, Decision::Wait(Waiting::Unbound { .. })),
+        matches!(waits, Decision::Wait(WaitReason::Unbound { .. })),
         "{waits:?}"
     );
-    assert_eq!(all.in_the_way("v", &["w"]), [GangId(3)]);
+    assert_eq!(all.in_the_way("v", &["w"]), [GangNumber(3)]);
     assert_eq!(all.in_the_way("v", &[]), []);
     assert_eq!(all.in_the_way("w", &["v"]), []);
     // One of w is on what v has by now.
@@ -198,7 +198,7 @@ fn those_without_a_promise_give_way_and_no_more_than_it_takes() {
         !bound.is_occupied("v"),
         "it can be evicted as far as is known here"
     );
-    assert_eq!(bound.in_the_way("w", &["v"]), [GangId(5)]);
+    assert_eq!(bound.in_the_way("w", &["v"]), [GangNumber(5)]);
 }
 
 #[test]
@@ -221,7 +221,7 @@ virtualClusters:
     };
     let waits = ask(&nothing, &pinned);
     assert!(
-        matches!(waits, Decision::Wait(Waiting::Unbound { .. })),
+        matches!(waits, Decision::Wait(WaitReason::Unbound { .. })),
         "{waits:?}"
     );
     assert_eq!(
@@ -231,7 +231,7 @@ virtualClusters:
     let mut bound = cells(&spec, &[("v", "a", 0, 1)]);
     bound.audit().unwrap();
     assert!(matches!(ask(&bound, &pinned), Decision::Place(_)));
-    let sick = Event::NodeHealth {
+    let sick = CellEvent::NodeHealth {
         node: "a".to_owned(),
         healthy: false,
     };
@@ -247,7 +247,7 @@ virtualClusters:
 
 /// Clusters with leaders of their own, which all look at once, and whoever binds.
 struct Farm {
-    random: Random,
+    random: SplitMix64,
     nodes: u32,
     /// Whose each leaf is.
     owner: Vec<Option<usize>>,
@@ -325,7 +325,7 @@ impl Farm {
 fn leaders_that_know_nothing_of_each_other_come_to_have_what_they_were_promised() {
     for seed in 0..300 {
         let mut farm = Farm {
-            random: Random::new(seed),
+            random: SplitMix64::new(seed),
             nodes: 4,
             owner: vec![None; 16],
         };

@@ -1,11 +1,11 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::index::{Frame, Shape};
-use crate::random::Random;
+use crate::index::{Shape, ViewFrame};
+use crate::random::SplitMix64;
 
 /// Machines of 4 leaves in pairs, racks of 3, rows of 2 racks, and so many rows.
-fn frame(rows: u32) -> Arc<Frame> {
+fn frame(rows: u32) -> Arc<ViewFrame> {
     let shape = Shape {
         types: ["G", "PAIR", "NODE", "RACK", "ROW"]
             .map(str::to_owned)
@@ -15,11 +15,11 @@ fn frame(rows: u32) -> Arc<Frame> {
         node: 2,
         tops: rows,
     };
-    Arc::new(Frame::new(&shape, 2))
+    Arc::new(ViewFrame::new(&shape, 2))
 }
 
-fn random_view(random: &mut Random, frame: &Arc<Frame>) -> View {
-    let mut view = View::new(frame);
+fn random_view(random: &mut SplitMix64, frame: &Arc<ViewFrame>) -> LeafView {
+    let mut view = LeafView::new(frame);
     let often = 20 + 20 * random.below(4);
     for leaf in 0..frame.shape.leaves() {
         view.set_leaf(leaf, random.percent(often));
@@ -29,7 +29,7 @@ fn random_view(random: &mut Random, frame: &Arc<Frame>) -> View {
 }
 
 /// The level of the lowest cell above all leaves of the spots.
-fn lca(frame: &Frame, spots: &[Spot]) -> usize {
+fn lca(frame: &ViewFrame, spots: &[Spot]) -> usize {
     let leaf = |spot: &Spot, bit: u32| spot.bin * frame.bin_size + bit;
     let leaves: Vec<u32> = spots
         .iter()
@@ -66,7 +66,7 @@ fn packs(bins: &mut Vec<u32>, sizes: &[u32]) -> bool {
 }
 
 /// The lowest level a cell of which holds all the pods, by trying every cell.
-fn lowest(view: &View, sizes: &[u32]) -> Option<usize> {
+fn lowest(view: &LeafView, sizes: &[u32]) -> Option<usize> {
     let shape = &view.frame.shape;
     let mut sizes = sizes.to_vec();
     sizes.sort_unstable_by(|a, b| b.cmp(a));
@@ -99,7 +99,7 @@ fn the_common_cell_is_as_low_as_trying_everything_says() {
     let frame = frame(3);
     let mut placed = 0;
     for seed in 0..4000 {
-        let mut random = Random::new(seed);
+        let mut random = SplitMix64::new(seed);
         let view = random_view(&mut random, &frame);
         let kinds = 1 + random.below(2);
         let mut sizes = Vec::new();
@@ -134,8 +134,8 @@ fn the_common_cell_is_as_low_as_trying_everything_says() {
 fn whole_machines_are_on_the_fewest_racks() {
     let frame = frame(4);
     for seed in 0..2000 {
-        let mut random = Random::new(seed);
-        let mut view = View::new(&frame);
+        let mut random = SplitMix64::new(seed);
+        let mut view = LeafView::new(&frame);
         let mut whole = vec![0u32; at(frame.shape.count(3))];
         for bin in 0..frame.bins {
             if random.percent(60) {

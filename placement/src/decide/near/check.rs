@@ -4,13 +4,13 @@ use super::level_in;
 use crate::cells::Cells;
 use crate::decide::need::{Need, Spot, Wish};
 use crate::gang::{Leaf, Placement};
-use crate::index::View;
+use crate::index::LeafView;
 
 /// A cell of one of several trees: (tree, level, index).
 type Cell = (usize, usize, u32);
 
 /// Whether spots in views are as near as they must be.
-pub(crate) fn holds(views: &[&View], need: &Need, spots: &[Spot]) -> bool {
+pub(crate) fn holds(views: &[&LeafView], need: &Need, spots: &[Spot]) -> bool {
     need.wishes.iter().all(|wish| {
         is_granted(wish, |pod| {
             let spot = spots[pod];
@@ -19,7 +19,7 @@ pub(crate) fn holds(views: &[&View], need: &Need, spots: &[Spot]) -> bool {
             let first = spot.bin * frame.bin_size + spot.mask.trailing_zeros();
             let last = spot.bin * frame.bin_size + 127 - spot.mask.leading_zeros();
             // Views of one chain have the same tree, and equal trees are told apart by views.
-            let same = |view: &&View| view.frame.shape == frame.shape;
+            let same = |view: &&LeafView| view.frame.shape == frame.shape;
             let tree = views.iter().position(same)?;
             (first / size == last / size).then_some((tree, 0, first / size))
         })

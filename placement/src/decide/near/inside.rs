@@ -6,20 +6,20 @@ use super::level_in;
 use super::parts::parts;
 use crate::decide::fit::split;
 use crate::decide::need::{Need, Spot};
-use crate::index::{View, at, ones, pick};
+use crate::index::{LeafView, at, ones, pick};
 
 /// A view whose bins are the cells of a level that have room for a pod.
 #[derive(Debug)]
-pub(super) struct Inside<'a> {
-    pub(super) view: Cow<'a, View>,
+pub(super) struct InnerView<'a> {
+    pub(super) view: Cow<'a, LeafView>,
     /// Leaves of a bin of the view it was made from, and of its own.
     outer: u32,
     own: u32,
 }
 
-impl<'a> Inside<'a> {
+impl<'a> InnerView<'a> {
     /// None if there is no such cell. Takes time in proportion to the machines.
-    pub(super) fn new(view: &'a View, level: usize, k: u32) -> Option<Self> {
+    pub(super) fn new(view: &'a LeafView, level: usize, k: u32) -> Option<Self> {
         let frame = &view.frame;
         let own = frame.shape.size[level];
         if level >= frame.bin {
@@ -33,7 +33,7 @@ impl<'a> Inside<'a> {
         if own < k {
             return None;
         }
-        let mut inside = View::new(&frame.within(level));
+        let mut inside = LeafView::new(&frame.within(level));
         let cells = frame.bin_size / own;
         for bin in 0..at(frame.bins) {
             let free = view.mask(bin);
@@ -71,7 +71,7 @@ impl<'a> Inside<'a> {
 }
 
 /// The whole gang in one bin.
-pub(crate) fn into_bin(view: &View, bin: u32, need: &Need) -> Option<Vec<Spot>> {
+pub(crate) fn into_bin(view: &LeafView, bin: u32, need: &Need) -> Option<Vec<Spot>> {
     let frame = &view.frame;
     let inner = &frame.shape.size[..=frame.bin];
     let mut free = view.mask(at(bin));

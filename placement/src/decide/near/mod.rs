@@ -17,12 +17,12 @@ use muster_model::cluster_spec::Level;
 
 use super::fit::{across, anywhere};
 use super::need::{Need, Spot};
-use crate::index::{Shape, View, at, small};
+use crate::index::{LeafView, Shape, at, small};
 
 pub(super) use check::{holds, stays};
-use inside::Inside;
+use inside::InnerView;
 pub(super) use inside::into_bin;
-pub(super) use parts::{Part, parts};
+pub(super) use parts::{PodBatch, parts};
 pub(super) use refuse::check as refuse;
 
 /// The level of a chain that counts as one of the cluster's; the highest if there are several.
@@ -34,7 +34,7 @@ pub(crate) fn level_in(shape: &Shape, level: Level) -> Option<usize> {
 }
 
 /// Spots by pod in one view.
-pub(super) fn fit(view: &View, need: &Need) -> Option<Vec<Spot>> {
+pub(super) fn fit(view: &LeafView, need: &Need) -> Option<Vec<Spot>> {
     if let Some(spots) = anywhere(view, need).filter(|spots| holds(&[view], need, spots)) {
         return Some(spots);
     }
@@ -45,7 +45,7 @@ pub(super) fn fit(view: &View, need: &Need) -> Option<Vec<Spot>> {
 }
 
 /// Spots by pod in several views.
-pub(super) fn fit_across(views: &[&View], need: &Need) -> Option<Vec<Spot>> {
+pub(super) fn fit_across(views: &[&LeafView], need: &Need) -> Option<Vec<Spot>> {
     if let Some(spots) = across(views, need).filter(|spots| holds(views, need, spots)) {
         return Some(spots);
     }
@@ -55,17 +55,17 @@ pub(super) fn fit_across(views: &[&View], need: &Need) -> Option<Vec<Spot>> {
     })
 }
 
-fn borrow<'a>(views: &'a [Cow<'_, View>]) -> Vec<&'a View> {
+fn borrow<'a>(views: &'a [Cow<'_, LeafView>]) -> Vec<&'a LeafView> {
     views.iter().map(|view| &**view).collect()
 }
 
 /// Every part of the gang in what the parts before it left.
 fn one_by_one(
-    views: &[&View],
+    views: &[&LeafView],
     need: &Need,
-    place: impl Fn(&[Cow<'_, View>], &Part) -> Option<Vec<Spot>>,
+    place: impl Fn(&[Cow<'_, LeafView>], &PodBatch) -> Option<Vec<Spot>>,
 ) -> Option<Vec<Spot>> {
-    let mut left: Vec<Cow<'_, View>> = views.iter().map(|view| Cow::Borrowed(*view)).collect();
+    let mut left: Vec<Cow<'_, LeafView>> = views.iter().map(|view| Cow::Borrowed(*view)).collect();
     let mut spots = vec![Spot::NOWHERE; need.sizes.len()];
     let mut parts = parts(need).into_iter().peekable();
     while let Some(part) = parts.next() {
@@ -80,7 +80,7 @@ fn one_by_one(
     Some(spots)
 }
 
-fn take(views: &mut [Cow<'_, View>], spots: &[Spot]) {
+fn take(views: &mut [Cow<'_, LeafView>], spots: &[Spot]) {
     for spot in spots {
         let view = views[spot.view].to_mut();
         let mask = view.mask(at(spot.bin));
@@ -94,7 +94,7 @@ fn take(views: &mut [Cow<'_, View>], spots: &[Spot]) {
 }
 
 /// `n` pods of `k` leaves each in one view.
-fn near(view: &View, level: Level, n: usize, k: u32) -> Option<Vec<Spot>> {
+fn near(view: &LeafView, level: Level, n: usize, k: u32) -> Option<Vec<Spot>> {
     let need = Need::near(level, n, k);
     // Where equal pods fit nowhere, they do not fit near to each other.
     let spots = anywhere(view, &need)?;
@@ -103,14 +103,14 @@ fn near(view: &View, level: Level, n: usize, k: u32) -> Option<Vec<Spot>> {
     }
     let own = level_in(&view.frame.shape, level)?;
     if level.is_inside_node() {
-        let inside = Inside::new(view, own, k)?;
+        let inside = InnerView::new(view, own, k)?;
         return Some(inside.spots(&anywhere(&inside.view, &need)?));
     }
     together::fit(view, own, small(n), k)
 }
 
 /// The same in several views; a cell of a node or more is looked for in one after the other.
-fn near_across(views: &[Cow<'_, View>], level: Level, n: usize, k: u32) -> Option<Vec<Spot>> {
+fn near_across(views: &[Cow<'_, LeafView>], level: Level, n: usize, k: u32) -> Option<Vec<Spot>> {
     if !level.is_inside_node() {
         return views.iter().enumerate().find_map(|(number, view)| {
             let spots = near(view, level, n, k)?.into_iter();
@@ -126,10 +126,10 @@ fn near_across(views: &[Cow<'_, View>], level: Level, n: usize, k: u32) -> Optio
     }
     let inside = views.iter().enumerate().filter_map(|(number, view)| {
         let own = level_in(&view.frame.shape, level)?;
-        Some((number, Inside::new(view, own, k)?))
+        Some((number, InnerView::new(view, own, k)?))
     });
-    let (numbers, inside): (Vec<usize>, Vec<Inside>) = inside.unzip();
-    let found: Vec<&View> = inside.iter().map(|inside| &*inside.view).collect();
+    let (numbers, inside): (Vec<usize>, Vec<InnerView>) = inside.unzip();
+    let found: Vec<&LeafView> = inside.iter().map(|inside| &*inside.view).collect();
     let spots = across(&found, &Need::uniform(n, k))?.into_iter();
     let spots = spots.map(|spot| Spot {
         view: numbers[spot.view],

@@ -8,7 +8,7 @@ use crate::decide::need::{Need, Wish};
 
 /// Pods that are placed at a time.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct PodBatch {
     /// What they ask for; none: nothing.
     pub(crate) level: Option<Level>,
     pub(crate) pods: Vec<usize>,
@@ -18,13 +18,13 @@ pub(crate) struct Part {
 
 /// Who must be on one machine or in one rack first, the largest first; then who asks for a place
 /// inside a machine; then everybody else at once.
-pub(crate) fn parts(need: &Need) -> Vec<Part> {
-    let part = |wish: &Wish| Part {
+pub(crate) fn parts(need: &Need) -> Vec<PodBatch> {
+    let part = |wish: &Wish| PodBatch {
         level: Some(wish.level),
         size: need.sizes.get(wish.pods.start).copied().unwrap_or(0),
         pods: wish.pods.clone().collect(),
     };
-    let mut parts: Vec<Part> = need.wishes.iter().map(part).collect();
+    let mut parts: Vec<PodBatch> = need.wishes.iter().map(part).collect();
     parts.sort_by_key(|part| {
         let inside = part.level.is_some_and(Level::is_inside_node);
         let leaves = u64::from(part.size) * part.pods.len() as u64;
@@ -36,7 +36,7 @@ pub(crate) fn parts(need: &Need) -> Vec<Part> {
     let others = (0..need.sizes.len()).filter(|pod| need.wish_of(*pod).is_none());
     let others: Vec<usize> = others.collect();
     if !others.is_empty() {
-        parts.push(Part {
+        parts.push(PodBatch {
             level: None,
             pods: others,
             size: 0,
@@ -45,7 +45,7 @@ pub(crate) fn parts(need: &Need) -> Vec<Part> {
     parts
 }
 
-impl Part {
+impl PodBatch {
     /// The same as a need of its own that asks for nothing.
     pub(crate) fn need(&self, need: &Need) -> Need {
         Need::new(self.pods.iter().map(|pod| need.sizes[*pod]).collect())

@@ -6,13 +6,13 @@ use muster_model::cluster_spec::Level;
 
 use super::level_in;
 use crate::cells::Cells;
-use crate::decide::Refusal;
+use crate::decide::GangRefusal;
 use crate::decide::refuse::chains_of;
 use crate::gang::{Gang, GangMember};
 use crate::index::Shape;
 
 /// Whether each member that requires nearness finds a cell of that level that could hold it.
-pub(crate) fn check(cells: &Cells, gang: &Gang) -> Result<(), Refusal> {
+pub(crate) fn check(cells: &Cells, gang: &Gang) -> Result<(), GangRefusal> {
     for member in &gang.members {
         if let Some(near) = member.near.filter(|near| near.required) {
             check_member(cells, gang, member, near.level)?;
@@ -26,7 +26,7 @@ fn check_member(
     gang: &Gang,
     member: &GangMember,
     level: Level,
-) -> Result<(), Refusal> {
+) -> Result<(), GangRefusal> {
     let shapes: Vec<&Shape> = chains_of(cells, gang, member)
         .into_iter()
         .map(|chain| &cells.chains[chain].shape)
@@ -36,13 +36,13 @@ fn check_member(
         .filter_map(|shape| holds(shape, member, level));
     match hold.max() {
         Some(most) if most >= wanted(member, level) => Ok(()),
-        Some(most) => Err(Refusal::Near {
+        Some(most) => Err(GangRefusal::Near {
             level,
             pods: wanted(member, level),
             leaves: member.leaves,
             most,
         }),
-        None => Err(Refusal::NoLevel {
+        None => Err(GangRefusal::NoLevel {
             level,
             known: known(&shapes),
         }),

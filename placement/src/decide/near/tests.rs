@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::index::Frame;
-use crate::random::Random;
+use crate::index::ViewFrame;
+use crate::random::SplitMix64;
 
 /// Machines of 8 leaves in pairs and sockets, racks of 3.
 fn shape() -> Shape {
@@ -23,8 +23,8 @@ fn shape() -> Shape {
     }
 }
 
-fn random_view(random: &mut Random, frame: &Arc<Frame>) -> View {
-    let mut view = View::new(frame);
+fn random_view(random: &mut SplitMix64, frame: &Arc<ViewFrame>) -> LeafView {
+    let mut view = LeafView::new(frame);
     let often = 20 + 20 * random.below(4);
     for leaf in 0..frame.shape.leaves() {
         view.set_leaf(leaf, random.percent(often));
@@ -44,7 +44,7 @@ fn size_of(level: Level) -> u32 {
 }
 
 /// Whether any choice of leaves would do.
-fn fits(view: &View, level: Level, n: u32, k: u32) -> bool {
+fn fits(view: &LeafView, level: Level, n: u32, k: u32) -> bool {
     let leaves = view.frame.shape.leaves();
     let free = |first: u32, size: u32| (first..first + size).filter(|l| view.has(*l)).count();
     let (pod, all) = match level.is_inside_node() {
@@ -66,7 +66,7 @@ fn cells(spots: &[Spot], size: u32) -> std::collections::BTreeSet<u32> {
     leaves.collect()
 }
 
-fn check_spots(view: &View, sizes: &[u32], spots: &[Spot]) {
+fn check_spots(view: &LeafView, sizes: &[u32], spots: &[Spot]) {
     let mut taken = vec![0u128; at(view.frame.bins)];
     for (spot, size) in spots.iter().zip(sizes) {
         let free = view.mask(at(spot.bin)) & !taken[at(spot.bin)];
@@ -86,10 +86,10 @@ fn check_wish(wish: &crate::decide::need::Wish, spots: &[Spot]) {
 
 #[test]
 fn equal_pods_find_a_place_whenever_there_is_one() {
-    let frame = Arc::new(Frame::new(&shape(), 3));
+    let frame = Arc::new(ViewFrame::new(&shape(), 3));
     let (mut placed, mut waited) = (0, 0);
     for seed in 0..6000 {
-        let mut random = Random::new(seed);
+        let mut random = SplitMix64::new(seed);
         let view = random_view(&mut random, &frame);
         let level = *random
             .one_of(&[Level::Pcie, Level::Numa, Level::Node, Level::Rack])
@@ -130,10 +130,10 @@ fn equal_pods_find_a_place_whenever_there_is_one() {
 /// Members that ask for different things get what they ask for, in one bin and in many.
 #[test]
 fn several_members_are_each_near_enough() {
-    let frame = Arc::new(Frame::new(&shape(), 3));
+    let frame = Arc::new(ViewFrame::new(&shape(), 3));
     let mut placed = 0;
     for seed in 0..3000 {
-        let mut random = Random::new(seed);
+        let mut random = SplitMix64::new(seed);
         let view = random_view(&mut random, &frame);
         let mut need = Need::new(Vec::new());
         for _ in 0..2 + random.below(2) {

@@ -2,11 +2,11 @@
 
 use crate::decide::fit::{fill, into_bin, single_bins};
 use crate::decide::need::{Need, Spot};
-use crate::index::{View, at};
+use crate::index::{LeafView, at};
 
 /// `n` pods of `k` leaves each in one cell of a level that is at least a bin: of those that hold
 /// them the one with the least to spare.
-pub(super) fn fit(view: &View, level: usize, n: u32, k: u32) -> Option<Vec<Spot>> {
+pub(super) fn fit(view: &LeafView, level: usize, n: u32, k: u32) -> Option<Vec<Spot>> {
     if level <= view.frame.bin {
         return in_one_bin(view, &Need::uniform(at(n), k));
     }
@@ -19,7 +19,7 @@ pub(super) fn fit(view: &View, level: usize, n: u32, k: u32) -> Option<Vec<Spot>
     fill(view, best.1, n, k)
 }
 
-fn in_one_bin(view: &View, need: &Need) -> Option<Vec<Spot>> {
+fn in_one_bin(view: &LeafView, need: &Need) -> Option<Vec<Spot>> {
     let bin = single_bins(view, need, 1);
     into_bin(view, *bin.first()?, need)
 }

@@ -1,9 +1,9 @@
 use muster_model::cluster_spec::ClusterSpec;
 use muster_model::time::Time;
 
-use crate::cells::{Bins, Cells, Event};
-use crate::decide::{Decision, Policy, decide};
-use crate::gang::{Gang, GangId, GangMember, Swap};
+use crate::cells::{Bins, CellEvent, Cells};
+use crate::decide::{Decision, DecisionPolicy, decide};
+use crate::gang::{Gang, GangMember, GangNumber, Swap};
 
 const SHELVES: &str = include_str!("../../../tests/own/clusters/three-shelves.yaml");
 
@@ -15,9 +15,13 @@ fn cells(bins: Bins) -> Cells {
 }
 
 /// Starts a gang of one-machine pods, and says on which machines; none if it waits.
-fn start(cells: &mut Cells, policy: &Policy, (vc, id, pods): (&str, u64, u32)) -> Vec<String> {
+fn start(
+    cells: &mut Cells,
+    policy: &DecisionPolicy,
+    (vc, id, pods): (&str, u64, u32),
+) -> Vec<String> {
     let gang = Gang {
-        id: GangId(id),
+        id: GangNumber(id),
         vc: vc.to_owned(),
         priority: 0,
         members: vec![GangMember {
@@ -35,14 +39,16 @@ fn start(cells: &mut Cells, policy: &Policy, (vc, id, pods): (&str, u64, u32)) -
     let nodes = nodes.map(|leaf| cells.address(leaf).0.to_owned());
     let mut nodes: Vec<String> = nodes.collect();
     nodes.dedup();
-    cells.apply(Event::Started { gang, grant }).unwrap();
+    cells.apply(CellEvent::Started { gang, grant }).unwrap();
     nodes
 }
 
 fn fail(cells: &mut Cells, node: &str) {
     let node = node.to_owned();
     let healthy = false;
-    cells.apply(Event::NodeHealth { node, healthy }).unwrap();
+    cells
+        .apply(CellEvent::NodeHealth { node, healthy })
+        .unwrap();
 }
 
 fn exchange(cells: &mut Cells, level: usize, a: u32, b: u32) {
@@ -52,7 +58,7 @@ fn exchange(cells: &mut Cells, level: usize, a: u32, b: u32) {
         a,
         b,
     };
-    cells.apply(Event::Swapped(swap)).unwrap();
+    cells.apply(CellEvent::Swapped(swap)).unwrap();
 }
 
 /// Under either preset, however the shelves are bound to begin with, and whichever blade of the promised one
@@ -60,8 +66,8 @@ fn exchange(cells: &mut Cells, level: usize, a: u32, b: u32) {
 #[test]
 fn the_last_whole_cell_is_left_to_who_was_promised_one() {
     let presets = [
-        (Policy::default(), Bins::Merged),
-        (Policy::hived(), Bins::PerQuotaCell),
+        (DecisionPolicy::default(), Bins::Merged),
+        (DecisionPolicy::hived(), Bins::PerQuotaCell),
     ];
     for (policy, bins) in presets {
         for bound in 0..3 {
@@ -87,7 +93,7 @@ fn the_last_whole_cell_is_left_to_who_was_promised_one() {
 /// Where whole cells are left over nothing is exchanged; nor where none can be saved.
 #[test]
 fn nothing_is_exchanged_without_need() {
-    let policy = Policy::default();
+    let policy = DecisionPolicy::default();
     let mut cells = cells(Bins::Merged);
     fail(&mut cells, "m2");
     // Both others are whole, and one is enough.
@@ -106,8 +112,8 @@ fn a_third_ones_promise_does_not_get_worse() {
         + "  third:\n    virtualCells:\n    - {cellType: ROOM.SHELF.BLADE, cellNumber: 1}\n";
     let spec = ClusterSpec::from_hived_yaml(&others).unwrap();
     for (policy, bins, expected) in [
-        (Policy::default(), Bins::Merged, "o1"),
-        (Policy::hived(), Bins::PerQuotaCell, "m1"),
+        (DecisionPolicy::default(), Bins::Merged, "o1"),
+        (DecisionPolicy::hived(), Bins::PerQuotaCell, "m1"),
     ] {
         let mut cells = Cells::new(&spec, bins).unwrap();
         // The third is on o2; the others on n1, n2 and o1.

@@ -3,7 +3,7 @@
 use muster_model::cluster_spec::Level;
 
 use super::*;
-use crate::cells::{Mode, Running};
+use crate::cells::{AllocationMode, PlacedGang};
 use crate::gang::Leaf;
 
 /// A pod that needs a place: its gang, its member, its leaves.
@@ -29,13 +29,13 @@ impl Brute<'_> {
         gang.is_opportunistic() || self.cells.is_promised(gang, leaf)
     }
 
-    fn stays(&self, running: &Running, now: Time, frees_fixed: bool) -> bool {
+    fn stays(&self, running: &PlacedGang, now: Time, frees_fixed: bool) -> bool {
         let below = running.gang.vc == self.gang.vc && running.gang.priority < self.gang.priority;
         let fixed = running.gang.fixed_until.is_some_and(|until| until > now) && !frees_fixed;
         match running.mode {
-            Mode::Opportunistic => self.gang.is_opportunistic(),
-            Mode::Guaranteed => !below || fixed,
-            Mode::Preempting => !below,
+            AllocationMode::Opportunistic => self.gang.is_opportunistic(),
+            AllocationMode::Guaranteed => !below || fixed,
+            AllocationMode::Preempting => !below,
         }
     }
 

@@ -4,7 +4,7 @@ mod random;
 use muster_model::cluster_spec::{ClusterSpec, Level};
 
 use super::*;
-use crate::cells::{Bins, Event};
+use crate::cells::{Bins, CellEvent};
 use crate::decide::Turns;
 use crate::gang::{GangMember, Grant, Near, Placement};
 use crate::queue::Queued;
@@ -34,7 +34,7 @@ virtualClusters:
 
 pub(super) fn gang(id: u64, vc: &str, priority: i32, pods: u32, leaves: u32) -> Gang {
     Gang {
-        id: GangId(id),
+        id: GangNumber(id),
         vc: vc.to_owned(),
         priority,
         members: vec![GangMember {
@@ -54,30 +54,30 @@ fn start(cells: &mut Cells, gang: Gang, pods: &[&[u32]]) {
         },
         ..Grant::default()
     };
-    cells.apply(Event::Started { gang, grant }).unwrap();
+    cells.apply(CellEvent::Started { gang, grant }).unwrap();
 }
 
-fn queue(gangs: &[Gang]) -> Queue {
+fn queue(gangs: &[Gang]) -> GangQueue {
     let queued = |gang: &Gang| Queued {
         gang: gang.clone(),
         since: Time::from_millis(gang.id.0),
     };
-    Queue {
+    GangQueue {
         gangs: gangs.iter().map(queued).collect(),
     }
 }
 
-fn sentence(explanation: &Explanation) -> String {
+fn sentence(explanation: &WaitExplanation) -> String {
     explanation.sentence(Time(0), &|gang| Some(format!("job{}", gang.0)))
 }
 
-fn explained(cells: &Cells, gangs: &[Gang], id: u64, policy: &Policy) -> Explanation {
-    explain(cells, &queue(gangs), GangId(id), policy, Time(0)).unwrap()
+fn explained(cells: &Cells, gangs: &[Gang], id: u64, policy: &DecisionPolicy) -> WaitExplanation {
+    explain(cells, &queue(gangs), GangNumber(id), policy, Time(0)).unwrap()
 }
 
-fn check(cells: &Cells, gang: Gang, word: &str, text: &str) -> Explanation {
+fn check(cells: &Cells, gang: Gang, word: &str, text: &str) -> WaitExplanation {
     let id = gang.id.0;
-    let explanation = explained(cells, &[gang], id, &Policy::default());
+    let explanation = explained(cells, &[gang], id, &DecisionPolicy::default());
     assert_eq!(explanation.constraint.word(), word);
     assert_eq!(sentence(&explanation), text);
     explanation
@@ -97,8 +97,8 @@ fn what_blocks_is_named_with_who_holds_it() {
         "needs 3 GPU on one node together; enough are free, but not together; 1 of 3 are missing \
          on n1 (in use by job1)",
     );
-    assert_eq!(found.earliest, Earliest::At(Time(50)));
-    let lack = Lack {
+    assert_eq!(found.earliest, EarliestStart::At(Time(50)));
+    let lack = MissingLeaves {
         node: "n1".to_owned(),
         what: "GPU".to_owned(),
         wanted: 3,
@@ -124,13 +124,13 @@ fn what_blocks_is_named_with_who_holds_it() {
         "asks for 12 GPU cells in all, but virtual cluster v has 8: it can never start here, ask for \
          less",
     );
-    assert_eq!(found.earliest, Earliest::Never);
+    assert_eq!(found.earliest, EarliestStart::Never);
     assert!(
         explain(
             &cells,
-            &Queue::default(),
-            GangId(9),
-            &Policy::default(),
+            &GangQueue::default(),
+            GangNumber(9),
+            &DecisionPolicy::default(),
             Time(0)
         )
         .is_none()
@@ -156,7 +156,7 @@ fn nearness_and_hardware_are_named() {
     );
     assert_eq!(found.lacking.lacks[0].missing, 1);
     cells
-        .apply(Event::DeviceHealth {
+        .apply(CellEvent::DeviceHealth {
             node: "n1".to_owned(),
             device: 1,
             healthy: false,
@@ -169,17 +169,17 @@ fn nearness_and_hardware_are_named() {
         "needs 2 GPU on one node; 1 such cell is sick (n1), and others hold the rest (in use by \
          job1)",
     );
-    assert_eq!(found.earliest, Earliest::Unknown);
+    assert_eq!(found.earliest, EarliestStart::Unknown);
 }
 
 #[test]
 fn cells_that_cannot_be_used_are_those_of_the_virtual_cluster_with_their_machines() {
     let mut cells = cells(3);
-    let cordon = |node: &str| Event::Cordon {
+    let cordon = |node: &str| CellEvent::Cordon {
         node: node.to_owned(),
         on: true,
     };
-    let away = |node: &str| Event::NodeHealth {
+    let away = |node: &str| CellEvent::NodeHealth {
         node: node.to_owned(),
         healthy: false,
     };
@@ -192,7 +192,7 @@ fn cells_that_cannot_be_used_are_those_of_the_virtual_cluster_with_their_machine
         "hardware",
         "needs 2 times 4 GPU; 4 such cells are away (n2); it can start when n2 is back",
     );
-    assert_eq!(found.earliest, Earliest::Unknown);
+    assert_eq!(found.earliest, EarliestStart::Unknown);
     cells.apply(cordon("n1")).unwrap();
     check(
         &cells,
@@ -208,26 +208,33 @@ fn whoever_is_before_it_is_named() {
     let cells = cells(2);
     let (first, second) = (gang(1, "v", 5, 1, 4), gang(2, "v", 0, 1, 2));
     let both = [first.clone(), second.clone()];
-    let found = explained(&cells, &both, 2, &Policy::default());
-    assert_eq!(found.constraint, Constraint::Turn(Some(GangId(1))));
+    let found = explained(&cells, &both, 2, &DecisionPolicy::default());
+    assert_eq!(found.constraint, Constraint::Turn(Some(GangNumber(1))));
     assert_eq!(
         (found.earliest, found.lacking.lacks.len()),
-        (Earliest::Now, 0)
+        (EarliestStart::Now, 0)
     );
-    let found = explained(&cells, &both, 1, &Policy::default());
+    let found = explained(&cells, &both, 1, &DecisionPolicy::default());
     assert_eq!(found.constraint, Constraint::Turn(None));
 
     let mut cells = cells;
     start(&mut cells, gang(3, "v", 5, 1, 2), &[&[0, 1]]);
-    let strict = Policy {
+    let strict = DecisionPolicy {
         turns: Turns::strict(),
-        ..Policy::default()
+        ..DecisionPolicy::default()
     };
     let found = explained(&cells, &both, 2, &strict);
-    assert_eq!(found.constraint, Constraint::Turn(Some(GangId(1))));
+    assert_eq!(found.constraint, Constraint::Turn(Some(GangNumber(1))));
     let late = Time::from_millis(100_000_000);
-    let found = explain(&cells, &queue(&both), GangId(2), &Policy::default(), late).unwrap();
-    assert_eq!(found.constraint, Constraint::Kept(GangId(1)));
+    let found = explain(
+        &cells,
+        &queue(&both),
+        GangNumber(2),
+        &DecisionPolicy::default(),
+        late,
+    )
+    .unwrap();
+    assert_eq!(found.constraint, Constraint::Kept(GangNumber(1)));
     assert_eq!(
         sentence(&found),
         "would fit, but room is kept for job1, which was passed for too long"
@@ -245,7 +252,10 @@ fn victims_on_their_way_out_are_named() {
         "waits for job1 to give way",
     );
     let holder = &found.lacking.holders[0];
-    assert_eq!((holder.gang, found.earliest), (GangId(1), Earliest::Now));
+    assert_eq!(
+        (holder.gang, found.earliest),
+        (GangNumber(1), EarliestStart::Now)
+    );
 }
 
 #[test]
@@ -254,7 +264,7 @@ fn shortfalls_are_told_with_their_cause() {
     assert!(shortfalls(&cells).is_empty());
     for node in ["n1", "n3"] {
         cells
-            .apply(Event::Cordon {
+            .apply(CellEvent::Cordon {
                 node: node.to_owned(),
                 on: true,
             })

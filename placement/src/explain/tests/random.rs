@@ -6,13 +6,13 @@ use muster_model::cluster_spec::Level;
 
 use super::brute::Brute;
 use super::*;
-use crate::cells::{Mode, Running};
+use crate::cells::{AllocationMode, PlacedGang};
 use crate::gang::Leaf;
-use crate::random::Random;
+use crate::random::SplitMix64;
 
 const NOW: Time = Time(100);
 
-fn some_gang(random: &mut Random, id: u64) -> Gang {
+fn some_gang(random: &mut SplitMix64, id: u64) -> Gang {
     let vc = *random.one_of(&["v", "v", "w"]).unwrap();
     let priority = *random.one_of(&[-1, 0, 0, 5]).unwrap();
     let (pods, leaves) = *random
@@ -42,14 +42,14 @@ fn some_gang(random: &mut Random, id: u64) -> Gang {
         gang.members[0].near = Some(Near { level, required });
     }
     gang.restartable = random.percent(50);
-    let moment = |random: &mut Random| Time(90 + 10 * random.below(8));
+    let moment = |random: &mut SplitMix64| Time(90 + 10 * random.below(8));
     gang.ends_by = random.percent(50).then(|| moment(random));
     gang.fixed_until = random.percent(20).then(|| moment(random));
     gang
 }
 
 /// Small gangs anywhere, then others where they fit; some of them end, devices fail.
-fn some_cells(random: &mut Random) -> Cells {
+fn some_cells(random: &mut SplitMix64) -> Cells {
     let mut cells = cells(3);
     for leaf in 0..cells.leaf_count() {
         if random.percent(35) {
@@ -63,18 +63,18 @@ fn some_cells(random: &mut Random) -> Cells {
                 ..Grant::default()
             };
             // It may be another cluster's.
-            let _refused = cells.apply(Event::Started { gang, grant });
+            let _refused = cells.apply(CellEvent::Started { gang, grant });
         }
     }
     for id in 1..6 {
         let gang = some_gang(random, id);
-        if let Decision::Place(grant) = decide(&cells, &gang, &Policy::default(), NOW) {
-            cells.apply(Event::Started { gang, grant }).unwrap();
+        if let Decision::Place(grant) = decide(&cells, &gang, &DecisionPolicy::default(), NOW) {
+            cells.apply(CellEvent::Started { gang, grant }).unwrap();
         }
         if random.percent(30) {
-            let ids: Vec<GangId> = cells.gangs().map(|gang| gang.0.id).collect();
+            let ids: Vec<GangNumber> = cells.gangs().map(|gang| gang.0.id).collect();
             if let Some(id) = random.one_of(&ids) {
-                cells.apply(Event::GangEnded(*id)).unwrap();
+                cells.apply(CellEvent::GangEnded(*id)).unwrap();
             }
         }
     }
@@ -83,7 +83,7 @@ fn some_cells(random: &mut Random) -> Cells {
             if random.percent(6) {
                 let node = node.to_owned();
                 let healthy = false;
-                let event = Event::DeviceHealth {
+                let event = CellEvent::DeviceHealth {
                     node,
                     device,
                     healthy,
@@ -136,9 +136,9 @@ impl Brute<'_> {
         })
     }
 
-    fn earliest(&self) -> Earliest {
+    fn earliest(&self) -> EarliestStart {
         if !self.fits(self.gang, &|leaf| self.own(self.gang, leaf)) {
-            return Earliest::Never;
+            return EarliestStart::Never;
         }
         let ends = self
             .cells
@@ -150,22 +150,22 @@ impl Brute<'_> {
             self.fits(self.gang, &free)
         };
         let first = moments.into_iter().find(fits);
-        first.map_or(Earliest::Unknown, Earliest::At)
+        first.map_or(EarliestStart::Unknown, EarliestStart::At)
     }
 
     /// The fewest leaves of at most three gangs that can move so that it fits.
     fn fewest_moved(&self) -> Option<u32> {
-        let may = |running: &&Running| match running.mode {
-            Mode::Opportunistic => true,
-            Mode::Guaranteed => running.gang.restartable,
-            Mode::Preempting => false,
+        let may = |running: &&PlacedGang| match running.mode {
+            AllocationMode::Opportunistic => true,
+            AllocationMode::Guaranteed => running.gang.restartable,
+            AllocationMode::Preempting => false,
         };
-        let movable: Vec<&Running> = self.cells.gangs.all().filter(may).collect();
+        let movable: Vec<&PlacedGang> = self.cells.gangs.all().filter(may).collect();
         let sets = 1..1u32 << movable.len();
         let possible = sets.filter(|set| set.count_ones() <= 3).filter_map(|set| {
             let moved = (0..movable.len()).filter(|number| set >> number & 1 == 1);
-            let moved: Vec<&Running> = moved.map(|number| movable[number]).collect();
-            let ids: BTreeSet<GangId> = moved.iter().map(|running| running.gang.id).collect();
+            let moved: Vec<&PlacedGang> = moved.map(|number| movable[number]).collect();
+            let ids: BTreeSet<GangNumber> = moved.iter().map(|running| running.gang.id).collect();
             let left = |gang: &Gang, leaf: Leaf| {
                 let holder = self.cells.holder(leaf).map(|running| running.gang.id);
                 let idle = holder.is_none_or(|id| ids.contains(&id));
@@ -184,15 +184,15 @@ impl Brute<'_> {
 }
 
 /// Who holds what is missing holds all of it.
-fn check_holders(found: &Explanation) {
+fn check_holders(found: &WaitExplanation) {
     let lacks: u64 = found.lacking.lacks.iter().map(|lack| lack.missing).sum();
     let held = found.lacking.holders.iter().map(|h| u64::from(h.leaves));
     assert_eq!(lacks, held.sum::<u64>());
 }
 
 /// Those who move are on different good leaves that others have not.
-fn check_moves(cells: &Cells, moves: &[Move]) {
-    let ids: BTreeSet<GangId> = moves.iter().map(|step| step.gang).collect();
+fn check_moves(cells: &Cells, moves: &[GangMove]) {
+    let ids: BTreeSet<GangNumber> = moves.iter().map(|step| step.gang).collect();
     let mut seen = BTreeSet::new();
     for leaf in moves.iter().flat_map(|step| step.to.leaves()) {
         let holder = cells.holder(leaf).map(|running| running.gang.id);
@@ -206,7 +206,7 @@ fn explanations_are_what_trying_everything_says() {
     let mut words: BTreeMap<&str, u32> = BTreeMap::new();
     let (mut at, mut moved, mut missed) = (0, 0, 0);
     for seed in 0..4000 {
-        let mut random = Random::new(seed);
+        let mut random = SplitMix64::new(seed);
         let cells = some_cells(&mut random);
         let gang = some_gang(&mut random, 99);
         let brute = Brute {
@@ -214,7 +214,7 @@ fn explanations_are_what_trying_everything_says() {
             gang: &gang,
         };
         let queue = queue(std::slice::from_ref(&gang));
-        let found = explain(&cells, &queue, gang.id, &Policy::default(), NOW).unwrap();
+        let found = explain(&cells, &queue, gang.id, &DecisionPolicy::default(), NOW).unwrap();
         let word = found.constraint.word();
         *words.entry(word).or_default() += 1;
         if ["refused", "turn", "victims"].contains(&word) {
@@ -230,7 +230,7 @@ fn explanations_are_what_trying_everything_says() {
         );
         assert_eq!(found.earliest, brute.earliest(), "seed {seed}: {gang:?}");
         check_holders(&found);
-        at += u32::from(matches!(found.earliest, Earliest::At(_)));
+        at += u32::from(matches!(found.earliest, EarliestStart::At(_)));
         let fewest = brute.fewest_moved();
         let leaves = found.moves.iter().flat_map(|step| step.to.leaves()).count();
         let told = u32::try_from(leaves).unwrap();

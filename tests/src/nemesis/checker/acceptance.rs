@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::history::{Answer, Deed, History, Mark, Moment};
+use super::super::history::{ClientAnswer, ClientHistory, Deed, Mark, Moment};
 
 /// HTTP's status for a name that is taken.
 const CONFLICT: u16 = 409;
 
 /// What was accepted is listed by every node at the end, under the record that was accepted.
-pub(super) fn kept(history: &History) -> Vec<String> {
+pub(super) fn kept(history: &ClientHistory) -> Vec<String> {
     let accepted = history.submissions().filter(|(.., answer)| told(answer));
     accepted
         .flat_map(|(operation, mark, order, _)| {
@@ -37,8 +37,8 @@ pub(super) fn kept(history: &History) -> Vec<String> {
 }
 
 /// What was refused is not there, and nothing is that nobody submitted.
-pub(super) fn refused(history: &History) -> Vec<String> {
-    let answers: BTreeMap<Mark, &Answer<()>> = history
+pub(super) fn refused(history: &ClientHistory) -> Vec<String> {
+    let answers: BTreeMap<Mark, &ClientAnswer<()>> = history
         .submissions()
         .map(|(_, mark, _, answer)| (mark, answer))
         .collect();
@@ -50,29 +50,29 @@ pub(super) fn refused(history: &History) -> Vec<String> {
                 None => Some(format!(
                     "{job} is there as {mark:?}, which nobody submitted"
                 )),
-                Some(Answer::Refused { status, why }) => Some(format!(
+                Some(ClientAnswer::Refused { status, why }) => Some(format!(
                     "{job} is there as {mark:?}, which was refused with {status}: {why}"
                 )),
-                Some(Answer::Told(()) | Answer::Unknown(_)) => None,
+                Some(ClientAnswer::Told(()) | ClientAnswer::Unknown(_)) => None,
             }
         })
         .collect()
 }
 
 /// No name is accepted twice, and none is refused as taken that nobody else can have taken.
-pub(super) fn once(history: &History) -> Vec<String> {
+pub(super) fn once(history: &ClientHistory) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut accepted: BTreeMap<&str, Vec<Mark>> = BTreeMap::new();
     for (operation, mark, order, answer) in history.submissions() {
         match answer {
-            Answer::Told(()) => accepted.entry(&order.job).or_default().push(mark),
-            Answer::Refused { status, .. } if *status == CONFLICT => {
+            ClientAnswer::Told(()) => accepted.entry(&order.job).or_default().push(mark),
+            ClientAnswer::Refused { status, .. } if *status == CONFLICT => {
                 if !may_be_taken(history, mark, &order.job, operation.ended) {
                     let job = &order.job;
                     wrong.push(format!("{job} as {mark:?} was refused as taken, by nobody"));
                 }
             }
-            Answer::Refused { .. } | Answer::Unknown(_) => {}
+            ClientAnswer::Refused { .. } | ClientAnswer::Unknown(_) => {}
         }
     }
     let twice = accepted.into_iter().filter(|(_, marks)| marks.len() > 1);
@@ -81,7 +81,7 @@ pub(super) fn once(history: &History) -> Vec<String> {
 }
 
 /// Whether another submission than this may have taken a name before a moment.
-fn may_be_taken(history: &History, but: Mark, name: &str, before: Moment) -> bool {
+fn may_be_taken(history: &ClientHistory, but: Mark, name: &str, before: Moment) -> bool {
     let mut others = history.submissions();
     others.any(|(operation, mark, order, answer)| {
         let earlier = operation.begun < before && mark != but;
@@ -90,7 +90,7 @@ fn may_be_taken(history: &History, but: Mark, name: &str, before: Moment) -> boo
 }
 
 /// Who asks after an acceptance, at whatever node, finds the job.
-pub(super) fn found(history: &History) -> Vec<String> {
+pub(super) fn found(history: &ClientHistory) -> Vec<String> {
     let mut since: BTreeMap<&str, Moment> = BTreeMap::new();
     for (operation, _, order, answer) in history.submissions() {
         if told(answer) {
@@ -113,13 +113,15 @@ pub(super) fn found(history: &History) -> Vec<String> {
     missing.collect()
 }
 
-fn told(answer: &Answer<()>) -> bool {
+fn told(answer: &ClientAnswer<()>) -> bool {
     answer.told().is_some()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::example::{History as Example, caught, fine, list, look, refuse, submit};
+    use super::super::example::{
+        ClientHistory as Example, caught, fine, list, look, refuse, submit,
+    };
     use super::*;
 
     #[test]
@@ -164,7 +166,9 @@ mod tests {
         caught(once, "accepted as each of", |history| {
             let again = history.orders[&Mark(1)].clone();
             history.orders.insert(Mark(8), again);
-            history.operations.push(submit(30, 8, Answer::Told(())));
+            history
+                .operations
+                .push(submit(30, 8, ClientAnswer::Told(())));
         });
         caught(once, "refused as taken, by nobody", |history| {
             let mut alone = history.orders[&Mark(1)].clone();

@@ -1,12 +1,12 @@
 //! How everything ended when it was left in peace.
 
-use muster_model::state::State;
+use muster_model::state::JobState;
 
-use super::super::history::{History, Order, Record};
+use super::super::history::{AskedJob, ClientHistory, FoundRecord};
 
 /// Every job has ended, the exit of every task whose commands came to their end is recorded, and
 /// nothing else stayed undone.
-pub(super) fn settled(history: &History) -> Vec<String> {
+pub(super) fn settled(history: &ClientHistory) -> Vec<String> {
     let mut wrong = history.ending.trouble.clone();
     for (job, record) in &history.ending.records {
         if !record.state.is_final() {
@@ -31,7 +31,7 @@ pub(super) fn settled(history: &History) -> Vec<String> {
 }
 
 /// A job that nobody stopped ended as its commands do.
-pub(super) fn as_ordered(history: &History) -> Vec<String> {
+pub(super) fn as_ordered(history: &ClientHistory) -> Vec<String> {
     let records = history.ending.records.iter();
     let own = records.filter(|(job, record)| record.state.is_final() && !history.was_to_stop(job));
     own.filter_map(|(job, record)| {
@@ -45,24 +45,24 @@ pub(super) fn as_ordered(history: &History) -> Vec<String> {
     .collect()
 }
 
-fn is_as_ordered(order: &Order, record: &Record) -> bool {
+fn is_as_ordered(order: &AskedJob, record: &FoundRecord) -> bool {
     let mut codes = record.last().iter().map(|member| member.code);
     match order.code {
-        0 => record.state == State::Succeeded && codes.all(|code| code == Some(0)),
-        code => record.state == State::Failed && codes.any(|one| one == Some(code)),
+        0 => record.state == JobState::Succeeded && codes.all(|code| code == Some(0)),
+        code => record.state == JobState::Failed && codes.any(|one| one == Some(code)),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::history::{Answer, Deed};
+    use super::super::super::history::{ClientAnswer, Deed};
     use super::super::example::{at, caught, fine};
     use super::*;
 
     #[test]
     fn a_job_that_does_not_end_is_seen() {
         caught(settled, "one is still RUNNING", |history| {
-            history.ending.records.get_mut("one").unwrap().state = State::Running;
+            history.ending.records.get_mut("one").unwrap().state = JobState::Running;
         });
         caught(settled, "n4 does not start", |history| {
             history.ending.trouble.push("n4 does not start".to_owned());
@@ -84,15 +84,18 @@ mod tests {
     #[test]
     fn a_job_that_ends_otherwise_is_seen() {
         caught(as_ordered, "one ended FAILED", |history| {
-            history.ending.records.get_mut("one").unwrap().state = State::Failed;
+            history.ending.records.get_mut("one").unwrap().state = JobState::Failed;
         });
         caught(as_ordered, "two ended SUCCEEDED", |history| {
-            history.ending.records.get_mut("two").unwrap().state = State::Succeeded;
+            history.ending.records.get_mut("two").unwrap().state = JobState::Succeeded;
         });
         // Unless it was to be stopped.
         let mut history = fine();
-        history.ending.records.get_mut("one").unwrap().state = State::Stopped;
-        let (job, answer) = ("one".to_owned(), Answer::Unknown("no answer".to_owned()));
+        history.ending.records.get_mut("one").unwrap().state = JobState::Stopped;
+        let (job, answer) = (
+            "one".to_owned(),
+            ClientAnswer::Unknown("no answer".to_owned()),
+        );
         history.operations.push(at(9, Deed::Stop { job, answer }));
         assert_eq!(as_ordered(&history), Vec::<String>::new());
     }

@@ -8,10 +8,10 @@ mod example;
 mod runs;
 mod states;
 
-use super::history::History;
+use super::history::ClientHistory;
 
 /// Everything in it that must not be, one sentence each; empty for a history as it should be.
-pub fn check(history: &History) -> Vec<String> {
+pub fn check(history: &ClientHistory) -> Vec<String> {
     let rules = [
         acceptance::kept,
         acceptance::refused,

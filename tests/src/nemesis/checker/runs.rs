@@ -1,10 +1,10 @@
 //! What tasks said themselves: nothing was given twice and nothing ran twice.
 
-use super::super::history::{Answer, History, Run};
+use super::super::history::{ClientAnswer, ClientHistory, CommandRun};
 
 /// No device of a node is held by two tasks at a time.
-pub(super) fn devices(history: &History) -> Vec<String> {
-    let shares = |a: &Run, b: &Run| {
+pub(super) fn devices(history: &ClientHistory) -> Vec<String> {
+    let shares = |a: &CommandRun, b: &CommandRun| {
         let shared = a.devices.iter().find(|device| b.devices.contains(device));
         shared.filter(|_| a.node == b.node).copied()
     };
@@ -21,7 +21,7 @@ pub(super) fn devices(history: &History) -> Vec<String> {
 }
 
 /// No two attempts of a job run at a time.
-pub(super) fn attempts(history: &History) -> Vec<String> {
+pub(super) fn attempts(history: &ClientHistory) -> Vec<String> {
     let twice = at_once(history).filter(|(a, b)| a.mark == b.mark && a.attempt != b.attempt);
     twice
         .map(|(a, b)| format!("two attempts at once: {}, {}", said(a), said(b)))
@@ -29,13 +29,13 @@ pub(super) fn attempts(history: &History) -> Vec<String> {
 }
 
 /// No commands run twice in an attempt.
-pub(super) fn once(history: &History) -> Vec<String> {
+pub(super) fn once(history: &ClientHistory) -> Vec<String> {
     let mut wrong = Vec::new();
     for (at, run) in history.runs.iter().enumerate() {
         if run.begun > 1 {
             wrong.push(format!("commands began {} times: {}", run.begun, said(run)));
         }
-        let same = |other: &&Run| {
+        let same = |other: &&CommandRun| {
             (other.mark, other.attempt, other.index) == (run.mark, run.attempt, run.index)
         };
         if let Some(other) = history.runs[..at].iter().find(same) {
@@ -50,7 +50,7 @@ pub(super) fn once(history: &History) -> Vec<String> {
 }
 
 /// No commands run before every member of their gang was made.
-pub(super) fn gangs(history: &History) -> Vec<String> {
+pub(super) fn gangs(history: &ClientHistory) -> Vec<String> {
     let missing = history.runs.iter().filter_map(|run| {
         let order = history.orders.get(&run.mark)?;
         let record = history.ending.records.get(&order.job)?;
@@ -68,13 +68,13 @@ pub(super) fn gangs(history: &History) -> Vec<String> {
 }
 
 /// Whatever ran is in a record, which says where, and on which devices.
-pub(super) fn recorded(history: &History) -> Vec<String> {
+pub(super) fn recorded(history: &ClientHistory) -> Vec<String> {
     let wrong = history.runs.iter().filter_map(|run| {
         let refusals = history
             .submissions()
             .filter(|(_, mark, ..)| *mark == run.mark);
         let mut answers = refusals.map(|(.., answer)| answer);
-        if answers.any(Answer::is_refused) {
+        if answers.any(ClientAnswer::is_refused) {
             return Some(format!("a refused job ran: {}", said(run)));
         }
         let order = history.orders.get(&run.mark)?;
@@ -106,7 +106,7 @@ pub(super) fn recorded(history: &History) -> Vec<String> {
 const GAVE_WAY: &str = "It gave way";
 
 /// No fault ends what runs before its run lease does, and only who has no promise gives way.
-pub(super) fn undisturbed(history: &History) -> Vec<String> {
+pub(super) fn undisturbed(history: &ClientHistory) -> Vec<String> {
     let disturbed = history.runs.iter().filter_map(|run| {
         let order = history.orders.get(&run.mark).filter(|it| it.outlasts)?;
         let record = history.ending.records.get(&order.job)?;
@@ -123,8 +123,8 @@ pub(super) fn undisturbed(history: &History) -> Vec<String> {
 }
 
 /// Every two runs of which one began before the other had ended.
-fn at_once(history: &History) -> impl Iterator<Item = (&Run, &Run)> {
-    let mut runs: Vec<&Run> = history.runs.iter().collect();
+fn at_once(history: &ClientHistory) -> impl Iterator<Item = (&CommandRun, &CommandRun)> {
+    let mut runs: Vec<&CommandRun> = history.runs.iter().collect();
     runs.sort_unstable_by_key(|run| run.first_cs);
     (0..runs.len()).flat_map(move |at| {
         let one = runs[at];
@@ -135,7 +135,7 @@ fn at_once(history: &History) -> impl Iterator<Item = (&Run, &Run)> {
     })
 }
 
-fn said(run: &Run) -> String {
+fn said(run: &CommandRun) -> String {
     format!(
         "{:?} attempt {} task {} on n{} devices {:?} from {} to {} cs",
         run.mark, run.attempt, run.index, run.node, run.devices, run.first_cs, run.last_cs
@@ -204,7 +204,7 @@ mod tests {
             history.runs[0].attempt = 0;
         });
         // Nobody who was promised what it uses gives way.
-        let gives_way = |history: &mut History| {
+        let gives_way = |history: &mut ClientHistory| {
             history.orders.get_mut(&Mark(1)).unwrap().outlasts = true;
             history.runs[0].attempt = 0;
             let record = history.ending.records.get_mut("one").unwrap();

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::super::history::{History, Operation, Sighting};
+use super::super::history::{ClientHistory, JobObservation, Operation};
 
 /// An ended job stays as it ended, the number of its attempt never goes back, and it stays the
 /// same job: for looks of which one ended before the other began.
-pub(super) fn forward(history: &History) -> Vec<String> {
+pub(super) fn forward(history: &ClientHistory) -> Vec<String> {
     let jobs: BTreeSet<&str> = history.orders.values().map(|order| &*order.job).collect();
     jobs.iter()
         .filter_map(|job| backward(history, job))
@@ -14,7 +14,7 @@ pub(super) fn forward(history: &History) -> Vec<String> {
 }
 
 /// The first step back of a job, if there is one.
-fn backward(history: &History, job: &str) -> Option<String> {
+fn backward(history: &ClientHistory, job: &str) -> Option<String> {
     let seen = history.sightings(job);
     let mut seen: Vec<Look<'_>> = seen
         .filter_map(|(by, what)| Some(Look { by, what: what? }))
@@ -39,7 +39,7 @@ fn backward(history: &History, job: &str) -> Option<String> {
 }
 
 /// What went back between two sightings of a job, if something did.
-fn stepped(old: &Sighting, new: &Sighting) -> Option<&'static str> {
+fn stepped(old: &JobObservation, new: &JobObservation) -> Option<&'static str> {
     if old.submitted_ms != new.submitted_ms {
         Some("became another job")
     } else if old.state.is_final() && old.state != new.state {
@@ -53,7 +53,7 @@ fn stepped(old: &Sighting, new: &Sighting) -> Option<&'static str> {
 
 struct Look<'a> {
     by: &'a Operation,
-    what: &'a Sighting,
+    what: &'a JobObservation,
 }
 
 impl std::fmt::Display for Look<'_> {
@@ -70,14 +70,14 @@ impl std::fmt::Display for Look<'_> {
 
 #[cfg(test)]
 mod tests {
-    use muster_model::state::State;
+    use muster_model::state::JobState;
 
     use super::super::example::{caught, fine, look, seen};
     use super::*;
 
     #[test]
     fn a_job_that_leaves_its_end_is_seen() {
-        for state in [State::Running, State::Failed, State::Waiting] {
+        for state in [JobState::Running, JobState::Failed, JobState::Waiting] {
             caught(forward, "one left its end", |history| {
                 history
                     .operations
@@ -91,17 +91,17 @@ mod tests {
         caught(forward, "one went back to an earlier attempt", |history| {
             history
                 .operations
-                .push(look(12, "one", Some(seen(State::Running, 1))));
+                .push(look(12, "one", Some(seen(JobState::Running, 1))));
             history
                 .operations
-                .push(look(14, "one", Some(seen(State::Running, 0))));
+                .push(look(14, "one", Some(seen(JobState::Running, 0))));
         });
     }
 
     #[test]
     fn another_job_under_the_name_is_seen() {
         caught(forward, "one became another job", |history| {
-            let mut other = seen(State::Succeeded, 1);
+            let mut other = seen(JobState::Succeeded, 1);
             other.submitted_ms += 1;
             history.operations.push(look(40, "one", Some(other)));
         });
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn looks_at_the_same_time_may_differ() {
         let mut history = fine();
-        let mut long = look(5, "one", Some(seen(State::Running, 0)));
+        let mut long = look(5, "one", Some(seen(JobState::Running, 0)));
         long.ended = 1000;
         history.operations.push(long);
         assert_eq!(forward(&history), Vec::<String>::new());

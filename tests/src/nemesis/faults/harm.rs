@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use tokio::runtime::Handle;
 
-use super::{Fault, Kind, Strike};
+use super::{Fault, HarmKind, Strike};
 use crate::net::{Faults, Lan};
 
 /// How long a dead agent is tried to be started again at the end.
@@ -18,16 +18,16 @@ const AGAIN: Duration = Duration::from_secs(3);
 const ASK: Duration = Duration::from_secs(1);
 
 /// A fault that lasts.
-struct Standing {
+struct LastingFault {
     until: Instant,
-    kind: Kind,
+    kind: HarmKind,
     fault: Fault,
 }
 
 /// The nodes, and what is wrong with them.
 pub(in crate::nemesis) struct Harm<'a> {
     lan: &'a mut Lan,
-    standing: Vec<Standing>,
+    standing: Vec<LastingFault>,
     counts: BTreeMap<&'static str, u64>,
     start: Instant,
     over: Receiver<()>,
@@ -73,7 +73,7 @@ impl<'a> Harm<'a> {
             ref fault => fault.clone(),
         };
         self.say(&format!("{fault:?} for {:?}", strike.lasts));
-        let standing = Standing {
+        let standing = LastingFault {
             until: self.start + strike.at + strike.lasts,
             kind: strike.kind,
             fault,

@@ -20,7 +20,7 @@ const CALM: Duration = Duration::from_secs(2);
 /// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 #[value(rename_all = "snake_case")]
-pub enum Kind {
+pub enum HarmKind {
     /// An agent is killed, and started again.
     Kill,
     /// An agent is stopped in its tracks, and goes on.
@@ -45,7 +45,7 @@ pub enum Kind {
     Clock,
 }
 
-impl Kind {
+impl HarmKind {
     /// Its name in reports.
     pub const fn name(self) -> &'static str {
         match self {
@@ -113,15 +113,15 @@ pub(super) struct Strike {
     /// When it begins, since the start of the run.
     pub(super) at: Duration,
     pub(super) lasts: Duration,
-    pub(super) kind: Kind,
+    pub(super) kind: HarmKind,
     pub(super) fault: Fault,
 }
 
 /// What a schedule is made of.
 #[derive(Clone, Debug)]
-pub(super) struct Range<'a> {
+pub(super) struct ScheduleRange<'a> {
     pub(super) nodes: usize,
-    pub(super) kinds: &'a [Kind],
+    pub(super) kinds: &'a [HarmKind],
     /// When the last fault ends.
     pub(super) length: Duration,
     /// How long one lasts at most.
@@ -129,7 +129,7 @@ pub(super) struct Range<'a> {
 }
 
 /// The faults of a seed, in the order in which they begin.
-pub(super) fn schedule(range: &Range<'_>, seed: u64) -> Vec<Strike> {
+pub(super) fn schedule(range: &ScheduleRange<'_>, seed: u64) -> Vec<Strike> {
     let mut random = Random::new(seed, STREAM);
     let mut strikes: Vec<Strike> = Vec::new();
     let mut at = CALM;
@@ -153,7 +153,7 @@ pub(super) fn schedule(range: &Range<'_>, seed: u64) -> Vec<Strike> {
 }
 
 /// Most are short: the square of an even draw.
-fn lasts(kind: Kind, range: &Range<'_>, random: &mut Random) -> Duration {
+fn lasts(kind: HarmKind, range: &ScheduleRange<'_>, random: &mut Random) -> Duration {
     let (from, to) = kind.range_ms();
     let longest = u64::try_from(range.longest.as_millis()).unwrap_or(u64::MAX);
     let to = to.min(longest).max(from);
@@ -161,32 +161,32 @@ fn lasts(kind: Kind, range: &Range<'_>, random: &mut Random) -> Duration {
     Duration::from_millis(from + (to - from) * part * part / 1_000_000)
 }
 
-fn draw(kind: Kind, nodes: usize, random: &mut Random) -> Fault {
+fn draw(kind: HarmKind, nodes: usize, random: &mut Random) -> Fault {
     let two = random.sample(nodes, 2);
     let (node, other) = (1 + two[0], 1 + two[1]);
     match kind {
-        Kind::Kill => Fault::Kill(node),
-        Kind::Pause => Fault::Pause(node),
-        Kind::CutNode | Kind::Silence => Fault::CutNode(node),
-        Kind::CutOneWay => Fault::CutOneWay {
+        HarmKind::Kill => Fault::Kill(node),
+        HarmKind::Pause => Fault::Pause(node),
+        HarmKind::CutNode | HarmKind::Silence => Fault::CutNode(node),
+        HarmKind::CutOneWay => Fault::CutOneWay {
             from: node,
             to: other,
         },
-        Kind::CutLeader => Fault::CutLeader,
-        Kind::Halves => {
+        HarmKind::CutLeader => Fault::CutLeader,
+        HarmKind::Halves => {
             let half = random.sample(nodes, nodes / 2);
             Fault::Halves(half.into_iter().map(|index| 1 + index).collect())
         }
-        Kind::Loss => Fault::Loss {
+        HarmKind::Loss => Fault::Loss {
             node,
             percent: [5, 15, 30, 50][random.index(4)],
         },
-        Kind::Delay => Fault::Delay {
+        HarmKind::Delay => Fault::Delay {
             node,
             milliseconds: [20, 100, 400][random.index(3)],
         },
-        Kind::FullDisk => Fault::FullDisk(node),
-        Kind::Clock => Fault::Clock {
+        HarmKind::FullDisk => Fault::FullDisk(node),
+        HarmKind::Clock => Fault::Clock {
             node,
             seconds: [-3600, -60, -5, 5, 60, 3600][random.index(6)],
         },
@@ -207,8 +207,8 @@ fn clash(one: &Strike, other: &Strike) -> bool {
 mod tests {
     use super::*;
 
-    fn range(kinds: &[Kind]) -> Range<'_> {
-        Range {
+    fn range(kinds: &[HarmKind]) -> ScheduleRange<'_> {
+        ScheduleRange {
             nodes: 5,
             kinds,
             length: Duration::from_secs(600),
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn a_seed_gives_one_schedule_of_every_kind() {
-        let kinds = Kind::value_variants();
+        let kinds = HarmKind::value_variants();
         let strikes = schedule(&range(kinds), 7);
         assert_eq!(strikes, schedule(&range(kinds), 7));
         assert_ne!(strikes, schedule(&range(kinds), 8));
@@ -231,7 +231,7 @@ mod tests {
     #[test]
     fn faults_end_in_time_and_are_few_at_a_time() {
         for seed in 0..20 {
-            let strikes = schedule(&range(Kind::value_variants()), seed);
+            let strikes = schedule(&range(HarmKind::value_variants()), seed);
             assert!(strikes.len() > 20, "{}", strikes.len());
             for (at, strike) in strikes.iter().enumerate() {
                 assert!(strike.at + strike.lasts <= Duration::from_secs(600));

@@ -3,12 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use muster_consensus::{GroupId, Kept, ReplicaId, StoreId, Write};
-use muster_control::bound::Bound;
+use muster_consensus::{GroupId, ReplicaId, StoreId, StoredChange, Write};
+use muster_control::bound::BoundLeaves;
 use muster_control::fence::Term;
-use muster_control::gang::{JobId, Run};
+use muster_control::gang::{GangRun, JobId};
 use muster_control::order::Order;
-use muster_control::vc::{AcceptedJob, End, Entry, Placed};
+use muster_control::vc::{AcceptedJob, Placed, TaskEnd, VcEntry};
 use muster_model::exit::Cause;
 use muster_model::id::{AttemptUid, JobKey, NodeId, VcName};
 use muster_model::job::Partition;
@@ -20,7 +20,7 @@ const FINDINGS_MAX: usize = 20;
 
 /// What an entry is about, as far as scenarios tell them apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum EntryKind {
     Accept,
     Placed,
     Go,
@@ -29,22 +29,22 @@ pub(super) enum Kind {
     Other,
 }
 
-impl Kind {
-    pub(super) const fn of(entry: &Entry) -> Self {
+impl EntryKind {
+    pub(super) const fn of(entry: &VcEntry) -> Self {
         match entry {
-            Entry::Accept(_) => Self::Accept,
-            Entry::Placed(_) => Self::Placed,
-            Entry::Go { .. } => Self::Go,
-            Entry::Stopping { .. } => Self::Stopping,
-            Entry::TaskEnded { .. } => Self::Ended,
-            Entry::Elected { .. }
-            | Entry::SetExecution { .. }
-            | Entry::AddTag { .. }
-            | Entry::RemoveTag { .. }
-            | Entry::Bound { .. }
-            | Entry::Released(_)
-            | Entry::HourPassed
-            | Entry::Void { .. } => Self::Other,
+            VcEntry::Accept(_) => Self::Accept,
+            VcEntry::Placed(_) => Self::Placed,
+            VcEntry::Go { .. } => Self::Go,
+            VcEntry::Stopping { .. } => Self::Stopping,
+            VcEntry::TaskEnded { .. } => Self::Ended,
+            VcEntry::Elected { .. }
+            | VcEntry::SetExecution { .. }
+            | VcEntry::AddTag { .. }
+            | VcEntry::RemoveTag { .. }
+            | VcEntry::Bound { .. }
+            | VcEntry::Released(_)
+            | VcEntry::HourPassed
+            | VcEntry::Void { .. } => Self::Other,
         }
     }
 }
@@ -57,10 +57,10 @@ pub(super) struct Book {
     /// By name, the newest.
     names: BTreeMap<JobKey, JobId>,
     /// Which run a task was placed in, and where.
-    pub(super) placed: BTreeMap<AttemptUid, (Run, NodeId)>,
-    going: BTreeSet<Run>,
+    pub(super) placed: BTreeMap<AttemptUid, (GangRun, NodeId)>,
+    going: BTreeSet<GangRun>,
     /// The same of runs of before some of its log was lost: they may be started again.
-    going_before: BTreeSet<Run>,
+    going_before: BTreeSet<GangRun>,
     /// Placed before some of its log was lost: nothing else may have their names.
     placed_before: BTreeSet<AttemptUid>,
     /// Placed and not ended when some of its log was lost: their exits may be in no record.
@@ -68,23 +68,23 @@ pub(super) struct Book {
     /// Terms that its leaders have begun.
     terms: BTreeSet<Term>,
     /// Told to give way by the virtual cluster's own leader.
-    gave_way: BTreeSet<Run>,
+    gave_way: BTreeSet<GangRun>,
     /// Told to end by the virtual cluster's own leader, for whatever reason.
-    stopping: BTreeSet<Run>,
+    stopping: BTreeSet<GangRun>,
     /// Told to end because they are placed anew.
-    voided: BTreeSet<Run>,
+    voided: BTreeSet<GangRun>,
     /// Attempts of jobs that are over because a task has not done its work.
     failed: BTreeSet<(JobId, u32)>,
     /// Jobs that their users have stopped.
     halted: BTreeSet<JobId>,
-    pub(super) ended: BTreeMap<AttemptUid, End>,
+    pub(super) ended: BTreeMap<AttemptUid, TaskEnd>,
     /// Of tasks that were placed as its own, their cells.
-    own: BTreeMap<AttemptUid, Bound>,
+    own: BTreeMap<AttemptUid, BoundLeaves>,
 }
 
 impl Book {
     /// A run is placed: in the rounds of its attempt before it nothing is placed any more.
-    fn leave(&mut self, run: &Run) {
+    fn leave(&mut self, run: &GangRun) {
         let placed = &self.placed;
         self.own.retain(|uid, _| {
             let of = placed.get(uid).map(|(of, _)| of);
@@ -93,7 +93,7 @@ impl Book {
     }
 
     /// Whether a run never had its Go, in the log as it is now, and was followed by another round.
-    pub(super) fn has_passed(&self, run: &Run) -> bool {
+    pub(super) fn has_passed(&self, run: &GangRun) -> bool {
         let mut placed = self.placed.values();
         let goes = self.going.contains(run) && !self.going_before.contains(run);
         placed.any(|(of, _)| follows(of, run)) && !goes
@@ -101,15 +101,15 @@ impl Book {
 
     /// Whether a run was told to give way by its own leader. Who ends a round ends those before it, where its
     /// machine has not heard of it yet.
-    fn gives_way(&self, run: &Run) -> bool {
+    fn gives_way(&self, run: &GangRun) -> bool {
         let mut told = self.gave_way.iter();
         told.any(|of| of == run || follows(of, run))
     }
 
     /// A task of a run has ended so. Unless it did its work the whole attempt is over, but for a gang that is
     /// placed anew.
-    fn note_end(&mut self, run: &Run, end: &End) {
-        let is_well = matches!(end, End::Exit(verdict) if verdict.code() == 0);
+    fn note_end(&mut self, run: &GangRun, end: &TaskEnd) {
+        let is_well = matches!(end, TaskEnd::Exit(verdict) if verdict.code() == 0);
         let is_placed_anew = run.gang.task.is_none() && self.voided.contains(run);
         if !is_well && !is_placed_anew {
             self.failed.insert((run.gang.job, run.attempt.job));
@@ -118,7 +118,7 @@ impl Book {
 
     /// Whether something that was committed lets a task of a run be told to end. Where some of the log was
     /// lost it may have been in that.
-    fn lets_end(&self, run: &Run, uid: &AttemptUid) -> bool {
+    fn lets_end(&self, run: &GangRun, uid: &AttemptUid) -> bool {
         let mut placed = self.placed.values();
         self.stopping.contains(run)
             || self.voided.contains(run)
@@ -131,23 +131,23 @@ impl Book {
 }
 
 /// Whether a run is a later round of the same attempt.
-fn follows(later: &Run, run: &Run) -> bool {
-    let attempt = |run: &Run| (run.gang.clone(), run.attempt);
+fn follows(later: &GangRun, run: &GangRun) -> bool {
+    let attempt = |run: &GangRun| (run.gang.clone(), run.attempt);
     attempt(later) == attempt(run) && later.round > run.round
 }
 
 /// A task that was placed.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place<'a> {
+pub(super) struct PlacedTask<'a> {
     pub(super) group: GroupId,
-    pub(super) run: &'a Run,
+    pub(super) run: &'a GangRun,
     pub(super) node: &'a NodeId,
     pub(super) goes: bool,
 }
 
 /// The account of a whole cluster.
 #[derive(Debug, Default)]
-pub(super) struct Account {
+pub(super) struct ClusterAccount {
     /// The virtual clusters, by group.
     pub(super) vcs: BTreeMap<GroupId, VcName>,
     pub(super) books: BTreeMap<GroupId, Book>,
@@ -170,9 +170,9 @@ pub(super) struct Account {
     pub(super) leases_ended: u64,
     pub(super) preempted: u64,
     /// What each virtual cluster is bound to, by its own log.
-    held: BTreeMap<GroupId, Bound>,
+    held: BTreeMap<GroupId, BoundLeaves>,
     /// All cells that any of them ever was bound to, in the newest epoch of each.
-    ever: Bound,
+    ever: BoundLeaves,
     /// Groups of virtual clusters that were recovered: some of what they gave back may be forgotten.
     renewed: BTreeSet<GroupId>,
     /// Cells that were given to some virtual cluster, in all.
@@ -182,7 +182,7 @@ pub(super) struct Account {
     pub(super) wrong: Vec<String>,
 }
 
-impl Account {
+impl ClusterAccount {
     /// Something must hold.
     pub(super) fn expect(&mut self, holds: bool, what: impl FnOnce() -> String) {
         if !holds && self.wrong.len() < FINDINGS_MAX {
@@ -214,7 +214,7 @@ impl Account {
     /// would speak for a member without knowing what that has promised.
     pub(super) fn keeps(&mut self, node: usize, store: StoreId, write: &Write) {
         for kept in &write.changes {
-            let Kept::Promise(group, replica, _) = kept else {
+            let StoredChange::Promise(group, replica, _) = kept else {
                 continue;
             };
             let first = *self.stores.entry((*group, *replica)).or_insert(store);
@@ -239,7 +239,7 @@ impl Account {
 
     /// A virtual cluster has these cells from now on: nobody else has any of them, unless they forgot that
     /// they gave it back.
-    pub(super) fn holds(&mut self, group: GroupId, cells: &Bound) {
+    pub(super) fn holds(&mut self, group: GroupId, cells: &BoundLeaves) {
         let before = self.held.insert(group, cells.clone()).unwrap_or_default();
         self.bound += cells.without(&before).spans().count() as u64;
         let others = self.others(group);
@@ -253,7 +253,7 @@ impl Account {
 
     /// A virtual cluster has cells that it did not have: each in a newer epoch than anybody before, by which
     /// machines tell whose word is old.
-    fn rebinds(&mut self, group: GroupId, cells: &Bound) {
+    fn rebinds(&mut self, group: GroupId, cells: &BoundLeaves) {
         let newer = cells.without_newer(&self.ever);
         self.ever.extend(&newer);
         let is_known = !self.renewed.contains(&group);
@@ -268,7 +268,7 @@ impl Account {
     pub(super) fn within(&mut self, group: GroupId, placed: &Placed) {
         let members = placed.members.iter();
         let leaves = members.flat_map(|it| it.leaves.iter().map(|leaf| (&it.node, *leaf)));
-        let cells = Bound::of(leaves, 0);
+        let cells = BoundLeaves::of(leaves, 0);
         let both = self.others(group).find(|(_, held)| held.meets(&cells));
         let both = both.map(|(other, _)| other);
         self.expect(both.is_none(), || {
@@ -277,7 +277,7 @@ impl Account {
     }
 
     /// What other virtual clusters have, as far as they have forgotten nothing.
-    fn others(&self, group: GroupId) -> impl Iterator<Item = (GroupId, &Bound)> {
+    fn others(&self, group: GroupId) -> impl Iterator<Item = (GroupId, &BoundLeaves)> {
         let is_known = |of: GroupId| !self.renewed.contains(&of);
         let held = self.held.iter().map(|(of, held)| (*of, held));
         held.filter(move |(of, _)| *of != group && is_known(group) && is_known(*of))
@@ -316,7 +316,7 @@ impl Account {
     pub(super) fn members(
         &self,
         group: GroupId,
-        run: &Run,
+        run: &GangRun,
     ) -> impl Iterator<Item = (&AttemptUid, &NodeId)> {
         let book = self.books.get(&group).into_iter();
         let placed = book.flat_map(|book| book.placed.iter().map(move |it| (book, it)));
@@ -344,10 +344,10 @@ impl Account {
     }
 
     /// Who a task belongs to.
-    pub(super) fn place(&self, uid: &AttemptUid) -> Option<Place<'_>> {
+    pub(super) fn place(&self, uid: &AttemptUid) -> Option<PlacedTask<'_>> {
         self.books.iter().find_map(|(group, book)| {
             let (run, node) = book.placed.get(uid)?;
-            Some(Place {
+            Some(PlacedTask {
                 group: *group,
                 run,
                 node,
@@ -357,7 +357,7 @@ impl Account {
     }
 
     /// Whether a job does not wait for what runs on nodes that cannot be reached.
-    pub(super) fn overlaps(&self, group: GroupId, run: &Run) -> bool {
+    pub(super) fn overlaps(&self, group: GroupId, run: &GangRun) -> bool {
         let book = self.books.get(&group);
         let job = book.and_then(|book| book.jobs.get(&run.gang.job));
         job.is_some_and(|job| job.spec.partition == Partition::Overlap)
@@ -458,11 +458,11 @@ impl Account {
     }
 
     /// An entry of a virtual cluster was committed.
-    pub(super) fn note(&mut self, group: GroupId, index: u64, entry: &Entry) {
+    pub(super) fn note(&mut self, group: GroupId, index: u64, entry: &VcEntry) {
         let mut wrong = None;
         let book = self.books.entry(group).or_default();
         match entry {
-            Entry::Accept(job) => {
+            VcEntry::Accept(job) => {
                 // Said again of the same submission it changes nothing.
                 let known = book.names.get(&job.key).and_then(|id| book.jobs.get(id));
                 if known.is_none_or(|known| known.uid != job.uid) {
@@ -476,7 +476,7 @@ impl Account {
                     book.jobs.insert(JobId(index), AcceptedJob::clone(job));
                 }
             }
-            Entry::Placed(placed) => {
+            VcEntry::Placed(placed) => {
                 self.tasks += placed.members.len() as u64;
                 book.leave(&placed.run);
                 for member in &placed.members {
@@ -488,58 +488,58 @@ impl Account {
                     book.placed.insert(member.uid.clone(), at);
                     if placed.is_within {
                         let leaves = member.leaves.iter().map(|leaf| (&member.node, *leaf));
-                        let own = Bound::of(leaves, 0);
+                        let own = BoundLeaves::of(leaves, 0);
                         book.own.insert(member.uid.clone(), own);
                     }
                 }
             }
-            Entry::Go { run, .. } => {
+            VcEntry::Go { run, .. } => {
                 self.started += 1;
                 if !book.going.insert(run.clone()) && !book.going_before.remove(run) {
                     wrong = Some(format!("{run} was started twice"));
                 }
             }
-            Entry::TaskEnded { run, uid, end, .. } => {
+            VcEntry::TaskEnded { run, uid, end, .. } => {
                 if self.evicted.contains(uid) {
                     // All of its gang go with it.
                     book.gave_way.insert(run.clone());
                 }
-                self.lost += u64::from(*end == End::Lost);
-                self.overlapped += u64::from(*end == End::Overlapped);
+                self.lost += u64::from(*end == TaskEnd::Lost);
+                self.overlapped += u64::from(*end == TaskEnd::Overlapped);
                 book.note_end(run, end);
                 book.ended.insert(uid.clone(), end.clone());
                 book.own.remove(uid);
             }
             // Of a recovered one there may be tasks that nobody knows any more.
-            Entry::Released(_) if self.renewed.contains(&group) => {}
-            Entry::Released(cells) => {
+            VcEntry::Released(_) if self.renewed.contains(&group) => {}
+            VcEntry::Released(cells) => {
                 let on_it = book.own.iter().find(|(_, own)| own.meets(cells));
                 if let Some((uid, _)) = on_it {
                     wrong = Some(format!("cells were released while {uid} is placed on them"));
                 }
             }
-            Entry::Stopping { run, cause, .. } => {
+            VcEntry::Stopping { run, cause, .. } => {
                 book.stopping.insert(run.clone());
                 if *cause == Cause::Preempted {
                     book.gave_way.insert(run.clone());
                 }
             }
-            Entry::Void { run, .. } => {
+            VcEntry::Void { run, .. } => {
                 book.voided.insert(run.clone());
             }
-            Entry::SetExecution {
+            VcEntry::SetExecution {
                 job,
                 value: ExecutionType::Stop,
                 ..
             } => book.halted.extend(book.names.get(job)),
-            Entry::Elected { term } => {
+            VcEntry::Elected { term } => {
                 book.terms.insert(*term);
             }
-            Entry::SetExecution { .. }
-            | Entry::AddTag { .. }
-            | Entry::RemoveTag { .. }
-            | Entry::Bound { .. }
-            | Entry::HourPassed => {}
+            VcEntry::SetExecution { .. }
+            | VcEntry::AddTag { .. }
+            | VcEntry::RemoveTag { .. }
+            | VcEntry::Bound { .. }
+            | VcEntry::HourPassed => {}
         }
         if let Some(what) = wrong {
             self.expect(false, || what);

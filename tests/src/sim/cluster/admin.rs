@@ -10,7 +10,7 @@ use muster_model::mesh::RecoveryView;
 
 use super::Cluster;
 use super::founding::ADMIN;
-use super::play::Play;
+use super::play::ClusterPlay;
 use crate::sim::world::World;
 
 /// An admin waits so long for an answer, ms.
@@ -18,7 +18,7 @@ const CHANGE_MS: u64 = 20_000;
 /// An admin tries so many times.
 const TRIES: usize = 10;
 
-impl Play {
+impl ClusterPlay {
     /// An admin at this machine wants something, and waits until it is so.
     pub(super) fn administer_at<R: OfCluster>(
         &mut self,

@@ -2,22 +2,22 @@
 
 use std::collections::BTreeSet;
 
-use muster_control::member::Event;
+use muster_control::member::MemberEvent;
 use muster_control::member::alarms::Key;
 
 use super::Cluster;
 
 impl Cluster {
     /// A member tells of something: nothing is raised twice, and what is cleared was raised.
-    pub(super) fn alarmed(&mut self, node: usize, event: &Event) {
+    pub(super) fn alarmed(&mut self, node: usize, event: &MemberEvent) {
         let Some(process) = &mut self.machines[node].process else {
             return;
         };
         let is_right = match event {
-            Event::Raised(trouble) => process.alarms.insert(trouble.key()),
-            Event::Cleared { trouble, .. } => process.alarms.remove(&trouble.key()),
-            Event::LeaderChanged { leader, before, .. } => leader != before,
-            Event::Succeeded { .. } | Event::CopiesChange { .. } => true,
+            MemberEvent::Raised(trouble) => process.alarms.insert(trouble.key()),
+            MemberEvent::Cleared { trouble, .. } => process.alarms.remove(&trouble.key()),
+            MemberEvent::LeaderChanged { leader, before, .. } => leader != before,
+            MemberEvent::Succeeded { .. } | MemberEvent::CopiesChange { .. } => true,
         };
         self.account.expect(is_right, || {
             format!("n{node} tells {event:?}, which does not follow from what it told before")

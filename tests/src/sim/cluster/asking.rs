@@ -5,20 +5,20 @@ use std::sync::Arc;
 
 use muster_consensus::{GroupId, NodeId};
 use muster_control::cluster::Binding;
-use muster_control::groups::{Input, name};
-use muster_control::lease::{self, Request};
+use muster_control::groups::{GroupHostInput, name};
+use muster_control::lease::{self, RenewalRequest};
 use muster_control::node;
-use muster_control::request::cluster::{Bind, GetBriefing, OfCluster, Silence};
-use muster_control::request::search::{AGAIN_MS, CANDIDATE_MS, Clues, LeaderSearch, Wanted};
-use muster_control::request::vc::{Change, FindJob, GetTerm, OfVc};
-use muster_control::request::{AnyRequest, Failure, Request as Asking, decode_answer};
+use muster_control::request::cluster::{Bind, GetClusterMap, GetSilence, OfCluster};
+use muster_control::request::search::{AGAIN_MS, CANDIDATE_MS, Clues, LeaderSearch, SearchTraits};
+use muster_control::request::vc::{ChangeJob, FindJob, GetTerm, OfVc};
+use muster_control::request::{AnyRequest, Request as Asking, RequestFailure, decode_answer};
 use muster_gossip::frame::Carrier;
 use muster_model::id::VcName;
 use muster_model::time::Time;
 
-use super::frame::Frame;
+use super::frame::ClusterFrame;
 use super::here::Asked;
-use super::machine::Due;
+use super::machine::MachineDue;
 use super::{At, Cluster, Out};
 use crate::sim::engine::Sending;
 use crate::sim::mesh::member;
@@ -28,7 +28,7 @@ const BIND_PATIENCE_MS: u64 = 3_000;
 /// A member may take so long for what may not be asked of another one meanwhile, ms.
 const SLOW_MS: u64 = 15_000;
 
-static UNSURE: Failure = Failure::Unknown(String::new());
+static UNSURE: RequestFailure = RequestFailure::Unknown(String::new());
 
 /// Why something is asked.
 #[derive(Clone, Debug)]
@@ -38,8 +38,8 @@ pub(super) enum Purpose {
     /// A user looks at a job that was lost so many times before.
     Look(u64, u32),
     Learn(GroupId, VcName),
-    Renew(Request),
-    Silence(GroupId, lease::Question),
+    Renew(RenewalRequest),
+    Silence(GroupId, lease::SilenceQuestion),
     Brief,
     /// What is bound to the virtual cluster of a group.
     Bind(GroupId),
@@ -51,7 +51,7 @@ pub(super) enum Purpose {
 #[derive(Clone, Debug)]
 pub(super) struct Question {
     group: GroupId,
-    wanted: Wanted,
+    wanted: SearchTraits,
     bytes: Arc<[u8]>,
 }
 
@@ -72,7 +72,7 @@ impl Question {
     fn of(group: GroupId, request: &AnyRequest) -> Self {
         Self {
             group,
-            wanted: Wanted::of(request),
+            wanted: SearchTraits::of(request),
             bytes: request.encode().unwrap_or_default().into(),
         }
     }
@@ -94,7 +94,7 @@ impl std::fmt::Debug for Call {
 
 /// A question that waits for its answer.
 #[derive(Clone, Debug)]
-struct Ask {
+struct PendingQuestion {
     question: Question,
     purpose: Purpose,
     search: LeaderSearch,
@@ -106,7 +106,7 @@ struct Ask {
 /// What a process has asked.
 #[derive(Debug, Default)]
 pub(super) struct Asks {
-    waiting: BTreeMap<u64, Ask>,
+    waiting: BTreeMap<u64, PendingQuestion>,
     /// What members are asked that nobody else can answer.
     pub(super) calls: BTreeMap<u64, Call>,
 }
@@ -120,7 +120,7 @@ impl Cluster {
     /// A question to whoever leads the cluster.
     pub(super) fn to_cluster<R: OfCluster>(&self, node: usize, request: R) -> Question {
         let request = AnyRequest::Cluster(request.into());
-        Question::of(self.affairs(node), &request)
+        Question::of(self.cluster_service(node), &request)
     }
 
     /// Asks the leader of a group, for so many milliseconds.
@@ -136,7 +136,7 @@ impl Cluster {
         };
         // Another one than any that an earlier life has asked.
         let number = self.random.next();
-        let ask = Ask {
+        let ask = PendingQuestion {
             search: LeaderSearch::new(question.wanted, now.plus_millis(patience_ms)),
             question,
             purpose,
@@ -148,13 +148,15 @@ impl Cluster {
     }
 
     fn try_asking(&mut self, (now, node): At, number: u64, out: &mut Out) {
-        let affairs = self.affairs(node);
+        let cluster_service = self.cluster_service(node);
         let Some(ask) = self.waiting(node, number) else {
             return;
         };
         // What the cluster's own group is asked is asked of the one that decides for it by now.
-        if ask.question.group != affairs && name::kind(ask.question.group) == name::Kind::Cluster {
-            ask.question.group = affairs;
+        if ask.question.group != cluster_service
+            && name::kind(ask.question.group) == name::GroupKind::Cluster
+        {
+            ask.question.group = cluster_service;
         }
         ask.tries += 1;
         ask.since = now;
@@ -162,19 +164,19 @@ impl Cluster {
         let clues = self.clues(node, question.group);
         let ask = self.waiting(node, number);
         let Some(to) = ask.and_then(|ask| ask.search.next(&clues)) else {
-            let nobody = Failure::unavailable("nobody is known that may lead");
+            let nobody = RequestFailure::unavailable("nobody is known that may lead");
             return self.try_ended((now, node), number, Err(nobody), out);
         };
-        let again = Due::Again(number, tries);
+        let again = MachineDue::Again(number, tries);
         self.machines[node].later(now.plus_millis(AGAIN_MS), again);
         if to == member(node) {
             return self.asked((now, node), (node, number), question.bytes, out);
         }
-        let asked = Frame::Ask(number, question.bytes);
+        let asked = ClusterFrame::Ask(number, question.bytes);
         self.send((now, node), to.index(), asked, out);
     }
 
-    fn waiting(&mut self, node: usize, number: u64) -> Option<&mut Ask> {
+    fn waiting(&mut self, node: usize, number: u64) -> Option<&mut PendingQuestion> {
         let process = self.machines[node].process.as_mut()?;
         process.asks.waiting.get_mut(&number)
     }
@@ -194,7 +196,7 @@ impl Cluster {
         (number, tries): (u64, u32),
         out: &mut Out,
     ) {
-        let waits = |ask: &&mut Ask| ask.tries == tries;
+        let waits = |ask: &&mut PendingQuestion| ask.tries == tries;
         let Some(ask) = self.waiting(node, number).filter(waits) else {
             return;
         };
@@ -205,10 +207,10 @@ impl Cluster {
         let ask = self.waiting(node, number);
         let is_overtaken = ask.is_some_and(|ask| ask.search.is_overtaken(&clues));
         if is_overtaken && !is_patient || since.plus_millis(limit_ms) <= now {
-            let silent = Failure::unknown("it does not answer");
+            let silent = RequestFailure::unknown("it does not answer");
             return self.try_ended((now, node), number, Err(silent), out);
         }
-        let again = Due::Again(number, tries);
+        let again = MachineDue::Again(number, tries);
         self.machines[node].later(now.plus_millis(AGAIN_MS), again);
     }
 
@@ -223,7 +225,7 @@ impl Cluster {
         if self.hear_called(at, (number, &answer), out) {
             return;
         }
-        let is_asked = |ask: &&mut Ask| ask.search.asked() == Some(member(from));
+        let is_asked = |ask: &&mut PendingQuestion| ask.search.asked() == Some(member(from));
         if self.waiting(at.1, number).filter(is_asked).is_none() {
             return;
         }
@@ -251,7 +253,7 @@ impl Cluster {
     /// One member was asked, and has not answered.
     pub(super) fn is_late(&mut self, at: At, id: u64, out: &mut Out) {
         let process = self.machines[at.1].process.as_mut();
-        let silent = Failure::unknown("it does not answer");
+        let silent = RequestFailure::unknown("it does not answer");
         match process.and_then(|it| it.asks.calls.remove(&id)) {
             Some(Call::Task(slot)) => {
                 slot.fill(Err(silent));
@@ -267,7 +269,7 @@ impl Cluster {
         &mut self,
         (now, node): At,
         number: u64,
-        answer: Result<(usize, Arc<[u8]>), Failure>,
+        answer: Result<(usize, Arc<[u8]>), RequestFailure>,
         out: &mut Out,
     ) {
         let Some(group) = self.waiting(node, number).map(|ask| ask.question.group) else {
@@ -281,7 +283,7 @@ impl Cluster {
         match ask.search.answered(now, answer, named) {
             Some(end) => self.answered((now, node), number, end, out),
             None => {
-                let again = Due::Elsewhere(number, tries);
+                let again = MachineDue::Elsewhere(number, tries);
                 self.machines[node].later(now.plus_millis(AGAIN_MS), again);
             }
         }
@@ -290,11 +292,11 @@ impl Cluster {
     /// Whether another group has taken the place of a virtual cluster's, as far as the machine was told.
     fn is_former(&self, node: usize, group: GroupId) -> bool {
         let process = self.machines[node].process.as_ref();
-        let briefing = process.and_then(|it| it.core.briefing());
-        let served = briefing.is_some_and(|it| !it.vcs.is_empty());
-        let mut births = briefing.into_iter().flat_map(|it| &it.vcs);
-        let is_vc = name::kind(group) == name::Kind::Vc;
-        is_vc && served && !births.any(|birth| birth.group == group.0)
+        let cluster_map = process.and_then(|it| it.core.cluster_map());
+        let served = cluster_map.is_some_and(|it| !it.vcs.is_empty());
+        let mut creations = cluster_map.into_iter().flat_map(|it| &it.vcs);
+        let is_vc = name::kind(group) == name::GroupKind::Vc;
+        is_vc && served && !creations.any(|creation| creation.group == group.0)
     }
 
     /// The next member is asked.
@@ -305,7 +307,7 @@ impl Cluster {
         (number, tries): (u64, u32),
         out: &mut Out,
     ) {
-        let waits = |ask: &&mut Ask| ask.tries == tries;
+        let waits = |ask: &&mut PendingQuestion| ask.tries == tries;
         if self.waiting(node, number).filter(waits).is_some() {
             self.try_asking((now, node), number, out);
         }
@@ -315,7 +317,7 @@ impl Cluster {
         &mut self,
         (now, node): At,
         number: u64,
-        answer: Result<(usize, Arc<[u8]>), Failure>,
+        answer: Result<(usize, Arc<[u8]>), RequestFailure>,
         out: &mut Out,
     ) {
         let process = self.machines[node].process.as_mut();
@@ -326,7 +328,7 @@ impl Cluster {
         let heard = answer.as_ref().ok().map(|(_, answer)| &**answer);
         match ask.purpose {
             Purpose::Submit(job) => {
-                let told = said::<Change>(heard);
+                let told = said::<ChangeJob>(heard);
                 // What comes once more may be carried out long after it was given up.
                 let failed = failed.map(|failed| if self.echo_ms > 0 { &UNSURE } else { failed });
                 self.users.submitted(job, (told, failed), &mut self.account);
@@ -339,30 +341,35 @@ impl Cluster {
             Purpose::Admin(number) => {
                 self.done(number, heard.ok_or_else(|| failed.unwrap_or(&UNSURE)))
             }
-            Purpose::Brief => self.briefed(now, node, said::<GetBriefing>(heard), out),
+            Purpose::Brief => self.follow_map(now, node, said::<GetClusterMap>(heard), out),
             Purpose::Bind(group) => {
                 if let Some(news) = said::<Bind>(heard) {
-                    self.keep(now, node, Input::Bound { group, news }, out);
+                    self.keep(now, node, GroupHostInput::Bound { group, news }, out);
                 }
             }
             Purpose::Learn(group, vc) => match said::<GetTerm>(heard) {
                 Some(led) => {
-                    let leader = node::Leader {
+                    let leader = node::VcLeader {
                         reign: (led.generation, led.term),
                         node: NodeId(led.leader),
                     };
-                    self.serve(now, node, node::Input::Learned { vc, leader }, out);
+                    self.serve(now, node, node::NodeInput::Learned { vc, leader }, out);
                 }
-                None => self.machines[node].later(now.plus_millis(200), Due::Learn(group)),
+                None => self.machines[node].later(now.plus_millis(200), MachineDue::Learn(group)),
             },
             Purpose::Renew(request) => {
                 let granted = heard.is_some();
-                self.serve(now, node, node::Input::Renewed { request, granted }, out);
+                self.serve(
+                    now,
+                    node,
+                    node::NodeInput::Renewed { request, granted },
+                    out,
+                );
             }
             Purpose::Silence(group, question) => {
-                let ms = said::<Silence>(heard);
+                let ms = said::<GetSilence>(heard);
                 let silent = ms.map(|ms| ms >= question.for_ms);
-                let silence = Input::Silence {
+                let silence = GroupHostInput::Silence {
                     group,
                     question,
                     silent,
@@ -386,7 +393,7 @@ impl Cluster {
         self.ask((now, node), (asked, purpose), BIND_PATIENCE_MS, out);
     }
 
-    pub(super) fn send(&mut self, at: At, to: usize, frame: Frame, out: &mut Out) {
+    pub(super) fn send(&mut self, at: At, to: usize, frame: ClusterFrame, out: &mut Out) {
         self.echo(at, to, &frame);
         let bytes = frame.bytes();
         out.sends.push(Sending {

@@ -4,18 +4,18 @@ use std::collections::BTreeSet;
 
 use muster_consensus::GroupId;
 use muster_control::cluster;
-use muster_control::gang::Run;
+use muster_control::gang::GangRun;
 use muster_control::groups;
-use muster_control::ledger::Step;
-use muster_control::node::Input;
-use muster_control::vc::{End, Entry, Placed};
+use muster_control::ledger::ExecutorStep;
+use muster_control::node::NodeInput;
+use muster_control::vc::{Placed, TaskEnd, VcEntry};
 use muster_model::exit::Cause;
 use muster_model::id::{AttemptUid, JobKey, NodeId};
-use muster_model::launch::{Placement, TaskSpec};
+use muster_model::launch::{TaskPlacement, TaskSpec};
 use muster_model::time::Time;
 
 use super::Cluster;
-use super::account::Kind;
+use super::account::EntryKind;
 use super::executor::Phase;
 use super::machine::Machine;
 
@@ -33,7 +33,7 @@ impl Cluster {
         }
         let process = self.machines[node].process.as_ref();
         let machine = process.and_then(|it| it.core.groups().host().machine(group));
-        let Some(groups::Machine::Vc(state)) = machine else {
+        let Some(groups::GroupState::Vc(state)) = machine else {
             return;
         };
         if self.forgets.take_if(|it| *it == group).is_some() {
@@ -64,24 +64,24 @@ impl Cluster {
             return;
         }
         if group == self.group {
-            match cluster::Entry::decode(bytes) {
-                Ok(cluster::Entry::DocumentEdited(edit)) => self.note_description(&edit),
-                Ok(cluster::Entry::Recovered(birth)) => self.note_recovery(&birth),
-                Ok(cluster::Entry::Expelled { member, .. }) => {
+            match cluster::ClusterEntry::decode(bytes) {
+                Ok(cluster::ClusterEntry::DocumentEdited(edit)) => self.note_description(&edit),
+                Ok(cluster::ClusterEntry::Recovered(creation)) => self.note_recovery(&creation),
+                Ok(cluster::ClusterEntry::Expelled { member, .. }) => {
                     self.outcasts.insert(member.index(), now);
                 }
-                Ok(cluster::Entry::Succession(_)) => self.note_restated(node),
+                Ok(cluster::ClusterEntry::Replacement(_)) => self.note_restated(node),
                 _ => {}
             }
             return;
         }
-        let Ok(entry) = Entry::decode(bytes) else {
+        let Ok(entry) = VcEntry::decode(bytes) else {
             return;
         };
         self.check_entry(now, group, &entry);
         self.check_cells(node, group, &entry);
         self.fill_disk(&entry);
-        if self.trap == Some(Kind::of(&entry)) {
+        if self.trap == Some(EntryKind::of(&entry)) {
             // Whatever would follow from it is not done by this one any more.
             self.trap = None;
             self.machines[node].doomed = true;
@@ -92,8 +92,8 @@ impl Cluster {
     }
 
     /// The machines that a gang was just placed on cannot write any more, if they are to.
-    fn fill_disk(&mut self, entry: &Entry) {
-        if let Entry::Placed(placed) = entry
+    fn fill_disk(&mut self, entry: &VcEntry) {
+        if let VcEntry::Placed(placed) = entry
             && std::mem::take(&mut self.fills)
         {
             let mut members = placed.members.iter();
@@ -105,23 +105,23 @@ impl Cluster {
 
     /// No cell is two virtual clusters' at a time, by their own logs, and nobody places within what
     /// another one has.
-    fn check_cells(&mut self, node: usize, group: GroupId, entry: &Entry) {
+    fn check_cells(&mut self, node: usize, group: GroupId, entry: &VcEntry) {
         match entry {
-            Entry::Bound { .. } | Entry::Released(_) => {
+            VcEntry::Bound { .. } | VcEntry::Released(_) => {
                 let process = self.machines[node].process.as_ref();
                 let machine = process.and_then(|it| it.core.groups().host().machine(group));
-                if let Some(groups::Machine::Vc(state)) = machine {
+                if let Some(groups::GroupState::Vc(state)) = machine {
                     self.account.holds(group, state.own_cells().held());
                 }
             }
-            Entry::Placed(placed) if placed.is_within => self.account.within(group, placed),
+            VcEntry::Placed(placed) if placed.is_within => self.account.within(group, placed),
             _ => {}
         }
     }
 
-    fn check_entry(&mut self, now: Time, group: GroupId, entry: &Entry) {
+    fn check_entry(&mut self, now: Time, group: GroupId, entry: &VcEntry) {
         match entry {
-            Entry::Placed(placed) => {
+            VcEntry::Placed(placed) => {
                 self.check_fitness(now, group, placed);
                 let running = self.running(now, group, |run| {
                     run.gang == placed.run.gang && run.attempt != placed.run.attempt
@@ -134,10 +134,15 @@ impl Cluster {
                     )
                 });
             }
-            Entry::Go { run, .. } => self.check_barrier(group, run),
-            Entry::TaskEnded {
+            VcEntry::Go { run, .. } => self.check_barrier(group, run),
+            VcEntry::TaskEnded {
                 uid,
-                end: End::Exit(_) | End::Gone | End::Lost | End::Off | End::NotStarted,
+                end:
+                    TaskEnd::Exit(_)
+                    | TaskEnd::Gone
+                    | TaskEnd::Lost
+                    | TaskEnd::Off
+                    | TaskEnd::NotStarted,
                 ..
             } => {
                 let lives = self.machines.iter().find(|machine| {
@@ -156,7 +161,7 @@ impl Cluster {
 
     /// Before a run's Go is committed each of its tasks has been all set where it was placed in that very
     /// round, whatever has become of it since.
-    fn check_barrier(&mut self, group: GroupId, run: &Run) {
+    fn check_barrier(&mut self, group: GroupId, run: &GangRun) {
         let was_ready = |uid: &AttemptUid, node: &NodeId| {
             let mut machines = self.machines.iter();
             let machine = machines.find(|machine| machine.name == *node);
@@ -174,7 +179,7 @@ impl Cluster {
     fn check_fitness(&mut self, now: Time, group: GroupId, placed: &Placed) {
         let book = self.account.books.get(&group);
         let is_new = |uid| book.is_none_or(|book| !book.placed.contains_key(uid));
-        let is_unfit = |task: &&Placement| {
+        let is_unfit = |task: &&TaskPlacement| {
             let mut machines = self.machines.iter();
             let machine = machines.find(|machine| machine.name == task.node);
             let blind = machine
@@ -199,7 +204,7 @@ impl Cluster {
         &self,
         now: Time,
         group: GroupId,
-        meant: impl Fn(&Run) -> bool,
+        meant: impl Fn(&GangRun) -> bool,
     ) -> Vec<String> {
         let book = self.account.books.get(&group);
         let mut running = Vec::new();
@@ -216,17 +221,17 @@ impl Cluster {
 
     /// No container without a committed placement there, no command before its round's Go, and none
     /// while another attempt runs; and what lives goes on unless there is a reason to end it.
-    pub(super) fn check_step(&mut self, now: Time, node: usize, step: &Step) {
+    pub(super) fn check_step(&mut self, now: Time, node: usize, step: &ExecutorStep) {
         match step {
-            Step::Create(spec) => {
+            ExecutorStep::Create(spec) => {
                 let uid = &spec.placement.uid;
                 let place = self.account.place(uid);
                 let is_here = place.is_some_and(|at| *at.node == self.machines[node].name);
                 let book = place.and_then(|at| self.account.books.get(&at.group));
                 let end = book.and_then(|book| book.ended.get(uid));
                 // Who does not wait for a node does not stop it either.
-                let is_over =
-                    end.is_some_and(|end| !matches!(end, End::Overlapped | End::NotStarted));
+                let is_over = end
+                    .is_some_and(|end| !matches!(end, TaskEnd::Overlapped | TaskEnd::NotStarted));
                 self.account.expect(is_here && !is_over, || {
                     format!("{uid} is created on n{node}, where nobody placed it, or after its end")
                 });
@@ -242,7 +247,7 @@ impl Cluster {
                     format!("{uid} is created on n{node} before that is on its disk")
                 });
             }
-            Step::Go(uid) => {
+            ExecutorStep::Go(uid) => {
                 let Some(place) = self.account.place(uid) else {
                     return self
                         .account
@@ -264,8 +269,8 @@ impl Cluster {
                         format!("{uid} of {run} starts on n{node} while {others:?} {twin:?} run")
                     });
             }
-            Step::Stop { uid, cause, .. } => self.check_stop(now, node, (uid, *cause)),
-            Step::Remove(uid) => {
+            ExecutorStep::Stop { uid, cause, .. } => self.check_stop(now, node, (uid, *cause)),
+            ExecutorStep::Remove(uid) => {
                 let machine = &self.machines[node];
                 let container = machine.executor.containers.get(uid);
                 let lives = container.is_some_and(|it| it.lives(now, machine.clock));
@@ -280,7 +285,7 @@ impl Cluster {
                     format!("{uid} is removed from n{node} while it lives")
                 });
             }
-            Step::Adopt(_) => {}
+            ExecutorStep::Adopt(_) => {}
         }
     }
 
@@ -349,8 +354,8 @@ impl Cluster {
     }
 
     /// The tasks that a machine has a place for, if this is an order for another life of its agent.
-    pub(super) fn before_stale(&self, node: usize, input: &Input) -> Option<BTreeSet<String>> {
-        let Input::Order { order, .. } = input else {
+    pub(super) fn before_stale(&self, node: usize, input: &NodeInput) -> Option<BTreeSet<String>> {
+        let NodeInput::Order { order, .. } = input else {
             return None;
         };
         let machine = &self.machines[node];
@@ -433,17 +438,19 @@ impl Cluster {
                 };
                 let book = self.account.books.get(&place.group);
                 match book.and_then(|book| book.ended.get(uid)) {
-                    Some(End::Exit(verdict)) if verdict.code() == exit.code() => {}
+                    Some(TaskEnd::Exit(verdict)) if verdict.code() == exit.code() => {}
                     // What it said came after the others had given it up.
-                    Some(End::Lost | End::Overlapped | End::Off | End::NotStarted) => {}
+                    Some(
+                        TaskEnd::Lost | TaskEnd::Overlapped | TaskEnd::Off | TaskEnd::NotStarted,
+                    ) => {}
                     // The record of it was lost, and its machine had been told that there is one.
-                    Some(End::Gone) if self.account.was_recovered(place.group) => {}
-                    Some(End::Gone) => wrong.push(format!(
+                    Some(TaskEnd::Gone) if self.account.was_recovered(place.group) => {}
+                    Some(TaskEnd::Gone) => wrong.push(format!(
                         "{uid} ended with {}, its record says that {} had nothing of it",
                         exit.code(),
                         machine.name
                     )),
-                    Some(End::Exit(verdict)) => wrong.push(format!(
+                    Some(TaskEnd::Exit(verdict)) => wrong.push(format!(
                         "{uid} ended with {}, its record says {}",
                         exit.code(),
                         verdict.code()

@@ -10,7 +10,7 @@ const EPOCH_MS: u64 = 1_800_000_000_000;
 
 /// A machine's clocks.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Clock {
+pub(super) struct MachineClocks {
     /// In thousandths of the world's rate.
     rate: u64,
     /// When the machine was booted, by the world's clock, and what its clock showed then.
@@ -20,7 +20,7 @@ pub(super) struct Clock {
     pub(super) ahead_us: i64,
 }
 
-impl Clock {
+impl MachineClocks {
     pub(super) fn new(random: &mut Random) -> Self {
         Self {
             rate: 990 + random.below(21),
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn what_a_clock_shows_comes_when_it_says() {
-        let mut clock = Clock::new(&mut Random::new(7, 1));
+        let mut clock = MachineClocks::new(&mut Random::new(7, 1));
         clock.ahead_us = -3_000_000;
         for us in [0, 1, 999, 1_000_001, 600_000_007] {
             let now = Time(us);

@@ -3,7 +3,7 @@
 
 use muster_model::time::Time;
 
-use super::frame::Frame;
+use super::frame::ClusterFrame;
 use super::{At, Cluster, Out};
 use crate::sim::protocol::{Arrival, Protocol};
 use crate::sim::world::World;
@@ -14,12 +14,12 @@ pub(super) struct Echo {
     at: Time,
     from: usize,
     to: usize,
-    frame: Frame,
+    frame: ClusterFrame,
 }
 
 impl Cluster {
     /// Notes what is sent, if it is to come once more.
-    pub(super) fn echo(&mut self, (now, from): At, to: usize, frame: &Frame) {
+    pub(super) fn echo(&mut self, (now, from): At, to: usize, frame: &ClusterFrame) {
         if self.echo_ms > 0 {
             self.echoes.push_back(Echo {
                 at: now.plus_millis(self.echo_ms),

@@ -3,14 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use muster_control::ledger::{Observation, Step};
+use muster_control::ledger::{ExecutorStep, Observation};
 use muster_control::verdict;
 use muster_model::exit::{Behavior, Cause, Verdict};
 use muster_model::id::AttemptUid;
 use muster_model::launch::TaskSpec;
 use muster_model::time::Time;
 
-use super::clock::Clock;
+use super::clock::MachineClocks;
 use super::ranks;
 use crate::sim::random::Random;
 
@@ -55,7 +55,7 @@ pub(super) type Seen = Vec<(AttemptUid, Observation)>;
 
 /// All containers of a machine.
 #[derive(Debug, Default)]
-pub(super) struct Executor {
+pub(super) struct SimExecutor {
     pub(super) containers: BTreeMap<AttemptUid, Container>,
     /// How every container ended.
     pub(super) exits: BTreeMap<AttemptUid, Verdict>,
@@ -63,7 +63,7 @@ pub(super) struct Executor {
     ready: BTreeSet<AttemptUid>,
 }
 
-impl Executor {
+impl SimExecutor {
     /// Whether there is a container of this, or was one.
     pub(super) fn has_had(&self, uid: &AttemptUid) -> bool {
         self.containers.contains_key(uid) || self.exits.contains_key(uid)
@@ -75,7 +75,7 @@ impl Executor {
     }
 
     /// The next moment at which something happens by itself, by the world's clock.
-    pub(super) fn next(&self, clock: Clock) -> Option<Time> {
+    pub(super) fn next(&self, clock: MachineClocks) -> Option<Time> {
         let next = |container: &Container| Some(container.next(clock)?.0);
         self.containers.values().filter_map(next).min()
     }
@@ -83,7 +83,7 @@ impl Executor {
     /// Lets everything happen that is due. `agent`: whether one is there.
     pub(super) fn advance(
         &mut self,
-        (now, clock, agent): (Time, Clock, bool),
+        (now, clock, agent): (Time, MachineClocks, bool),
         habits: Habits,
         random: &mut Random,
     ) -> Seen {
@@ -115,16 +115,16 @@ impl Executor {
     pub(super) fn step(
         &mut self,
         now: Time,
-        step: Step,
+        step: ExecutorStep,
         ends: Option<Time>,
         (habits, random): (Habits, &mut Random),
     ) -> Seen {
         match step {
-            Step::Adopt(uid) => {
+            ExecutorStep::Adopt(uid) => {
                 let seen = self.look(&uid);
                 vec![(uid, seen)]
             }
-            Step::Create(spec) => {
+            ExecutorStep::Create(spec) => {
                 let uid = spec.placement.uid.clone();
                 let takes = 1 + random.below(habits.launch_ms.max(1));
                 let container = || Container {
@@ -138,7 +138,7 @@ impl Executor {
                 self.containers.entry(uid).or_insert_with(container);
                 Vec::new()
             }
-            Step::Go(uid) => match self.containers.get_mut(&uid) {
+            ExecutorStep::Go(uid) => match self.containers.get_mut(&uid) {
                 Some(container) if matches!(container.phase, Phase::Ready) => {
                     container.phase = Phase::Running;
                     let runs = container.spec.entrypoint.parse().unwrap_or(1_000);
@@ -147,12 +147,12 @@ impl Executor {
                 }
                 Some(_) | None => Vec::new(),
             },
-            Step::Stop {
+            ExecutorStep::Stop {
                 uid,
                 cause,
                 grace_ms,
             } => self.stop(now, uid, cause, random.below(1 + grace_ms.min(2_000))),
-            Step::Remove(uid) => {
+            ExecutorStep::Remove(uid) => {
                 self.containers.remove(&uid);
                 vec![(uid, Observation::Gone)]
             }
@@ -220,7 +220,7 @@ enum Happens {
 
 impl Container {
     /// Whether a process of it is there at this time.
-    pub(super) fn lives(&self, now: Time, clock: Clock) -> bool {
+    pub(super) fn lives(&self, now: Time, clock: MachineClocks) -> bool {
         match self.phase {
             Phase::Ended(_) => false,
             Phase::Starting => true,
@@ -231,7 +231,7 @@ impl Container {
     }
 
     /// Whether its user's commands run at this time.
-    pub(super) fn runs(&self, now: Time, clock: Clock) -> bool {
+    pub(super) fn runs(&self, now: Time, clock: MachineClocks) -> bool {
         matches!(self.phase, Phase::Running) && self.lives(now, clock)
     }
 
@@ -260,13 +260,13 @@ impl Container {
     }
 
     /// Whether its next end is no success.
-    pub(super) fn fails(&self, clock: Clock) -> bool {
+    pub(super) fn fails(&self, clock: MachineClocks) -> bool {
         let next = self.next(clock);
         matches!(next, Some((_, Happens::Ended(verdict))) if verdict.code() != 0)
     }
 
     /// What happens to it next, and when.
-    fn next(&self, clock: Clock) -> Option<(Time, Happens)> {
+    fn next(&self, clock: MachineClocks) -> Option<(Time, Happens)> {
         let stopped = |cause| Happens::Ended(Box::new(verdict::stopped(cause)));
         let stop = self.stop.map(|(at, cause)| (at, stopped(cause)));
         let under_init = matches!(self.phase, Phase::Ready | Phase::Running);

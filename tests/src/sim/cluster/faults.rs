@@ -2,16 +2,16 @@
 
 use muster_model::time::Time;
 
-use super::play::{Play, back_after};
+use super::play::{ClusterPlay, back_after};
 use super::{Cluster, echo};
 use crate::sim::random::Chance;
 use crate::sim::world::World;
 
 /// Sets a fault going.
-pub(super) type Fault = fn(&mut Play);
+pub(super) type ClusterFault = fn(&mut ClusterPlay);
 
 /// All there are: name, what it is, and how it is set going.
-pub(super) const ALL: &[(&str, &str, Fault)] = &[
+pub(super) const ALL: &[(&str, &str, ClusterFault)] = &[
     ("crash", "agents crash and come back", crash),
     ("restart", "agents restart", restart),
     (
@@ -52,14 +52,14 @@ pub(super) const ALL: &[(&str, &str, Fault)] = &[
 ];
 
 /// Some of all faults, by the seed.
-pub(super) fn some(play: &mut Play) -> Vec<Fault> {
+pub(super) fn some(play: &mut ClusterPlay) -> Vec<ClusterFault> {
     let random = &mut play.world.random;
     let chosen = ALL.iter().filter(|_| random.below(3) == 0);
     chosen.map(|(.., fault)| *fault).collect()
 }
 
 /// The faults among these names.
-pub(super) fn named(names: &[&str]) -> Vec<Fault> {
+pub(super) fn named(names: &[&str]) -> Vec<ClusterFault> {
     let chosen = ALL.iter().filter(|(name, ..)| names.contains(name));
     chosen.map(|(.., fault)| *fault).collect()
 }
@@ -82,7 +82,11 @@ impl Cluster {
 }
 
 /// Does something to a random machine now and then.
-fn now_and_then(play: &mut Play, ms: u64, does: impl Fn(&mut World<Cluster>, usize) + 'static) {
+fn now_and_then(
+    play: &mut ClusterPlay,
+    ms: u64,
+    does: impl Fn(&mut World<Cluster>, usize) + 'static,
+) {
     let first = play.world.random.below(ms * 1_000);
     let first = Time(play.world.now().0 + first);
     play.world.add_chore(
@@ -96,7 +100,7 @@ fn now_and_then(play: &mut Play, ms: u64, does: impl Fn(&mut World<Cluster>, usi
     );
 }
 
-fn crash(play: &mut Play) {
+fn crash(play: &mut ClusterPlay) {
     now_and_then(play, 3_000, |world, node| {
         if world.engine.up(node) {
             world.crash(node);
@@ -106,7 +110,7 @@ fn crash(play: &mut Play) {
     });
 }
 
-pub(super) fn restart(play: &mut Play) {
+pub(super) fn restart(play: &mut ClusterPlay) {
     now_and_then(play, 2_000, |world, node| {
         if world.engine.up(node) {
             world.crash(node);
@@ -115,7 +119,7 @@ pub(super) fn restart(play: &mut Play) {
     });
 }
 
-fn lose_power(play: &mut Play) {
+fn lose_power(play: &mut ClusterPlay) {
     now_and_then(play, 6_000, |world, node| {
         if !world.engine.up(node) {
             return;
@@ -128,7 +132,7 @@ fn lose_power(play: &mut Play) {
     });
 }
 
-fn pause(play: &mut Play) {
+fn pause(play: &mut ClusterPlay) {
     now_and_then(play, 2_000, |world, node| {
         let most = [500_000, 5_000_000, 40_000_000][world.random.index(3)];
         let us = world.random.below(most);
@@ -137,12 +141,12 @@ fn pause(play: &mut Play) {
 }
 
 /// Processes die between two things that they do for their ledgers.
-fn die(play: &mut Play) {
+fn die(play: &mut ClusterPlay) {
     play.world.protocol.dies_in = 300;
 }
 
 /// Cut for a while, whole for a while.
-fn sides(play: &mut Play, longest_ms: u64, cut: impl Fn(&mut World<Cluster>) + 'static) {
+fn sides(play: &mut ClusterPlay, longest_ms: u64, cut: impl Fn(&mut World<Cluster>) + 'static) {
     let mut is_cut = false;
     let first = play.world.now().plus_millis(1_000);
     play.world.add_chore(
@@ -160,7 +164,7 @@ fn sides(play: &mut Play, longest_ms: u64, cut: impl Fn(&mut World<Cluster>) + '
     );
 }
 
-fn partition(play: &mut Play) {
+fn partition(play: &mut ClusterPlay) {
     sides(play, 10_000, |world| {
         let nodes = world.nodes();
         let order = world.random.sample(nodes, nodes);
@@ -172,14 +176,14 @@ fn partition(play: &mut Play) {
 }
 
 /// One machine is cut off, for longer than leases last.
-fn cut_off(play: &mut Play) {
+fn cut_off(play: &mut ClusterPlay) {
     sides(play, 90_000, |world| {
         let node = world.random.index(world.nodes());
         world.engine.network.cuts.side(node, 2);
     });
 }
 
-fn one_way(play: &mut Play) {
+fn one_way(play: &mut ClusterPlay) {
     sides(play, 8_000, |world| {
         let node = world.random.index(world.nodes());
         if world.random.below(2) == 0 {
@@ -190,15 +194,15 @@ fn one_way(play: &mut Play) {
     });
 }
 
-fn loss(play: &mut Play) {
+fn loss(play: &mut ClusterPlay) {
     play.world.engine.network.weather.loss = Chance::percent(20.0);
 }
 
-fn delay(play: &mut Play) {
+fn delay(play: &mut ClusterPlay) {
     play.world.engine.network.weather.extra_us = 40_000;
 }
 
-fn reorder(play: &mut Play) {
+fn reorder(play: &mut ClusterPlay) {
     play.world.engine.in_order = false;
     let weather = &mut play.world.engine.network.weather;
     weather.duplicate = Chance::percent(10.0);
@@ -207,7 +211,7 @@ fn reorder(play: &mut Play) {
 }
 
 /// Everything comes once more, after a time that the seed chooses: shorter than a lease.
-pub(super) fn echo_all(play: &mut Play) {
+pub(super) fn echo_all(play: &mut ClusterPlay) {
     let ms = [500, 3_000, 12_000][play.world.random.index(3)];
     play.world.protocol.echo_ms = ms;
     let first = play.world.now();
@@ -221,7 +225,7 @@ pub(super) fn echo_all(play: &mut Play) {
 }
 
 /// Whoever leads something dies, and comes back after a while.
-pub(super) fn kill_leaders(play: &mut Play) {
+pub(super) fn kill_leaders(play: &mut ClusterPlay) {
     now_and_then(play, 5_000, |world, _| {
         let groups = world.protocol.groups();
         let group = groups[world.random.index(groups.len())];
@@ -246,14 +250,14 @@ pub(super) fn kill_leaders(play: &mut Play) {
     });
 }
 
-fn full_disks(play: &mut Play) {
+fn full_disks(play: &mut ClusterPlay) {
     now_and_then(play, 4_000, |world, node| {
         let machine = &mut world.protocol.machines[node];
         machine.full = !machine.full;
     });
 }
 
-fn slow_disks(play: &mut Play) {
+fn slow_disks(play: &mut ClusterPlay) {
     now_and_then(play, 2_000, |world, node| {
         let us = world.random.below(300_000);
         world.protocol.machines[node].slow_us = us;
@@ -261,7 +265,7 @@ fn slow_disks(play: &mut Play) {
 }
 
 /// The time of day jumps by up to a year.
-fn clock_jumps(play: &mut Play) {
+fn clock_jumps(play: &mut ClusterPlay) {
     now_and_then(play, 5_000, |world, node| {
         const YEAR_US: i64 = 31_536_000_000_000;
         let most = [1_000_000, 600_000_000, YEAR_US][world.random.index(3)];
@@ -273,7 +277,7 @@ fn clock_jumps(play: &mut Play) {
 }
 
 /// A machine loses the log of all its groups, and comes back without.
-fn lose_disk(play: &mut Play) {
+fn lose_disk(play: &mut ClusterPlay) {
     let at = play.world.random.below(30_000);
     let at = play.world.now().plus_millis(at);
     play.world.add_chore(

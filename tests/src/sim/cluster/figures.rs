@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use muster_consensus::GroupId;
 use muster_control::gang::JobId;
-use muster_control::vc::Entry;
+use muster_control::vc::VcEntry;
 use muster_model::time::Time;
 use nix::time::ClockId;
 use serde_json::{Value, json};
 
 /// What is measured.
 #[derive(Debug, Default)]
-pub(super) struct Figures {
+pub(super) struct ClusterFigures {
     /// When jobs were submitted, by group and name.
     submitted: BTreeMap<(GroupId, String), Time>,
     /// The same, of those that wait for their first placement.
@@ -24,7 +24,7 @@ pub(super) struct Figures {
     placed_us: Vec<u64>,
     /// From the loss of a leader to the next placement, µs.
     failover_us: Vec<u64>,
-    /// Processor time of this simulator in the keepers of machines that lead, ns, while that is counted.
+    /// Processor time of this simulator in the group hosts of machines that lead, ns, while that is counted.
     led_ns: Option<u64>,
     /// What the clock itself takes of that each time, ns.
     clock_ns: u64,
@@ -47,7 +47,7 @@ fn nothing_ns() -> u64 {
     all[all.len() / 2]
 }
 
-impl Figures {
+impl ClusterFigures {
     /// A user submits a job for the first time.
     pub(super) fn submits(&mut self, now: Time, group: GroupId, name: &str) {
         self.submitted.insert((group, name.to_owned()), now);
@@ -75,7 +75,7 @@ impl Figures {
         self.led_ns.take().unwrap_or(0) / 1_000
     }
 
-    /// Does what a keeper does. `leads`: whether its machine leads something.
+    /// Does what a group host does. `leads`: whether its machine leads something.
     pub(super) fn timed<T>(&mut self, leads: bool, does: impl FnOnce() -> T) -> T {
         let Some(spent) = self.led_ns.as_mut().filter(|_| leads) else {
             return does();
@@ -93,15 +93,15 @@ impl Figures {
     }
 
     /// An entry was committed.
-    pub(super) fn committed(&mut self, now: Time, (group, index): (GroupId, u64), entry: &Entry) {
+    pub(super) fn committed(&mut self, now: Time, (group, index): (GroupId, u64), entry: &VcEntry) {
         match entry {
-            Entry::Accept(job) => {
+            VcEntry::Accept(job) => {
                 let name = (group, job.key.to_string());
                 if let Some(at) = self.submitted.remove(&name) {
                     self.waiting.insert((group, JobId(index)), at);
                 }
             }
-            Entry::Placed(placed) => {
+            VcEntry::Placed(placed) => {
                 if let Some(at) = self.waiting.remove(&(group, placed.run.gang.job)) {
                     self.placed_us.push(now.micros_since(at));
                     self.last_placed = Some(now);

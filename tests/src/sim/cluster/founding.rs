@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use muster_consensus::{GroupId, Home, ReplicaId};
+use muster_consensus::{GroupId, ReplicaHome, ReplicaId};
 use muster_control::cluster::{
-    Birth, DESCRIPTION, Edit, Entry, Founder, Hidden, Init, Keys, Secret,
+    ClusterEntry, ClusterInit, DESCRIPTION, DocumentEdit, Founder, Hidden, Keys, Secret, VcCreation,
 };
 use muster_control::groups;
-use muster_control::request::cluster::{EditDocument, OfCluster, Petition as Ask};
+use muster_control::request::cluster::{Admit as Ask, EditDocument, OfCluster};
 use muster_control::request::member::OfMember;
-use muster_control::request::{AnyRequest, Failure, decode_answer};
-use muster_gossip::join::{Claim, Nonce, Petition, Proof, Token};
+use muster_control::request::{AnyRequest, RequestFailure, decode_answer};
+use muster_gossip::join::{AdmissionRequest, Claim, JoinToken, Nonce, Proof};
 use muster_gossip::record::{BodyId, RecordKey};
 use muster_model::cluster_spec::ClusterSpec;
 use muster_model::time::Time;
@@ -19,7 +19,7 @@ use muster_model::time::Time;
 use super::asking::{Call, Purpose};
 use super::here::Identity;
 use super::{Cluster, Out, number};
-use crate::sim::mesh::{Authority, member};
+use crate::sim::mesh::{SimAuthority, member};
 
 /// Who is asked for a change, it is asked for so long, ms.
 const PATIENCE_MS: u64 = 10_000;
@@ -50,7 +50,7 @@ impl Cluster {
 
     /// The first machine has the first copy of the cluster's group, if it had none before.
     pub(super) fn found(&mut self, now: Time, out: &mut Out) {
-        let home = Home {
+        let home = ReplicaHome {
             node: number(0),
             store: self.machines[0].store.id,
         };
@@ -58,18 +58,18 @@ impl Cluster {
             return;
         }
         self.founded = true;
-        let birth = groups::Input::Birth {
+        let creation = groups::GroupHostInput::Creation {
             group: self.group,
             homes: [(ReplicaId(1), home)].into(),
         };
-        self.keep(now, 0, birth, out);
+        self.keep(now, 0, creation, out);
     }
 
     /// The first entry.
     pub(super) fn init(&mut self, now: Time, out: &mut Out) {
         let core = self.mesh.core(0);
         let certificate = core.and_then(|core| core.record(RecordKey::Cluster));
-        let init = Entry::Init(Box::new(Init {
+        let init = ClusterEntry::Init(Box::new(ClusterInit {
             name: "farm".parse().unwrap_or_default(),
             root: self.mesh.authority.root(),
             signing: muster_gossip::Sign::key(self.mesh.authority.cluster_signer()),
@@ -90,7 +90,7 @@ impl Cluster {
             },
             at_ms: AT_MS,
         }));
-        let propose = groups::Input::Propose {
+        let propose = groups::GroupHostInput::Propose {
             group: self.group,
             entry: init.encode().unwrap_or_default(),
             reply: Box::new(|_| ()),
@@ -102,15 +102,15 @@ impl Cluster {
     pub(super) fn has_begun(&self) -> bool {
         let process = self.machines[0].process.as_ref();
         let machine = process.and_then(|it| it.core.groups().host().machine(self.group));
-        matches!(machine, Some(groups::Machine::Cluster(state)) if state.cluster().is_some())
+        matches!(machine, Some(groups::GroupState::Cluster(state)) if state.cluster().is_some())
     }
 
     fn rack(&self, node: usize) -> String {
-        format!("r{}", Authority::rack(node, self.machines.len()))
+        format!("r{}", SimAuthority::rack(node, self.machines.len()))
     }
 
     /// A machine asks the first one to be let in.
-    pub(super) fn petition(&self, node: usize, token: &Token) -> Ask {
+    pub(super) fn admission_request(&self, node: usize, token: &JoinToken) -> Ask {
         let nonce = u8::try_from(node % 251).unwrap_or_default();
         let claim = Claim {
             cluster: self.mesh.authority.cluster,
@@ -125,7 +125,9 @@ impl Cluster {
             feature_level: 1,
         };
         let proof = Proof::new(&claim, &token.key()).unwrap_or(Proof([0; 32]));
-        Ask(Petition { claim, proof }.encode().unwrap_or_default())
+        Ask(AdmissionRequest { claim, proof }
+            .encode()
+            .unwrap_or_default())
     }
 
     /// An admin at this machine wants something of whoever leads the cluster. The number of the change.
@@ -160,7 +162,7 @@ impl Cluster {
     }
 
     /// What came of an admin's change.
-    pub(super) fn done(&mut self, change: u64, answer: Result<&[u8], &Failure>) {
+    pub(super) fn done(&mut self, change: u64, answer: Result<&[u8], &RequestFailure>) {
         let result = match answer {
             Ok(bytes) => match decode_answer::<()>(bytes) {
                 Ok(Err(failure)) => Err(failure.to_string()),
@@ -205,11 +207,11 @@ impl Cluster {
 
     /// A description was committed: what it says is known by its body. Virtual clusters that are new are born
     /// with it.
-    pub(super) fn note_description(&mut self, edit: &Edit) {
-        for birth in &edit.births {
+    pub(super) fn note_description(&mut self, edit: &DocumentEdit) {
+        for creation in &edit.creations {
             self.account
                 .vcs
-                .insert(GroupId(birth.group), birth.vc.clone());
+                .insert(GroupId(creation.group), creation.vc.clone());
         }
         self.note_version(edit.base + 1, &edit.body);
     }
@@ -228,7 +230,7 @@ impl Cluster {
     pub(super) fn note_restated(&mut self, node: usize) {
         let process = self.machines[node].process.as_ref();
         let machine = process.and_then(|it| it.core.groups().host().machine(self.group));
-        let Some(groups::Machine::Cluster(state)) = machine else {
+        let Some(groups::GroupState::Cluster(state)) = machine else {
             return;
         };
         let document = state.document(DESCRIPTION);
@@ -246,9 +248,9 @@ impl Cluster {
     }
 
     /// A virtual cluster goes on in another group.
-    pub(super) fn note_recovery(&mut self, birth: &Birth) {
-        if let Some(from) = birth.before.last() {
-            let (from, to) = (GroupId(*from), GroupId(birth.group));
+    pub(super) fn note_recovery(&mut self, creation: &VcCreation) {
+        if let Some(from) = creation.before.last() {
+            let (from, to) = (GroupId(*from), GroupId(creation.group));
             self.account.recovered(from, to);
             self.users.recovered(from, to);
             self.figures.recovered(from, to);

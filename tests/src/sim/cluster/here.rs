@@ -7,20 +7,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 
 use muster_consensus::{GroupId, StoreId};
-use muster_control::answers::port::{IssuedToken, WantedToken};
+use muster_control::answers::port::{SignedToken, WantedToken};
 use muster_control::answers::{CopiesPort, Event, MemberPort};
-use muster_control::cluster::{Briefing, DESCRIPTION, Hidden, Keys, Lineage, Secret};
-use muster_control::groups::{self, Error, Local, Outcome, Seen};
+use muster_control::cluster::{ClusterMap, DESCRIPTION, Hidden, Keys, Lineage, Secret};
+use muster_control::groups::{self, ApplyOutcome, GroupError, Local, LocalGroup};
 use muster_control::member;
 use muster_control::now::Now;
-use muster_control::request::Failure;
+use muster_control::request::RequestFailure;
 use muster_control::request::member::MemberRequest;
 use muster_gossip::frame::DocumentRef;
 use muster_gossip::mesh::Mesh;
 use muster_gossip::record::{DocumentId, Record};
 use muster_gossip::{ClusterId, MemberId};
 use muster_model::id::NodeId;
-use muster_model::login::Trust;
+use muster_model::login::LoginTrust;
 
 use crate::sim::mesh::Signer;
 use crate::sim::random::Random;
@@ -60,7 +60,7 @@ impl<T> Slot<T> {
 }
 
 /// What came of a question to another member.
-pub(super) type Asked = Slot<Result<Vec<u8>, Failure>>;
+pub(super) type Asked = Slot<Result<Vec<u8>, RequestFailure>>;
 
 /// Looks at this machine's mesh, where there is one.
 type MeshLook = Box<dyn FnOnce(Option<&Mesh>) + Send>;
@@ -68,7 +68,7 @@ type MeshLook = Box<dyn FnOnce(Option<&Mesh>) + Send>;
 /// What an answer wants done.
 pub(super) enum Want {
     /// The core gets this.
-    Core(member::Input),
+    Core(member::MemberInput),
     /// A look at the mesh.
     Mesh(MeshLook),
     /// The mesh gets these.
@@ -79,7 +79,7 @@ pub(super) enum Want {
     Pause(u64, Slot<()>),
     /// A text on the mesh's disk.
     Text(DocumentRef, Slot<Option<Arc<[u8]>>>),
-    /// The briefing is asked for.
+    /// The cluster map is asked for.
     Brief,
     /// A question of this number, from this machine, is answered so.
     Answer(usize, u64, Vec<u8>),
@@ -101,7 +101,7 @@ pub(super) struct Identity {
 pub(super) struct Standing {
     pub(super) now: Now,
     pub(super) lineage: Lineage,
-    pub(super) briefing: Option<Arc<Briefing>>,
+    pub(super) cluster_map: Option<Arc<ClusterMap>>,
     /// Whether its disk refuses.
     pub(super) full: bool,
 }
@@ -132,7 +132,7 @@ impl Here {
             standing: Standing {
                 now: Now::default(),
                 lineage,
-                briefing: None,
+                cluster_map: None,
                 full: false,
             },
             bodies,
@@ -155,8 +155,8 @@ impl Here {
         self.lock().wants.push_back(want);
     }
 
-    fn give(&self, input: groups::Input) {
-        self.want(Want::Core(member::Input::Groups(input)));
+    fn give(&self, input: groups::GroupHostInput) {
+        self.want(Want::Core(member::MemberInput::Groups(input)));
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -186,10 +186,10 @@ impl CopiesPort for Here {
         Some(work())
     }
 
-    async fn propose(&self, group: GroupId, entry: &[u8]) -> Result<Outcome, Error> {
+    async fn propose(&self, group: GroupId, entry: &[u8]) -> Result<ApplyOutcome, GroupError> {
         let slot = Slot::new();
         let reply = slot.clone();
-        self.give(groups::Input::Propose {
+        self.give(groups::GroupHostInput::Propose {
             group,
             entry: entry.to_vec(),
             reply: Box::new(move |outcome| reply.fill(outcome)),
@@ -200,12 +200,12 @@ impl CopiesPort for Here {
     async fn read<T: Send + 'static>(
         &self,
         group: GroupId,
-        read: impl FnOnce(Seen<'_>) -> T + Send + 'static,
-    ) -> Result<T, Error> {
+        read: impl FnOnce(LocalGroup<'_>) -> T + Send + 'static,
+    ) -> Result<T, GroupError> {
         self.read_for(group, None, read).await
     }
 
-    async fn renew(&self, group: GroupId, node: NodeId) -> Result<(), Error> {
+    async fn renew(&self, group: GroupId, node: NodeId) -> Result<(), GroupError> {
         self.read_for(group, Some(node), |_| ()).await
     }
 
@@ -213,23 +213,23 @@ impl CopiesPort for Here {
         &self,
         group: GroupId,
         look: impl FnOnce(Local<'_>) -> T + Send + 'static,
-    ) -> Result<Option<T>, Error> {
+    ) -> Result<Option<T>, GroupError> {
         let slot = Slot::new();
         let reply = slot.clone();
         let looking = Box::new(move |local: Option<Local<'_>>| reply.fill(local.map(look)));
-        self.give(groups::Input::Look { group, looking });
+        self.give(groups::GroupHostInput::Look { group, looking });
         Ok(slot.filled().await)
     }
 
-    async fn going(&self, group: GroupId, member: MemberId) -> Result<(), Error> {
-        self.want(Want::Core(member::Input::Going { group, member }));
+    async fn going(&self, group: GroupId, member: MemberId) -> Result<(), GroupError> {
+        self.want(Want::Core(member::MemberInput::Going { group, member }));
         Ok(())
     }
 
-    async fn off(&self, group: GroupId, node: NodeId) -> Result<(), Error> {
+    async fn off(&self, group: GroupId, node: NodeId) -> Result<(), GroupError> {
         let slot = Slot::new();
         let reply = slot.clone();
-        self.give(groups::Input::Off {
+        self.give(groups::GroupHostInput::Off {
             group,
             node,
             reply: Box::new(move |said| reply.fill(said)),
@@ -237,7 +237,7 @@ impl CopiesPort for Here {
         slot.filled().await
     }
 
-    async fn store(&self) -> Result<StoreId, Error> {
+    async fn store(&self) -> Result<StoreId, GroupError> {
         Ok(self.lock().identity.store)
     }
 
@@ -249,14 +249,16 @@ impl Here {
         &self,
         group: GroupId,
         heard: Option<NodeId>,
-        read: impl FnOnce(Seen<'_>) -> T + Send + 'static,
-    ) -> Result<T, Error> {
+        read: impl FnOnce(LocalGroup<'_>) -> T + Send + 'static,
+    ) -> Result<T, GroupError> {
         let slot = Slot::new();
         let reply = slot.clone();
-        self.give(groups::Input::Read {
+        self.give(groups::GroupHostInput::Read {
             group,
             heard,
-            reading: Box::new(move |seen: Result<Seen<'_>, Error>| reply.fill(seen.map(read))),
+            reading: Box::new(move |seen: Result<LocalGroup<'_>, GroupError>| {
+                reply.fill(seen.map(read))
+            }),
         });
         slot.filled().await
     }
@@ -302,14 +304,18 @@ impl MemberPort for Here {
         self.want(Want::Publish(records, bodies));
     }
 
-    async fn ask(&self, member: MemberId, request: MemberRequest) -> Result<Vec<u8>, Failure> {
+    async fn ask(
+        &self,
+        member: MemberId,
+        request: MemberRequest,
+    ) -> Result<Vec<u8>, RequestFailure> {
         let slot = Slot::new();
         self.want(Want::Ask(member, request, slot.clone()));
         slot.filled().await
     }
 
-    fn briefing(&self) -> Option<Arc<Briefing>> {
-        self.lock().standing.briefing.clone()
+    fn cluster_map(&self) -> Option<Arc<ClusterMap>> {
+        self.lock().standing.cluster_map.clone()
     }
 
     fn brief(&self) {
@@ -360,12 +366,12 @@ impl MemberPort for Here {
         &self,
         _: Option<Hidden<String>>,
         _: Hidden<String>,
-        _: Trust,
+        _: LoginTrust,
     ) -> Option<bool> {
         None
     }
 
-    fn token(&self, _: &Keys, _: &WantedToken<'_>) -> Result<IssuedToken, String> {
+    fn token(&self, _: &Keys, _: &WantedToken<'_>) -> Result<SignedToken, String> {
         Err("nobody logs in here".to_owned())
     }
 }

@@ -3,16 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use muster_consensus::{GroupId, Host, Options, StoreId, Write};
-use muster_control::answers::affairs::Affairs;
-use muster_control::cluster::Briefing;
-use muster_control::coordinator::{self, Coordinator, Policy};
+use muster_consensus::{GroupId, Host, HostOptions, StoreId, Write};
+use muster_control::answers::cluster::ClusterService;
+use muster_control::cluster::ClusterMap;
+use muster_control::coordinator::{self, Coordinator, LeaderPolicy};
 use muster_control::fence::{LedgerEpoch, StartId};
-use muster_control::groups::{self, Keeper, MakeCoordinator, Parts, name};
-use muster_control::ledger::{self, Change, Identity, Ledger};
+use muster_control::groups::{self, GroupHost, GroupHostParts, MakeCoordinator, name};
+use muster_control::ledger::{self, Ledger, LedgerChange, LedgerIdentity};
 use muster_control::member::MemberCore;
 use muster_control::member::alarms::Key;
-use muster_control::node::Node;
+use muster_control::node::NodeCore;
 use muster_control::now::Now;
 use muster_model::id::{AttemptUid, NodeId};
 use muster_model::node::{Capacity, Device, DeviceId};
@@ -20,8 +20,8 @@ use muster_model::time::Time;
 use muster_placement::decide::{self, Turns};
 
 use super::asking::Asks;
-use super::clock::Clock;
-use super::executor::Executor;
+use super::clock::MachineClocks;
+use super::executor::SimExecutor;
 use super::here::{Bodies, Here, Identity as Who, Slot};
 use super::store::Store;
 use super::tasks::Tasks;
@@ -33,7 +33,7 @@ const SEED: u64 = 0;
 
 /// What a machine does later, on its own.
 #[derive(Clone)]
-pub(super) enum Due {
+pub(super) enum MachineDue {
     /// The log store has written what it was given, or refuses it.
     Written,
     /// So has the ledger's.
@@ -52,7 +52,7 @@ pub(super) enum Due {
     Late(u64),
 }
 
-impl std::fmt::Debug for Due {
+impl std::fmt::Debug for MachineDue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Due")
     }
@@ -62,7 +62,7 @@ impl std::fmt::Debug for Due {
 #[derive(Debug)]
 pub(super) struct Process {
     pub(super) core: MemberCore,
-    pub(super) node: Node,
+    pub(super) node: NodeCore,
     /// Which life of the agent this is.
     pub(super) start: StartId,
     /// By the clock since boot.
@@ -70,12 +70,12 @@ pub(super) struct Process {
     /// What the log store is writing.
     pub(super) writing: Option<Write>,
     /// What the ledger wants done still, the first of it being persisted if that is going on.
-    pub(super) wanted: VecDeque<ledger::Output>,
-    pub(super) persisting: Option<Vec<Change>>,
-    pub(super) agenda: BTreeMap<(Time, u64), Due>,
+    pub(super) wanted: VecDeque<ledger::LedgerOutput>,
+    pub(super) persisting: Option<Vec<LedgerChange>>,
+    pub(super) agenda: BTreeMap<(Time, u64), MachineDue>,
     pub(super) asks: Asks,
     pub(super) here: Here,
-    pub(super) affairs: Arc<Affairs<Here>>,
+    pub(super) cluster_service: Arc<ClusterService<Here>>,
     pub(super) tasks: Tasks,
     /// Digest of what its mesh knew when the core was told last.
     pub(super) seen: Option<u64>,
@@ -90,13 +90,13 @@ pub(super) struct Process {
 pub(super) struct Machine {
     pub(super) id: usize,
     pub(super) name: NodeId,
-    pub(super) clock: Clock,
+    pub(super) clock: MachineClocks,
     pub(super) store: Store,
     /// Bodies of documents beside the logs.
     bodies: Bodies,
     pub(super) ledger: BTreeMap<String, Vec<u8>>,
     pub(super) epoch: LedgerEpoch,
-    pub(super) executor: Executor,
+    pub(super) executor: SimExecutor,
     pub(super) devices: u32,
     /// Since when its devices are not seen, if they are not.
     pub(super) blind: Option<Time>,
@@ -106,8 +106,8 @@ pub(super) struct Machine {
     pub(super) full: bool,
     /// Syncs take so much longer, µs.
     pub(super) slow_us: u64,
-    /// The newest briefing, on its disk.
-    pub(super) kept: Option<Briefing>,
+    /// The newest cluster map, on its disk.
+    pub(super) kept: Option<ClusterMap>,
     pub(super) process: Option<Process>,
     /// Its process dies at the next word that it would say.
     pub(super) doomed: bool,
@@ -119,12 +119,12 @@ impl Machine {
         Self {
             id,
             name: name_of(id),
-            clock: Clock::new(random),
+            clock: MachineClocks::new(random),
             store: Store::new(StoreId(random.next())),
             bodies: Bodies::default(),
             ledger: BTreeMap::new(),
             epoch: LedgerEpoch(random.next()),
-            executor: Executor::default(),
+            executor: SimExecutor::default(),
             devices,
             blind: None,
             log_entries_max: None,
@@ -137,18 +137,18 @@ impl Machine {
         }
     }
 
-    /// An agent starts. What its keeper has to do at once comes with its first tick.
+    /// An agent starts. What its group host has to do at once comes with its first tick.
     pub(super) fn start(&mut self, now: Time, identity: Who, random: &mut Random) {
         let (cluster, me) = (identity.cluster, identity.me);
         let here = Here::new(identity, self.bodies.clone(), random.next());
         let mut outputs = Vec::new();
         let node = name::node(member(self.id));
-        let mut options = Options::new(node, self.store.id, SEED);
+        let mut options = HostOptions::new(node, self.store.id, SEED);
         options.log_entries_max = self.log_entries_max.unwrap_or(options.log_entries_max);
         let found = self.store.load();
-        let machine = groups::Machine::of;
+        let machine = groups::GroupState::of;
         let host = Host::open(Time::default(), options, found, machine, &mut outputs);
-        let keeper = Keeper::new(Parts {
+        let group_host = GroupHost::new(GroupHostParts {
             host,
             outputs,
             coordinator: coordinator(random.next()),
@@ -163,8 +163,8 @@ impl Machine {
         };
         let started = self.clock.boot(now);
         self.process = Some(Process {
-            core: MemberCore::new(keeper, self.store.id),
-            node: Node::new(self.clock.boot(now), ledger),
+            core: MemberCore::new(group_host, self.store.id),
+            node: NodeCore::new(self.clock.boot(now), ledger),
             start,
             started,
             writing: None,
@@ -172,7 +172,7 @@ impl Machine {
             persisting: None,
             agenda: BTreeMap::new(),
             asks: Asks::default(),
-            affairs: Arc::new(Affairs::new(cluster, me, here.clone())),
+            cluster_service: Arc::new(ClusterService::new(cluster, me, here.clone())),
             here,
             tasks: Tasks::new(),
             seen: None,
@@ -203,11 +203,11 @@ impl Machine {
     }
 
     /// What the ledger has is durable.
-    pub(super) fn persist(&mut self, changes: Vec<Change>) {
+    pub(super) fn persist(&mut self, changes: Vec<LedgerChange>) {
         for change in changes {
             match change {
-                Change::Put { key, value } => self.ledger.insert(key, value),
-                Change::Delete { key } => self.ledger.remove(&key),
+                LedgerChange::Put { key, value } => self.ledger.insert(key, value),
+                LedgerChange::Delete { key } => self.ledger.remove(&key),
             };
         }
     }
@@ -232,8 +232,8 @@ impl Machine {
         })
     }
 
-    fn identity(&self, start: StartId) -> Identity {
-        Identity {
+    fn identity(&self, start: StartId) -> LedgerIdentity {
+        LedgerIdentity {
             node: self.name.clone(),
             address: format!("10.0.{}.{}", self.id / 256, self.id % 256),
             epoch: self.epoch,
@@ -241,8 +241,8 @@ impl Machine {
         }
     }
 
-    /// What time it is, by its keeper.
-    pub(super) fn keeper_now(&self, now: Time) -> Now {
+    /// What time it is, by its group host.
+    pub(super) fn group_host_now(&self, now: Time) -> Now {
         let started = self.process.as_ref().map_or(Time(0), |it| it.started);
         let passed = self.clock.boot(now).micros_since(started);
         Now {
@@ -252,7 +252,7 @@ impl Machine {
     }
 
     /// Does something after so many microseconds.
-    pub(super) fn later(&mut self, at: Time, due: Due) {
+    pub(super) fn later(&mut self, at: Time, due: MachineDue) {
         self.count += 1;
         let count = self.count;
         if let Some(process) = &mut self.process {
@@ -324,14 +324,14 @@ pub(super) fn name_of(id: usize) -> NodeId {
 
 fn coordinator(seed: u64) -> MakeCoordinator {
     Box::new(move |vc, generation| {
-        Coordinator::new(coordinator::Options {
+        Coordinator::new(coordinator::CoordinatorOptions {
             vc: vc.clone(),
             generation,
             seed,
-            policy: Policy {
+            policy: LeaderPolicy {
                 placement: placement(seed),
                 min_run_ms: 10_000 * (seed % 2),
-                ..Policy::default()
+                ..LeaderPolicy::default()
             },
         })
     })
@@ -339,7 +339,7 @@ fn coordinator(seed: u64) -> MakeCoordinator {
 
 /// Whose turn it is, mostly as where nothing else is said: but jobs fall overdue 288 times as soon, after five
 /// minutes instead of a day.
-fn placement(seed: u64) -> decide::Policy {
+fn placement(seed: u64) -> decide::DecisionPolicy {
     let usual = Turns::default();
     let soon = |ms: Option<u64>| ms.map(|ms| ms / 288);
     let turns = match seed / 2 % 6 {
@@ -351,8 +351,8 @@ fn placement(seed: u64) -> decide::Policy {
             ..usual
         },
     };
-    decide::Policy {
+    decide::DecisionPolicy {
         turns,
-        ..decide::Policy::default()
+        ..decide::DecisionPolicy::default()
     }
 }

@@ -25,9 +25,9 @@ mod machine;
 pub(crate) mod play;
 mod ranks;
 mod ready;
+mod replacement;
 mod scenario;
 mod store;
-mod succession;
 mod tasks;
 mod users;
 
@@ -37,9 +37,9 @@ use std::sync::Arc;
 use muster_consensus::{GroupId, NodeId};
 use muster_control::groups::{self, name};
 use muster_control::lease;
-use muster_control::ledger::{self, Step};
+use muster_control::ledger::{self, ExecutorStep};
 use muster_control::order::Tell;
-use muster_control::request::cluster::{RenewLeases, Silence};
+use muster_control::request::cluster::{GetSilence, RenewLeases};
 use muster_control::request::vc::RenewLease;
 use muster_control::{member, node};
 use muster_gossip::mesh::Reach;
@@ -50,23 +50,23 @@ use muster_model::id::VcName;
 use muster_model::time::Time;
 
 use super::engine::Sending;
-use super::mesh::{Nodes, member};
+use super::mesh::{MeshNodes, member};
 use super::protocol::{Arrival, Edit, Effects, Protocol};
 use super::random::Random;
-use account::{Account, Kind};
+use account::{ClusterAccount, EntryKind};
 use asking::{Purpose, Question};
 use echo::Echo;
 use executor::Habits;
-use figures::Figures;
-pub(crate) use frame::Frame;
-use machine::{Due, Machine};
+use figures::ClusterFigures;
+pub(crate) use frame::ClusterFrame;
+use machine::{Machine, MachineDue};
 use ranks::Ranks;
-use users::Users;
+use users::SimUsers;
 
 /// When something happens, and at which machine.
 type At = (Time, usize);
 /// What a machine sends, and what it came to know.
-type Out = Effects<Frame>;
+type Out = Effects<ClusterFrame>;
 
 /// A sync of a disk takes so long, µs.
 const SYNC_US: u64 = 500;
@@ -78,14 +78,14 @@ const RETRY_MS: u64 = 1_000;
 /// A cluster.
 #[derive(Debug)]
 pub(crate) struct Cluster {
-    mesh: Nodes,
+    mesh: MeshNodes,
     machines: Vec<Machine>,
-    account: Account,
-    users: Users,
-    figures: Figures,
+    account: ClusterAccount,
+    users: SimUsers,
+    figures: ClusterFigures,
     ranks: Ranks,
     random: Random,
-    /// The cluster's own group, by its newest succession.
+    /// The cluster's own group, by its newest replacement.
     group: GroupId,
     /// Whether that was born.
     founded: bool,
@@ -101,7 +101,7 @@ pub(crate) struct Cluster {
     /// Machines whose process died on its own, and for how many milliseconds it stays away.
     fallen: Vec<(usize, u64)>,
     /// Who commits the next of these dies before it does anything about it.
-    trap: Option<Kind>,
+    trap: Option<EntryKind>,
     /// Some of a virtual cluster's log is lost with its machines: of which, once it goes on.
     loses: bool,
     forgets: Option<GroupId>,
@@ -112,36 +112,36 @@ pub(crate) struct Cluster {
     echoes: VecDeque<Echo>,
     /// Whether processes die in the midst of what they do: one word in so many; never if 0.
     dies_in: u64,
-    inner: Effects<muster_gossip::frame::Frame>,
+    inner: Effects<muster_gossip::frame::MeshFrame>,
 }
 
 impl Protocol for Cluster {
-    type Frame = Frame;
+    type Frame = ClusterFrame;
 
     fn start(&mut self, now: Time, node: usize, out: &mut Out) {
         self.in_mesh(out, |mesh, inner| mesh.start(now, node, inner));
         let identity = self.identity(node);
         self.machines[node].start(now, identity, &mut self.random);
-        let joined = member::Input::Joined {
+        let joined = member::MemberInput::Joined {
             cluster: self.mesh.authority.cluster,
             member: member(node),
             lineage: self.heard(node),
         };
         self.take(now, node, joined, out);
-        self.take(now, node, member::Input::Tick, out);
+        self.take(now, node, member::MemberInput::Tick, out);
         self.see(now, node, out);
         if node == 0 {
             self.found(now, out);
         }
-        if let Some(briefing) = self.machines[node].kept.clone() {
-            self.go_by(now, node, briefing, out);
+        if let Some(cluster_map) = self.machines[node].kept.clone() {
+            self.go_by(now, node, cluster_map, out);
         }
-        self.serve(now, node, node::Input::Started, out);
+        self.serve(now, node, node::NodeInput::Started, out);
         let left = self.machines[node].executor.containers.keys();
-        let found = node::Input::Found(left.cloned().collect());
+        let found = node::NodeInput::Found(left.cloned().collect());
         self.serve(now, node, found, out);
         let soon = self.random.below(100_000);
-        self.machines[node].later(Time(now.0 + soon), Due::Duties);
+        self.machines[node].later(Time(now.0 + soon), MachineDue::Duties);
     }
 
     fn stop(&mut self, node: usize) {
@@ -150,7 +150,7 @@ impl Protocol for Cluster {
         self.users.gone(node);
     }
 
-    fn receive(&mut self, now: Time, arrival: Arrival<Frame>, out: &mut Out) {
+    fn receive(&mut self, now: Time, arrival: Arrival<ClusterFrame>, out: &mut Out) {
         let Arrival {
             to,
             from,
@@ -158,7 +158,7 @@ impl Protocol for Cluster {
             corrupt,
         } = arrival;
         match frame {
-            Frame::Mesh(frame) => {
+            ClusterFrame::Mesh(frame) => {
                 let arrival = Arrival {
                     to,
                     from,
@@ -170,15 +170,15 @@ impl Protocol for Cluster {
             // Connections are between members only, and end when one is none any more.
             _ if !self.are_members(from, to) => {}
             // A stream finds out about flipped bits and sends again.
-            Frame::Parcel(bytes) => {
-                let parcel = groups::Input::Parcel {
+            ClusterFrame::Envelope(bytes) => {
+                let envelope = groups::GroupHostInput::Envelope {
                     from: number(from),
                     bytes: bytes.to_vec(),
                 };
-                self.keep(now, to, parcel, out);
+                self.keep(now, to, envelope, out);
             }
-            Frame::Ask(id, request) => self.asked((now, to), (from, id), request, out),
-            Frame::Answer(id, answer) => {
+            ClusterFrame::Ask(id, request) => self.asked((now, to), (from, id), request, out),
+            ClusterFrame::Answer(id, answer) => {
                 self.hear_answer((now, to), from, (id, answer), out);
             }
         }
@@ -228,7 +228,7 @@ impl Cluster {
     fn in_mesh(
         &mut self,
         out: &mut Out,
-        happens: impl FnOnce(&mut Nodes, &mut Effects<muster_gossip::frame::Frame>),
+        happens: impl FnOnce(&mut MeshNodes, &mut Effects<muster_gossip::frame::MeshFrame>),
     ) {
         let mut inner = std::mem::take(&mut self.inner);
         happens(&mut self.mesh, &mut inner);
@@ -236,7 +236,7 @@ impl Cluster {
             .extend(inner.sends.drain(..).map(|sending| Sending {
                 to: sending.to,
                 carrier: sending.carrier,
-                frame: Frame::Mesh(sending.frame),
+                frame: ClusterFrame::Mesh(sending.frame),
                 bytes: sending.bytes,
             }));
         out.seen.append(&mut inner.seen);
@@ -259,54 +259,54 @@ impl Cluster {
             return;
         };
         let due = process.core.deadline();
-        let clock = machine.keeper_now(now);
+        let clock = machine.group_host_now(now);
         let is_due = due.is_some_and(|at| at <= clock.steady);
         let boot = machine.clock.boot(now);
         let ticks = process.node.deadline().is_some_and(|at| at <= boot);
         self.advance(now, node, out);
         if is_due {
-            self.take(now, node, member::Input::Tick, out);
+            self.take(now, node, member::MemberInput::Tick, out);
         }
         if ticks {
-            self.serve(now, node, node::Input::Tick, out);
+            self.serve(now, node, node::NodeInput::Tick, out);
         }
         while let Some(due) = self.next_due(now, node) {
             self.does(now, node, due, out);
         }
     }
 
-    fn next_due(&mut self, now: Time, node: usize) -> Option<Due> {
+    fn next_due(&mut self, now: Time, node: usize) -> Option<MachineDue> {
         let process = self.machines[node].process.as_mut()?;
         let first = process.agenda.first_entry()?;
         (first.key().0 <= now).then(|| first.remove())
     }
 
-    fn does(&mut self, now: Time, node: usize, due: Due, out: &mut Out) {
+    fn does(&mut self, now: Time, node: usize, due: MachineDue, out: &mut Out) {
         match due {
-            Due::Written => self.written(now, node, out),
-            Due::Persisted => self.persisted(now, node, out),
-            Due::Again(number, tries) => self.again(now, node, (number, tries), out),
-            Due::Elsewhere(number, tries) => {
+            MachineDue::Written => self.written(now, node, out),
+            MachineDue::Persisted => self.persisted(now, node, out),
+            MachineDue::Again(number, tries) => self.again(now, node, (number, tries), out),
+            MachineDue::Elsewhere(number, tries) => {
                 self.again_elsewhere(now, node, (number, tries), out);
             }
-            Due::Learn(group) => self.learn(now, node, group, out),
-            Due::Duties => self.duties(now, node, out),
-            Due::Passed(slot) => {
+            MachineDue::Learn(group) => self.learn(now, node, group, out),
+            MachineDue::Duties => self.duties(now, node, out),
+            MachineDue::Passed(slot) => {
                 slot.fill(());
                 self.poll((now, node), out);
             }
-            Due::Late(id) => self.is_late((now, node), id, out),
+            MachineDue::Late(id) => self.is_late((now, node), id, out),
         }
     }
 
     /// Gives a machine's groups an input, and performs what comes out.
-    fn keep(&mut self, now: Time, node: usize, input: groups::Input, out: &mut Out) {
-        self.take(now, node, member::Input::Groups(input), out);
+    fn keep(&mut self, now: Time, node: usize, input: groups::GroupHostInput, out: &mut Out) {
+        self.take(now, node, member::MemberInput::Groups(input), out);
     }
 
     /// Gives the core of a member an input, and performs what comes out.
-    fn take(&mut self, now: Time, node: usize, input: member::Input, out: &mut Out) {
-        let clock = self.machines[node].keeper_now(now);
+    fn take(&mut self, now: Time, node: usize, input: member::MemberInput, out: &mut Out) {
+        let clock = self.machines[node].group_host_now(now);
         let Some(process) = &mut self.machines[node].process else {
             return;
         };
@@ -321,27 +321,27 @@ impl Cluster {
         });
         for output in outputs {
             match output {
-                member::Output::Groups(output) => self.perform(now, node, output, out),
-                member::Output::Routing(record) => {
+                member::MemberOutput::Groups(output) => self.perform(now, node, output, out),
+                member::MemberOutput::Routing(record) => {
                     let payload = record.encode();
                     self.in_mesh(out, |mesh, inner| mesh.carry(now, node, payload, inner));
                 }
-                member::Output::Event(event) => self.alarmed(node, &event),
+                member::MemberOutput::Event(event) => self.alarmed(node, &event),
             }
         }
         self.poll((now, node), out);
     }
 
-    fn perform(&mut self, now: Time, node: usize, output: groups::Output, out: &mut Out) {
+    fn perform(&mut self, now: Time, node: usize, output: groups::GroupHostOutput, out: &mut Out) {
         if self.machines[node].doomed {
             return;
         }
         match output {
-            groups::Output::Write(write) => {
+            groups::GroupHostOutput::Write(write) => {
                 let at = self.sync_at(now, node);
                 let machine = &mut self.machines[node];
                 self.account.keeps(node, machine.store.id, &write);
-                machine.later(at, Due::Written);
+                machine.later(at, MachineDue::Written);
                 if let Some(process) = &mut machine.process {
                     let before = process.writing.replace(write);
                     self.account.expect(before.is_none(), || {
@@ -349,47 +349,49 @@ impl Cluster {
                     });
                 }
             }
-            groups::Output::Send { to, bytes } => {
+            groups::GroupHostOutput::Send { to, bytes } => {
                 if let Ok(to) = usize::try_from(to.0) {
-                    self.send((now, node), to, Frame::Parcel(bytes.into()), out);
+                    self.send((now, node), to, ClusterFrame::Envelope(bytes.into()), out);
                 }
             }
-            groups::Output::Order { from, order } => {
+            groups::GroupHostOutput::Order { from, order } => {
                 self.account.ordered(&self.machines[node].name, &order);
-                self.serve(now, node, node::Input::Order { from, order }, out);
+                self.serve(now, node, node::NodeInput::Order { from, order }, out);
             }
-            groups::Output::Asked {
+            groups::GroupHostOutput::Asked {
                 from,
                 vc,
                 generation,
                 term,
             } => {
-                let leader = node::Leader {
+                let leader = node::VcLeader {
                     reign: (generation, term),
                     node: from,
                 };
-                self.serve(now, node, node::Input::Asked { vc, leader }, out);
+                self.serve(now, node, node::NodeInput::Asked { vc, leader }, out);
             }
-            groups::Output::Question { group, question } => {
+            groups::GroupHostOutput::Question { group, question } => {
                 let silent = question.node.clone();
-                let asked = self.to_cluster(node, Silence { node: silent });
+                let asked = self.to_cluster(node, GetSilence { node: silent });
                 let purpose = Purpose::Silence(group, question);
                 self.ask((now, node), (asked, purpose), PATIENCE_MS, out);
             }
-            groups::Output::Bind {
+            groups::GroupHostOutput::Bind {
                 group,
                 vc,
                 known,
                 binding,
             } => self.bind((now, node), (group, vc), (known, binding), out),
-            groups::Output::Leads { group, term } => self.elected(node, group, term),
-            groups::Output::Applied {
+            groups::GroupHostOutput::Leads { group, term } => self.elected(node, group, term),
+            groups::GroupHostOutput::Applied {
                 group,
                 index,
                 entry,
                 took,
             } => self.applied(now, node, (group, index), (&entry, took)),
-            groups::Output::Led { .. } | groups::Output::Problem(_) | groups::Output::Event(_) => {}
+            groups::GroupHostOutput::Led { .. }
+            | groups::GroupHostOutput::Problem(_)
+            | groups::GroupHostOutput::Event(_) => {}
         }
     }
 
@@ -402,30 +404,38 @@ impl Cluster {
     fn written(&mut self, now: Time, node: usize, out: &mut Out) {
         let machine = &mut self.machines[node];
         if machine.full {
-            machine.later(now.plus_millis(RETRY_MS), Due::Written);
-            let refused = groups::Input::Refused("no space is left".into());
+            machine.later(now.plus_millis(RETRY_MS), MachineDue::Written);
+            let refused = groups::GroupHostInput::Refused("no space is left".into());
             return self.keep(now, node, refused, out);
         }
         let write = machine.process.as_mut().and_then(|it| it.writing.take());
         let Some(write) = write else { return };
         machine.store.write(&write);
-        self.keep(now, node, groups::Input::Written(write.number), out);
+        self.keep(
+            now,
+            node,
+            groups::GroupHostInput::Written(write.number),
+            out,
+        );
     }
 
     /// Gives a machine's node an input, and performs what comes out.
-    fn serve(&mut self, now: Time, node: usize, input: node::Input, out: &mut Out) {
+    fn serve(&mut self, now: Time, node: usize, input: node::NodeInput, out: &mut Out) {
         let before = self.before_stale(node, &input);
         let machine = &mut self.machines[node];
         let clock = machine.clock.boot(now);
         let Some(process) = &mut machine.process else {
             return;
         };
-        let repeated = matches!(input, node::Input::Order { .. } | node::Input::Asked { .. });
+        let repeated = matches!(
+            input,
+            node::NodeInput::Order { .. } | node::NodeInput::Asked { .. }
+        );
         if machine.full && repeated && process.persisting.is_some() {
             process.node.heard_of(&input);
             return;
         }
-        let mut outputs = node::Outputs::default();
+        let mut outputs = node::NodeOutputs::default();
         process
             .node
             .handle(clock, input, &|port| port % 7 != 0, &mut outputs);
@@ -459,28 +469,28 @@ impl Cluster {
         }
     }
 
-    fn wanted(&mut self, now: Time, node: usize, output: ledger::Output, out: &mut Out) {
+    fn wanted(&mut self, now: Time, node: usize, output: ledger::LedgerOutput, out: &mut Out) {
         match output {
-            ledger::Output::Persist(changes) => {
+            ledger::LedgerOutput::Persist(changes) => {
                 let at = self.sync_at(now, node);
                 let machine = &mut self.machines[node];
-                machine.later(at, Due::Persisted);
+                machine.later(at, MachineDue::Persisted);
                 if let Some(process) = &mut machine.process {
                     process.persisting = Some(changes);
                 }
             }
-            ledger::Output::Tell(tell) => {
+            ledger::LedgerOutput::Tell(tell) => {
                 let process = self.machines[node].process.as_ref();
                 let to = process.map(|it| it.node.addressees(&tell));
                 self.tell(now, node, (to.unwrap_or_default(), &tell), out);
             }
-            ledger::Output::TellOne(vc, tell) => {
+            ledger::LedgerOutput::TellOne(vc, tell) => {
                 let process = self.machines[node].process.as_ref();
                 let to = process.and_then(|it| it.node.leader(&vc));
                 let to = to.into_iter().map(|to| (to, vc.clone()));
                 self.tell(now, node, (to.collect(), &tell), out);
             }
-            ledger::Output::Step(step) => {
+            ledger::LedgerOutput::Step(step) => {
                 let process = self.machines[node].process.as_ref();
                 if process.is_some_and(|it| it.node.ledger().is_due(&step)) {
                     self.step(now, node, step, out);
@@ -498,7 +508,7 @@ impl Cluster {
     ) {
         let name = self.machines[node].name.clone();
         for (to, vc) in to {
-            let tell = groups::Input::Tell {
+            let tell = groups::GroupHostInput::Tell {
                 to,
                 vc,
                 node: name.clone(),
@@ -523,17 +533,17 @@ impl Cluster {
     fn persisted(&mut self, now: Time, node: usize, out: &mut Out) {
         let machine = &mut self.machines[node];
         if machine.full {
-            return machine.later(now.plus_millis(RETRY_MS), Due::Persisted);
+            return machine.later(now.plus_millis(RETRY_MS), MachineDue::Persisted);
         }
         let changes = machine.process.as_mut().and_then(|it| it.persisting.take());
         machine.persist(changes.unwrap_or_default());
         self.go_on(now, node, out);
     }
 
-    fn step(&mut self, now: Time, node: usize, step: Step, out: &mut Out) {
+    fn step(&mut self, now: Time, node: usize, step: ExecutorStep, out: &mut Out) {
         self.check_step(now, node, &step);
         let ends = match &step {
-            Step::Create(spec) => {
+            ExecutorStep::Create(spec) => {
                 if ranks::are_coupled(&spec.entrypoint) {
                     self.add_rank(node, &spec.placement.uid);
                 }
@@ -572,31 +582,36 @@ impl Cluster {
         let machine = &mut self.machines[node];
         machine.blind = is_blind.then_some(now);
         let capacity = machine.capacity();
-        self.serve(now, node, node::Input::Capacity(capacity), out);
+        self.serve(now, node, node::NodeInput::Capacity(capacity), out);
     }
 
     fn observe(&mut self, now: Time, node: usize, seen: executor::Seen, out: &mut Out) {
         for (uid, what) in seen {
-            self.serve(now, node, node::Input::Observed { uid, what }, out);
+            self.serve(now, node, node::NodeInput::Observed { uid, what }, out);
         }
     }
 
-    fn hold(&mut self, now: Time, node: usize, output: lease::Output, out: &mut Out) {
+    fn hold(&mut self, now: Time, node: usize, output: lease::LeaseOutput, out: &mut Out) {
         match output {
-            lease::Output::Ask(request) => {
+            lease::LeaseOutput::Ask(request) => {
                 let name = self.machines[node].name.clone();
                 let asked = match request.of {
-                    lease::Authority::Cluster => {
+                    lease::LeaseAuthority::Cluster => {
                         Some(self.to_cluster(node, RenewLeases { node: name }))
                     }
-                    lease::Authority::Vc => {
+                    lease::LeaseAuthority::Vc => {
                         let group = self.group_of(node, &request.vc);
                         group.map(|group| Question::vc(group, RenewLease { node: name }))
                     }
                 };
                 let Some(asked) = asked else {
                     let granted = false;
-                    return self.serve(now, node, node::Input::Renewed { request, granted }, out);
+                    return self.serve(
+                        now,
+                        node,
+                        node::NodeInput::Renewed { request, granted },
+                        out,
+                    );
                 };
                 self.ask(
                     (now, node),
@@ -605,12 +620,12 @@ impl Cluster {
                     out,
                 );
             }
-            lease::Output::Extend { uid, ends } => {
+            lease::LeaseOutput::Extend { uid, ends } => {
                 let boot = self.machines[node].clock.boot(now);
                 self.machines[node].executor.renew(&uid, boot, ends);
             }
-            lease::Output::End { uid } => {
-                let stop = Step::Stop {
+            lease::LeaseOutput::End { uid } => {
+                let stop = ExecutorStep::Stop {
                     uid,
                     cause: Cause::LeaseEnded,
                     grace_ms: 0,

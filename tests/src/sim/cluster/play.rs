@@ -7,7 +7,7 @@ use std::time::Instant;
 use muster_consensus::GroupId;
 use muster_control::groups;
 use muster_control::request::cluster::{Admittance, CreateToken};
-use muster_gossip::join::Token;
+use muster_gossip::join::JoinToken;
 use muster_model::id::VcName;
 use muster_model::job::JobSpec;
 use muster_model::mesh::NewToken;
@@ -16,22 +16,22 @@ use muster_model::state::PriorityClass;
 use muster_model::time::Time;
 use serde_json::Value;
 
-use super::account::Account;
+use super::account::ClusterAccount;
 use super::executor::Habits;
-use super::figures::Figures;
+use super::figures::ClusterFigures;
 use super::founding::{ADMIN, Admin};
 use super::machine::Machine;
 use super::ranks::Ranks;
 use super::ready::is_ready;
-use super::users::Users;
+use super::users::SimUsers;
 use super::{Cluster, faults, jobs, scenario};
-use crate::sim::Run;
-use crate::sim::mesh::Nodes;
+use crate::sim::SimRun;
+use crate::sim::mesh::MeshNodes;
 use crate::sim::network::Weather;
 use crate::sim::protocol::{Effects, Protocol as _};
 use crate::sim::random::Random;
-use crate::sim::report::Report;
-use crate::sim::scenario::Ending;
+use crate::sim::report::RunReport;
+use crate::sim::scenario::ScenarioResult;
 use crate::sim::world::World;
 
 /// Devices of a machine.
@@ -56,16 +56,16 @@ const ALL_ENDED_MS: u64 = 1_200_000;
 impl Cluster {
     /// Machines of which none was started.
     pub(crate) fn new(nodes: usize, seed: u64) -> Self {
-        let mesh = Nodes::new(nodes, nodes, seed);
+        let mesh = MeshNodes::new(nodes, nodes, seed);
         let mut random = Random::new(seed, 9);
         let group = groups::name::cluster(mesh.authority.cluster);
         let machines = (0..nodes).map(|id| Machine::new(id, DEVICES, &mut random));
         Self {
             machines: machines.collect(),
             mesh,
-            account: Account::default(),
-            users: Users::default(),
-            figures: Figures::default(),
+            account: ClusterAccount::default(),
+            users: SimUsers::default(),
+            figures: ClusterFigures::default(),
             ranks: Ranks::default(),
             random,
             group,
@@ -108,8 +108,8 @@ impl Cluster {
         let leader = &self.machines[self.leader(group)?];
         let process = leader.process.as_ref()?;
         match process.core.groups().host().machine(group)? {
-            groups::Machine::Vc(state) => Some(state),
-            groups::Machine::Cluster(_) => None,
+            groups::GroupState::Vc(state) => Some(state),
+            groups::GroupState::Cluster(_) => None,
         }
     }
 
@@ -224,16 +224,16 @@ impl Cluster {
 }
 
 /// A cluster as it is played on.
-pub(super) struct Play {
+pub(super) struct ClusterPlay {
     pub(super) world: World<Cluster>,
     loss: f64,
     wrong: Vec<String>,
 }
 
-impl Play {
+impl ClusterPlay {
     /// A cluster that has run for a moment, with so many virtual clusters, each of which is promised
     /// as much as the others.
-    pub(super) fn founded(run: &Run, vcs: usize) -> Self {
+    pub(super) fn founded(run: &SimRun, vcs: usize) -> Self {
         let cluster = Cluster::new(run.nodes, run.seed);
         let world = World::new(cluster, run.nodes, run.seed, Weather::lossy(run.loss));
         let mut play = Self {
@@ -283,12 +283,12 @@ impl Play {
         };
         let by = ADMIN.to_owned();
         let created = self.administer_at(0, &CreateToken { token, by });
-        let Some(Ok(token)) = created.map(|it| it.text.parse::<Token>()) else {
+        let Some(Ok(token)) = created.map(|it| it.text.parse::<JoinToken>()) else {
             return;
         };
         for node in 1..self.world.nodes() {
-            let petition = self.world.protocol.petition(node, &token);
-            let admitted = self.administer_at(0, &petition);
+            let admission_request = self.world.protocol.admission_request(node, &token);
+            let admitted = self.administer_at(0, &admission_request);
             let is_in = matches!(admitted, Some(Admittance::Welcome(_)));
             self.expect(is_in, || format!("n{node} was not let in: {admitted:?}"));
         }
@@ -455,11 +455,11 @@ impl Play {
     /// The line of the run.
     fn report(
         mut self,
-        run: &Run,
+        run: &SimRun,
         (choice, table): (&Choice, Option<Value>),
         started: Instant,
-    ) -> (Report, Ending) {
-        let mut report = Report::plain(run.seed, run.nodes);
+    ) -> (RunReport, ScenarioResult) {
+        let mut report = RunReport::plain(run.seed, run.nodes);
         if let Choice::These(names) = choice {
             report.set("faults", names.clone());
         }
@@ -478,7 +478,7 @@ impl Play {
         report.set("bound", cluster.account.bound);
         self.wrong.append(&mut cluster.violations());
         report.violations(self.wrong.clone());
-        let ending = Ending {
+        let ending = ScenarioResult {
             wrong: self.wrong,
             virtual_ms: self.world.now().as_millis(),
             packets: self.world.engine.packets,
@@ -506,29 +506,29 @@ pub(crate) enum Choice {
 }
 
 /// Plays it. A core that panics is wrong too.
-pub(crate) fn play(run: &Run, choice: &Choice) -> (Report, Ending) {
+pub(crate) fn play(run: &SimRun, choice: &Choice) -> (RunReport, ScenarioResult) {
     let played = std::panic::catch_unwind(|| act(run, choice));
     played.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
         let wrong = vec![format!("panicked: {}", text.unwrap_or("without a word"))];
-        let mut report = Report::plain(run.seed, run.nodes);
+        let mut report = RunReport::plain(run.seed, run.nodes);
         report.violations(wrong.clone());
-        let ending = Ending {
+        let ending = ScenarioResult {
             wrong,
-            ..Ending::default()
+            ..ScenarioResult::default()
         };
         (report, ending)
     })
 }
 
-fn act(run: &Run, choice: &Choice) -> (Report, Ending) {
+fn act(run: &SimRun, choice: &Choice) -> (RunReport, ScenarioResult) {
     let started = Instant::now();
     let vcs = match choice {
         Choice::Table if run.nodes < 512 => 2,
         _ => (run.nodes / 10).clamp(2, 8),
     };
-    let mut play = Play::founded(run, vcs);
+    let mut play = ClusterPlay::founded(run, vcs);
     play.persist();
     play.revive();
     let mut table = None;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use muster_consensus::GroupId;
-use muster_control::gang::Run;
+use muster_control::gang::GangRun;
 use muster_model::exit::Verdict;
 use muster_model::id::{AttemptUid, JobKey};
 use muster_model::job::JobSpec;
@@ -22,7 +22,7 @@ const NOTICED_MS: u64 = 2_000;
 /// Where the ranks of each run are.
 #[derive(Debug, Default)]
 pub(super) struct Ranks {
-    runs: BTreeMap<(GroupId, Run), Vec<(usize, AttemptUid)>>,
+    runs: BTreeMap<(GroupId, GangRun), Vec<(usize, AttemptUid)>>,
     /// Ranks that failed because a peer was no more.
     pub(super) failed: u64,
 }

@@ -13,10 +13,10 @@ const LEASE_VOTERS: usize = 3;
 /// what is placed before that are none.
 pub(super) fn is_ready(world: &World<Cluster>) -> bool {
     let cluster = &world.protocol;
-    let briefed = |machine: &Machine| {
-        let briefing = machine.process.as_ref();
-        let briefing = briefing.and_then(|it| it.core.briefing());
-        briefing.is_some_and(|it| it.vcs.len() == cluster.account.vcs.len())
+    let given = |machine: &Machine| {
+        let cluster_map = machine.process.as_ref();
+        let cluster_map = cluster_map.and_then(|it| it.core.cluster_map());
+        cluster_map.is_some_and(|it| it.vcs.len() == cluster.account.vcs.len())
     };
     let count = cluster.machines.len();
     let led = |group: &GroupId| {
@@ -26,7 +26,5 @@ pub(super) fn is_ready(world: &World<Cluster>) -> bool {
         view.is_some_and(|view| view.voters.len() >= LEASE_VOTERS.min(count))
     };
     let hears = |node: usize| cluster.voters_heard(node) >= LEASE_VOTERS.min(count);
-    cluster.machines.iter().all(briefed)
-        && cluster.groups().iter().all(led)
-        && (0..count).all(hears)
+    cluster.machines.iter().all(given) && cluster.groups().iter().all(led) && (0..count).all(hears)
 }

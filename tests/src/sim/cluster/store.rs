@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use muster_consensus::{
-    Damaged, Found, GroupId, Kept, Promise, ReplicaId, StoreId, Stored, Voting, Write,
+    Damaged, GroupId, Promise, ReplicaId, StoreId, Stored, StoredChange, StoredGroup, Voting, Write,
 };
 
 /// What is kept of a group.
@@ -44,22 +44,22 @@ impl Store {
         }
     }
 
-    fn keep(&mut self, kept: &Kept) {
+    fn keep(&mut self, kept: &StoredChange) {
         match kept {
-            Kept::Promise(group, replica, promise) => {
+            StoredChange::Promise(group, replica, promise) => {
                 let (replica, promise) = (*replica, *promise);
                 self.rows.insert(*group, Row::Here { replica, promise });
             }
-            Kept::Entries(group, first, entries) => {
+            StoredChange::Entries(group, first, entries) => {
                 self.forget(*group, *first, u64::MAX);
                 let places = (*first..).map(|index| (*group, index));
                 self.entries.extend(places.zip(entries.iter().cloned()));
             }
-            Kept::Snapshot { group, bytes, keep } => {
+            StoredChange::Snapshot { group, bytes, keep } => {
                 self.snapshots.insert(*group, bytes.clone());
                 self.forget(*group, 0, keep.unwrap_or(u64::MAX));
             }
-            Kept::Gone(group, replica) => {
+            StoredChange::Gone(group, replica) => {
                 self.snapshots.remove(group);
                 self.forget(*group, 0, u64::MAX);
                 self.rows.insert(*group, Row::Gone(*replica));
@@ -110,16 +110,16 @@ impl Store {
     }
 
     /// What a process finds.
-    pub(super) fn load(&self) -> Vec<Found> {
+    pub(super) fn load(&self) -> Vec<StoredGroup> {
         let found = |(group, row): (&GroupId, &Row)| match row {
-            Row::Gone(replica) => Found::Gone(*group, *replica),
-            Row::Damaged(replica) => Found::Damaged(Damaged {
+            Row::Gone(replica) => StoredGroup::Gone(*group, *replica),
+            Row::Damaged(replica) => StoredGroup::Damaged(Damaged {
                 group: *group,
                 replica: *replica,
                 problem: "its checksum is wrong".to_owned(),
                 voting: Voting::Unknown,
             }),
-            Row::Here { replica, promise } => Found::Replica(Stored {
+            Row::Here { replica, promise } => StoredGroup::Replica(Stored {
                 group: *group,
                 replica: *replica,
                 promise: *promise,

@@ -6,24 +6,24 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use muster_consensus::{GroupId, NodeId};
-use muster_control::answers::affairs::{Affairs, Leading};
+use muster_control::answers::cluster::{ClusterService, Leading};
 use muster_control::answers::vc::{AtCopy, AtLeader, committed, renew_all};
-use muster_control::cluster::{Briefing, Copy};
+use muster_control::cluster::{ClusterMap, RecoverableCopy};
 use muster_control::request::member::{
-    CopyAge, GetTold, KeepBody, ListCommitted, ListCopies, ListPulls, ReadBody, RecoverCluster,
-    RenewLed, Succeed,
+    CopyAge, GetKnownClusterMap, KeepBody, ListCommitted, ListCopies, ListPulls, ReadBody,
+    RecoverCluster, RenewLed, Succeed,
 };
-use muster_control::request::{Answers, AnyRequest, Failure};
+use muster_control::request::{Answers, AnyRequest, RequestFailure};
 use muster_gossip::mesh;
-use muster_gossip::record::{RecordKey, SuccessionBody};
+use muster_gossip::record::{RecordKey, ReplacementBody};
 use muster_gossip::{MemberId, documents};
 use muster_model::mesh::RecoveryView;
 use muster_model::pull::Pull;
 
 use super::asking::Call;
-use super::frame::Frame;
+use super::frame::ClusterFrame;
 use super::here::{Here, Standing, Want};
-use super::machine::Due;
+use super::machine::MachineDue;
 use super::{At, Cluster, Out, number};
 use crate::sim::mesh::member;
 
@@ -75,7 +75,7 @@ impl Tasks {
     }
 
     /// What the leader has to do, and now and then what every member has to, unless it is at it still.
-    pub(super) fn take_turns(&mut self, affairs: &Arc<Affairs<Here>>) {
+    pub(super) fn take_turns(&mut self, cluster_service: &Arc<ClusterService<Here>>) {
         let mut slot = self.leading.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(mut leading) = slot.take() else {
             return;
@@ -83,11 +83,11 @@ impl Tasks {
         drop(slot);
         self.rounds += 1;
         let mends = self.rounds.is_multiple_of(MEND_ROUNDS);
-        let (affairs, rests) = (affairs.clone(), self.leading.clone());
+        let (cluster_service, rests) = (cluster_service.clone(), self.leading.clone());
         self.begin(async move {
-            leading.turn(&affairs).await;
+            leading.turn(&cluster_service).await;
             if mends {
-                affairs.mend_bodies().await;
+                cluster_service.mend_bodies().await;
             }
             let mut slot = rests.lock().unwrap_or_else(PoisonError::into_inner);
             *slot = Some(leading);
@@ -111,7 +111,7 @@ impl Cluster {
             return;
         };
         let side = Side {
-            affairs: process.affairs.clone(),
+            cluster_service: process.cluster_service.clone(),
             here: process.here.clone(),
         };
         process.tasks.begin(async move {
@@ -156,9 +156,9 @@ impl Cluster {
         let core = &machine.process.as_ref()?.core;
         let lineage = core.lineage().cloned();
         Some(Standing {
-            now: machine.keeper_now(now),
+            now: machine.group_host_now(now),
             lineage: lineage.unwrap_or_else(|| self.heard(node)),
-            briefing: core.briefing().cloned(),
+            cluster_map: core.cluster_map().cloned(),
             full: machine.full,
         })
     }
@@ -172,9 +172,9 @@ impl Cluster {
             Want::Core(input) => self.take(now, node, input, out),
             Want::Mesh(look) => look(self.mesh.core(node)),
             Want::Publish(records, bodies) => {
-                let records = records.into_iter().map(mesh::Input::Record);
+                let records = records.into_iter().map(mesh::MeshInput::Record);
                 let bodies = bodies.into_iter().map(|(document, body)| {
-                    mesh::Input::Document(documents::Input::Body { document, body })
+                    mesh::MeshInput::Document(documents::DocumentsInput::Body { document, body })
                 });
                 for input in records.chain(bodies) {
                     self.publish((now, node), input, out);
@@ -188,7 +188,7 @@ impl Cluster {
                 self.call((now, node), to.index(), (request.into(), call), out);
             }
             Want::Pause(ms, slot) => {
-                let due = Due::Passed(slot);
+                let due = MachineDue::Passed(slot);
                 self.machines[node].later(now.plus_millis(ms), due);
             }
             Want::Text(document, slot) => {
@@ -200,21 +200,26 @@ impl Cluster {
                 self.hear_answer((now, node), node, (id, answer.into()), out);
             }
             Want::Answer(to, id, answer) => {
-                self.send((now, node), to, Frame::Answer(id, answer.into()), out);
+                self.send(
+                    (now, node),
+                    to,
+                    ClusterFrame::Answer(id, answer.into()),
+                    out,
+                );
             }
         }
     }
 
-    fn publish(&mut self, (now, node): At, input: mesh::Input, out: &mut Out) {
+    fn publish(&mut self, (now, node): At, input: mesh::MeshInput, out: &mut Out) {
         let said = match &input {
-            mesh::Input::Record(record) if record.key == RecordKey::Succession => {
-                record.body::<SuccessionBody>().ok()
+            mesh::MeshInput::Record(record) if record.key == RecordKey::Replacement => {
+                record.body::<ReplacementBody>().ok()
             }
             _ => None,
         };
         self.in_mesh(out, |mesh, inner| mesh.input(now, node, input, inner));
         if let Some(said) = said {
-            self.note_succession(&said);
+            self.note_replacement(&said);
             self.see(now, node, out);
         }
     }
@@ -232,17 +237,17 @@ impl Cluster {
             return;
         };
         process.asks.calls.insert(id, call);
-        self.machines[node].later(now.plus_millis(ANSWER_MS), Due::Late(id));
+        self.machines[node].later(now.plus_millis(ANSWER_MS), MachineDue::Late(id));
         match to == node {
             true => self.asked((now, node), (node, id), request, out),
-            false => self.send((now, node), to, Frame::Ask(id, request), out),
+            false => self.send((now, node), to, ClusterFrame::Ask(id, request), out),
         }
     }
 }
 
 /// What a machine answers with.
 struct Side {
-    affairs: Arc<Affairs<Here>>,
+    cluster_service: Arc<ClusterService<Here>>,
     here: Here,
 }
 
@@ -254,7 +259,7 @@ impl Side {
         request: &[u8],
     ) -> Option<Vec<u8>> {
         match AnyRequest::decode(request).ok()? {
-            AnyRequest::Cluster(request) => request.answer(&*self.affairs, from).await,
+            AnyRequest::Cluster(request) => request.answer(&*self.cluster_service, from).await,
             AnyRequest::Vc { group, request } => {
                 let side = AtLeader::new(&self.here, me, GroupId(group));
                 request.answer(&side, from).await
@@ -269,27 +274,27 @@ impl Side {
 }
 
 /// Answered by what decides for the cluster.
-macro_rules! of_affairs {
+macro_rules! of_cluster_group {
     ($($request:ty => $answer:ty,)*) => {
         $(impl Answers<$request> for Side {
-            async fn answer(&self, from: MemberId, request: $request) -> Result<$answer, Failure> {
-                self.affairs.answer(from, request).await
+            async fn answer(&self, from: MemberId, request: $request) -> Result<$answer, RequestFailure> {
+                self.cluster_service.answer(from, request).await
             }
         })*
     };
 }
 
-of_affairs! {
+of_cluster_group! {
     KeepBody => (),
     ReadBody => String,
-    ListCopies => Vec<Copy>,
-    GetTold => Option<Briefing>,
+    ListCopies => Vec<RecoverableCopy>,
+    GetKnownClusterMap => Option<ClusterMap>,
     RecoverCluster => RecoveryView,
     Succeed => (),
 }
 
 impl Answers<RenewLed> for Side {
-    async fn answer(&self, _: MemberId, request: RenewLed) -> Result<Vec<u64>, Failure> {
+    async fn answer(&self, _: MemberId, request: RenewLed) -> Result<Vec<u64>, RequestFailure> {
         Ok(renew_all(&self.here, request.groups, &request.node).await)
     }
 }
@@ -299,19 +304,19 @@ impl Answers<ListCommitted> for Side {
         &self,
         _: MemberId,
         request: ListCommitted,
-    ) -> Result<Vec<(u64, u64)>, Failure> {
+    ) -> Result<Vec<(u64, u64)>, RequestFailure> {
         Ok(committed(&self.here, request.groups).await)
     }
 }
 
 impl Answers<CopyAge> for Side {
-    async fn answer(&self, _: MemberId, _: CopyAge) -> Result<Option<u64>, Failure> {
+    async fn answer(&self, _: MemberId, _: CopyAge) -> Result<Option<u64>, RequestFailure> {
         Ok(None)
     }
 }
 
 impl Answers<ListPulls> for Side {
-    async fn answer(&self, _: MemberId, _: ListPulls) -> Result<Vec<Pull>, Failure> {
+    async fn answer(&self, _: MemberId, _: ListPulls) -> Result<Vec<Pull>, RequestFailure> {
         Ok(Vec::new())
     }
 }

@@ -2,15 +2,15 @@
 //! told.
 
 use muster_consensus::GroupId;
-use muster_control::request::vc::{Change, FindJob};
-use muster_control::request::{Failure, Json};
-use muster_control::vc::{AcceptedJob, Applied, Document, Entry, Rejected};
+use muster_control::request::vc::{ChangeJob, FindJob};
+use muster_control::request::{Json, RequestFailure};
+use muster_control::vc::{AcceptedJob, JobDocument, VcApplied, VcEntry, VcRejection};
 use muster_model::id::{AttemptUid, JobKey};
 use muster_model::job::JobSpec;
 use muster_model::time::Time;
 use muster_model::view::JobSummary;
 
-use super::account::Account;
+use super::account::ClusterAccount;
 use super::asking::{Purpose, Question};
 use super::{Cluster, Out};
 
@@ -28,7 +28,7 @@ pub(super) enum Told {
 }
 
 #[derive(Debug)]
-struct Job {
+struct UserJob {
     group: GroupId,
     key: JobKey,
     spec: JobSpec,
@@ -42,9 +42,9 @@ struct Job {
 
 /// All users.
 #[derive(Debug, Default)]
-pub(super) struct Users(Vec<Job>);
+pub(super) struct SimUsers(Vec<UserJob>);
 
-impl Users {
+impl SimUsers {
     /// A virtual cluster goes on in another group.
     pub(super) fn recovered(&mut self, from: GroupId, to: GroupId) {
         for job in self.0.iter_mut().filter(|job| job.group == from) {
@@ -93,11 +93,11 @@ impl Users {
         job.map(|job| &job.spec)
     }
 
-    fn job(&self, job: u64) -> Option<&Job> {
+    fn job(&self, job: u64) -> Option<&UserJob> {
         self.0.get(usize::try_from(job).ok()?)
     }
 
-    fn job_mut(&mut self, job: u64) -> Option<&mut Job> {
+    fn job_mut(&mut self, job: u64) -> Option<&mut UserJob> {
         self.0.get_mut(usize::try_from(job).ok()?)
     }
 
@@ -114,13 +114,16 @@ impl Users {
     pub(super) fn submitted(
         &mut self,
         job: u64,
-        (answer, failed): (Option<Result<Applied, Rejected>>, Option<&Failure>),
-        account: &mut Account,
+        (answer, failed): (
+            Option<Result<VcApplied, VcRejection>>,
+            Option<&RequestFailure>,
+        ),
+        account: &mut ClusterAccount,
     ) {
         let Some(job) = self.job_mut(job) else { return };
         match (answer, failed) {
             // Of names that nobody else has, one that exists was taken before.
-            (Some(answer @ (Ok(_) | Err(Rejected::JobExists(_)))), _) => {
+            (Some(answer @ (Ok(_) | Err(VcRejection::JobExists(_)))), _) => {
                 let first = job.tries == 1;
                 let exists = answer.is_err();
                 account.expect(!(first && exists), || {
@@ -132,7 +135,7 @@ impl Users {
             (Some(Err(rejected)), _) => {
                 account.expect(false, || format!("{} was refused: {rejected}", job.key));
             }
-            (None, Some(Failure::NotLed { .. } | Failure::Refused(_))) => {
+            (None, Some(RequestFailure::NotLed { .. } | RequestFailure::Refused(_))) => {
                 if let Some(uid) = job.uid.clone() {
                     account.deny(job.group, uid);
                 }
@@ -147,7 +150,7 @@ impl Users {
         &self,
         (job, lost): (u64, u32),
         answer: Option<Json<Option<JobSummary>>>,
-        account: &mut Account,
+        account: &mut ClusterAccount,
     ) {
         let Some(job) = self.job(job) else { return };
         // One that was lost meanwhile is submitted again.
@@ -175,7 +178,7 @@ impl Cluster {
             Ok(key) => key,
             Err(error) => panic!("bug in the simulator: {error}"),
         };
-        self.users.0.push(Job {
+        self.users.0.push(UserJob {
             group,
             key,
             spec,
@@ -202,7 +205,7 @@ impl Cluster {
         known.uid = Some(uid.clone());
         let submitted = self.machines[gateway].clock.wall(now);
         let (group, entry) = (known.group, accept(known, uid, submitted));
-        let question = Question::vc(group, Change(entry));
+        let question = Question::vc(group, ChangeJob(entry));
         let asked = (question, Purpose::Submit(job));
         self.ask((now, gateway), asked, PATIENCE_MS, out);
     }
@@ -230,14 +233,14 @@ impl Cluster {
     }
 }
 
-fn accept(job: &Job, uid: AttemptUid, submitted: Time) -> Entry {
+fn accept(job: &UserJob, uid: AttemptUid, submitted: Time) -> VcEntry {
     let accepted = AcceptedJob {
         key: job.key.clone(),
         uid,
         spec: job.spec.clone(),
-        document: Document::default(),
+        document: JobDocument::default(),
         sealed_secrets: Vec::new(),
         submitted_ms: submitted.as_millis(),
     };
-    Entry::Accept(Box::new(accepted))
+    VcEntry::Accept(Box::new(accepted))
 }

@@ -11,17 +11,17 @@ use foca::{Config, Foca, Member, OwnedNotification, PostcardCodec, Timer};
 use muster_gossip::mesh::Reach;
 use muster_model::time::Time;
 
-use super::protocol::{Arrival, Edit, Effects, Protocol, Seen};
+use super::protocol::{Arrival, Edit, Effects, Protocol, ProtocolEvent};
 use super::random::Random;
-use runtime::{Changes, Id, News, Runtime, Timers, record};
+use runtime::{Changes, FocaNews, FocaRuntime, Id, Timers, record};
 
 /// Bytes of a record, as ours have on average.
 const RECORD_BYTES: usize = 250;
 
-struct Node {
+struct FocaNode {
     foca: Foca<Id, PostcardCodec, Random, Changes>,
     timers: Timers,
-    news: News,
+    news: FocaNews,
     /// The newest life heard of each node, and what is thought of it.
     known: Vec<(u32, Reach)>,
 }
@@ -29,7 +29,7 @@ struct Node {
 /// All nodes.
 pub(crate) struct Swim {
     seed: u64,
-    nodes: Vec<Option<Node>>,
+    nodes: Vec<Option<FocaNode>>,
     /// Of each node: the life that comes next.
     lives: Vec<u32>,
 }
@@ -43,16 +43,16 @@ impl Swim {
         }
     }
 
-    fn make(&self, node: usize) -> Node {
+    fn make(&self, node: usize) -> FocaNode {
         let id = Id::new(node, self.lives[node]);
         let size = u32::try_from(self.nodes.len())
             .ok()
             .and_then(NonZeroU32::new);
         let config = Config::new_lan(size.unwrap_or(NonZeroU32::MIN));
         let random = Random::new(self.seed, (u64::from(id.life) << 32) + 1_000 + node as u64);
-        let news: News = Rc::new(RefCell::new(Vec::new()));
+        let news: FocaNews = Rc::new(RefCell::new(Vec::new()));
         let changes = Changes::new(self.nodes.len(), news.clone());
-        Node {
+        FocaNode {
             foca: Foca::with_custom_broadcast(id, config, random, PostcardCodec, changes),
             timers: Timers::default(),
             news,
@@ -69,19 +69,19 @@ impl Swim {
         now: Time,
         node: usize,
         out: &mut Effects<bytes::Bytes>,
-        does: impl FnOnce(&mut Node, &mut Runtime),
+        does: impl FnOnce(&mut FocaNode, &mut FocaRuntime),
     ) {
         let Some(known) = self.nodes[node].as_mut() else {
             return;
         };
-        let mut runtime = Runtime::default();
+        let mut runtime = FocaRuntime::default();
         does(known, &mut runtime);
         known.finish(now, runtime, out);
     }
 }
 
-impl Node {
-    fn finish(&mut self, now: Time, runtime: Runtime, out: &mut Effects<bytes::Bytes>) {
+impl FocaNode {
+    fn finish(&mut self, now: Time, runtime: FocaRuntime, out: &mut Effects<bytes::Bytes>) {
         for (after, timer) in runtime.timers {
             if let Timer::ChangeSuspectToDown { member_id, .. } = &timer {
                 self.learn(*member_id, Reach::Suspect, out);
@@ -96,7 +96,7 @@ impl Node {
         out.seen.extend(
             fresh
                 .into_iter()
-                .map(|(subject, number)| Seen::Change { subject, number }),
+                .map(|(subject, number)| ProtocolEvent::Change { subject, number }),
         );
     }
 
@@ -115,11 +115,11 @@ impl Node {
         if id.life >= known.0 && *known != (id.life, reach) {
             *known = (id.life, reach);
             let subject = id.index();
-            out.seen.push(Seen::Reach { subject, reach });
+            out.seen.push(ProtocolEvent::Reach { subject, reach });
         }
     }
 
-    fn ring(&mut self, timer: Timer<Id>, runtime: &mut Runtime) -> Option<Id> {
+    fn ring(&mut self, timer: Timer<Id>, runtime: &mut FocaRuntime) -> Option<Id> {
         let suspect = match &timer {
             Timer::ChangeSuspectToDown { member_id, .. } => Some(*member_id),
             _ => None,
@@ -144,7 +144,7 @@ impl Protocol for Swim {
         let members: Vec<_> = others
             .map(|(other, &life)| Member::alive(Id::new(other, life)))
             .collect();
-        let mut runtime = Runtime::default();
+        let mut runtime = FocaRuntime::default();
         let _ = made
             .foca
             .apply_many(members.iter().cloned(), false, &mut runtime);
@@ -223,7 +223,7 @@ impl Protocol for Swim {
 }
 
 /// A node that comes back tells three members: one packet can be lost.
-fn announce(node: &mut Node, members: &[Member<Id>], runtime: &mut Runtime) {
+fn announce(node: &mut FocaNode, members: &[Member<Id>], runtime: &mut FocaRuntime) {
     for member in members.iter().take(3) {
         let _ = node.foca.announce(*member.id(), &mut *runtime);
     }

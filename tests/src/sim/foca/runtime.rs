@@ -54,13 +54,13 @@ impl Identity for Id {
 
 /// What a call into foca led to.
 #[derive(Debug, Default)]
-pub(super) struct Runtime {
+pub(super) struct FocaRuntime {
     pub(super) sends: Vec<Sending<Bytes>>,
     pub(super) timers: Vec<(Duration, Timer<Id>)>,
     pub(super) notifications: Vec<OwnedNotification<Id>>,
 }
 
-impl foca::Runtime<Id> for Runtime {
+impl foca::Runtime<Id> for FocaRuntime {
     fn notify(&mut self, notification: Notification<'_, Id>) {
         self.notifications.push(notification.to_owned());
     }
@@ -80,19 +80,19 @@ impl foca::Runtime<Id> for Runtime {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Due {
+struct TimerDue {
     at: Time,
     order: u64,
     timer: Timer<Id>,
 }
 
-impl PartialOrd for Due {
+impl PartialOrd for TimerDue {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Due {
+impl Ord for TimerDue {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         (self.at, self.order).cmp(&(other.at, other.order))
     }
@@ -102,7 +102,7 @@ impl Ord for Due {
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     order: u64,
-    heap: BinaryHeap<Reverse<Due>>,
+    heap: BinaryHeap<Reverse<TimerDue>>,
 }
 
 impl Timers {
@@ -111,7 +111,7 @@ impl Timers {
         let micros = u64::try_from(after.as_micros()).unwrap_or(u64::MAX >> 1);
         let at = Time(now.0 + micros);
         let order = self.order;
-        self.heap.push(Reverse(Due { at, order, timer }));
+        self.heap.push(Reverse(TimerDue { at, order, timer }));
     }
 
     pub(super) fn next(&self) -> Option<Time> {
@@ -127,17 +127,17 @@ impl Timers {
 }
 
 /// The changes that a node came to know.
-pub(super) type News = Rc<RefCell<Vec<(usize, u64)>>>;
+pub(super) type FocaNews = Rc<RefCell<Vec<(usize, u64)>>>;
 
 /// Keeps the newest change of each node.
 #[derive(Debug)]
 pub(super) struct Changes {
     newest: Vec<u64>,
-    news: News,
+    news: FocaNews,
 }
 
 impl Changes {
-    pub(super) fn new(nodes: usize, news: News) -> Self {
+    pub(super) fn new(nodes: usize, news: FocaNews) -> Self {
         Self {
             newest: vec![0; nodes],
             news,

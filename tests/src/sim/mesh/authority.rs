@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use muster_gossip::frame::CHUNK_BYTES;
 use muster_gossip::record::{
-    ClusterBody, DocumentId, Header, MemberBody, MemberState, Record, RecordKey, Stage, Version,
+    AdmissionState, ClusterBody, DocumentId, Header, HeaderStage, MemberBody, Record, RecordKey,
+    RecordVersion,
 };
 use muster_gossip::{ClusterId, MemberId, NodeKey, Sign as _};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
-use super::keys::{self, Ledger, Signer};
+use super::keys::{self, SignatureLedger, Signer};
 
 /// The document that is edited.
 pub(crate) const RULES: DocumentId = DocumentId(1);
@@ -23,7 +24,7 @@ const RACK_MAX: usize = 20;
 
 /// Who signs for one cluster.
 #[derive(Debug)]
-pub(crate) struct Authority {
+pub(crate) struct SimAuthority {
     pub(crate) cluster: ClusterId,
     root: Signer,
     signing: Signer,
@@ -31,13 +32,13 @@ pub(crate) struct Authority {
     nodes: usize,
     /// What the wall clock says of whoever orders edits.
     pub(crate) wall_ms: u64,
-    pub(crate) ledger: Ledger,
+    pub(crate) ledger: SignatureLedger,
     numbers: BTreeMap<RecordKey, u64>,
 }
 
-impl Authority {
+impl SimAuthority {
     pub(crate) fn new(nodes: usize, seed: u64) -> Self {
-        let ledger = Ledger::default();
+        let ledger = SignatureLedger::default();
         let root = Signer::new(keys::key(seed, 1, 0), ledger.clone());
         Self {
             cluster: ClusterId::of_root(&root.key()),
@@ -75,7 +76,7 @@ impl Authority {
     pub(crate) fn writer(&self, key: RecordKey) -> NodeKey {
         match key {
             RecordKey::Cluster => self.root.key(),
-            RecordKey::Member(_) | RecordKey::Document(_) | RecordKey::Succession => {
+            RecordKey::Member(_) | RecordKey::Document(_) | RecordKey::Replacement => {
                 self.signing.key()
             }
             RecordKey::Node(member) | RecordKey::Watch(member) => self.node_key(member.index()),
@@ -98,7 +99,7 @@ impl Authority {
     }
 
     /// A node is a member, or is one no more.
-    pub(crate) fn member(&mut self, node: usize, state: MemberState) -> Arc<Record> {
+    pub(crate) fn member(&mut self, node: usize, state: AdmissionState) -> Arc<Record> {
         let body = MemberBody {
             key: self.node_key(node),
             name: format!("n{node}"),
@@ -110,7 +111,7 @@ impl Authority {
     }
 
     /// A document's version is at this stage.
-    pub(crate) fn header(&mut self, draft: &Draft) -> Arc<Record> {
+    pub(crate) fn header(&mut self, draft: &VersionDraft) -> Arc<Record> {
         let header = draft.header(self.wall_ms);
         self.sign(RecordKey::Document(RULES), &header)
     }
@@ -118,7 +119,7 @@ impl Authority {
     fn sign<B: Serialize>(&mut self, key: RecordKey, body: &B) -> Arc<Record> {
         let number = self.numbers.entry(key).or_default();
         *number += 1;
-        let version = Version {
+        let version = RecordVersion {
             incarnation: u64::from(GENERATION),
             number: *number,
         };
@@ -135,7 +136,7 @@ impl Authority {
 pub(crate) fn signed<B: Serialize>(
     cluster: ClusterId,
     key: RecordKey,
-    version: Version,
+    version: RecordVersion,
     body: &B,
     signer: &Signer,
 ) -> Record {
@@ -152,21 +153,21 @@ pub(crate) fn member(node: usize) -> MemberId {
 
 /// A version of a document, as its header will say.
 #[derive(Clone, Debug)]
-pub(crate) struct Draft {
+pub(crate) struct VersionDraft {
     pub(crate) version: u64,
     pub(crate) body: Arc<[u8]>,
-    pub(crate) stage: Stage,
+    pub(crate) stage: HeaderStage,
     /// The version in force where the stage does not reach.
     pub(crate) active: u64,
 }
 
-impl Draft {
+impl VersionDraft {
     /// A version that nobody has looked at yet.
     pub(crate) const fn new(version: u64, body: Arc<[u8]>) -> Self {
         Self {
             version,
             body,
-            stage: Stage::Distribute,
+            stage: HeaderStage::Distribute,
             active: 0,
         }
     }

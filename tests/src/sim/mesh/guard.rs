@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use muster_gossip::Mesh;
-use muster_gossip::record::{Record, RecordKey, Version};
+use muster_gossip::record::{Record, RecordKey, RecordVersion};
 
-use super::authority::Authority;
-use super::host::Host;
+use super::authority::SimAuthority;
+use super::host::SimHost;
 
 /// Sentences kept; one tells as much as a thousand.
 const SAID_MAX: usize = 20;
@@ -16,13 +16,13 @@ const DEFERRED_MAX: usize = 256;
 
 /// Notes what must not be.
 #[derive(Debug, Default)]
-pub(crate) struct Guard {
+pub(crate) struct InvariantGuard {
     /// What must not be, and is.
     pub(crate) violations: Vec<String>,
-    before: Vec<Version>,
+    before: Vec<RecordVersion>,
 }
 
-impl Guard {
+impl InvariantGuard {
     /// Something is wrong.
     pub(crate) fn say(&mut self, what: String) {
         if self.violations.len() < SAID_MAX {
@@ -40,7 +40,7 @@ impl Guard {
     /// And after it.
     pub(crate) fn after(
         &mut self,
-        authority: &Authority,
+        authority: &SimAuthority,
         node: usize,
         core: &Mesh,
         records: &[Arc<Record>],
@@ -48,7 +48,7 @@ impl Guard {
         for (at, record) in records.iter().enumerate() {
             let before = self.before[at];
             let known = core.record(record.key);
-            let now = known.map_or_else(Version::default, |known| known.version);
+            let now = known.map_or_else(RecordVersion::default, |known| known.version);
             if now < before {
                 self.went_back(node, now, record.key, before);
             }
@@ -60,10 +60,16 @@ impl Guard {
     }
 
     /// A node's newest of a key is older than what it had.
-    fn went_back(&mut self, node: usize, now: Version, key: RecordKey, before: Version) {
+    fn went_back(
+        &mut self,
+        node: usize,
+        now: RecordVersion,
+        key: RecordKey,
+        before: RecordVersion,
+    ) {
         // What an expelled member said is dropped with it.
-        let dropped =
-            now == Version::default() && matches!(key, RecordKey::Node(_) | RecordKey::Watch(_));
+        let dropped = now == RecordVersion::default()
+            && matches!(key, RecordKey::Node(_) | RecordKey::Watch(_));
         if !dropped {
             self.say(format!(
                 "n{node} went back from {before:?} to {now:?} of {key:?}"
@@ -71,7 +77,7 @@ impl Guard {
         }
     }
 
-    fn check_writer(&mut self, authority: &Authority, node: usize, record: &Record) {
+    fn check_writer(&mut self, authority: &SimAuthority, node: usize, record: &Record) {
         if !authority
             .ledger
             .holds(record, &authority.writer(record.key))
@@ -83,7 +89,7 @@ impl Guard {
     }
 
     /// A record goes to a node's disk.
-    pub(crate) fn kept(&mut self, node: usize, host: &Host, record: &Record) {
+    pub(crate) fn kept(&mut self, node: usize, host: &SimHost, record: &Record) {
         let before = host
             .disk
             .records
@@ -95,7 +101,7 @@ impl Guard {
     }
 
     /// Looks over all tables of a node.
-    pub(crate) fn check_node(&mut self, authority: &Authority, node: usize, core: &Mesh) {
+    pub(crate) fn check_node(&mut self, authority: &SimAuthority, node: usize, core: &Mesh) {
         for record in core.all_records() {
             self.check_writer(authority, node, record);
         }
@@ -113,7 +119,7 @@ impl Guard {
     }
 }
 
-fn version(core: &Mesh, key: RecordKey) -> Version {
+fn version(core: &Mesh, key: RecordKey) -> RecordVersion {
     core.record(key)
-        .map_or_else(Version::default, |record| record.version)
+        .map_or_else(RecordVersion::default, |record| record.version)
 }

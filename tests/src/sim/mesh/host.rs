@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use muster_gossip::frame::DocumentRef;
-use muster_gossip::mesh::{Config, Event, Mesh};
+use muster_gossip::mesh::{Mesh, MeshEvent, MeshOptions};
 use muster_gossip::record::{DocumentId, NodeBody, Record, RecordKey};
 use muster_model::time::Time;
 
@@ -14,7 +14,7 @@ const PAYLOAD_BYTES: usize = 180;
 
 /// What outlives a process.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Disk {
+pub(crate) struct HostDisk {
     /// Starts counted.
     pub(crate) incarnation: u64,
     /// Whether it has the records that all first members start with.
@@ -31,29 +31,29 @@ pub(crate) struct Disk {
 
 /// One machine.
 #[derive(Debug)]
-pub(crate) struct Host {
+pub(crate) struct SimHost {
     pub(crate) core: Option<Mesh>,
-    pub(crate) disk: Disk,
+    pub(crate) disk: HostDisk,
     /// How its core behaves.
-    pub(crate) config: Config,
+    pub(crate) config: MeshOptions,
     /// What its process says of itself.
     pub(crate) body: NodeBody,
     /// Its monotonic clock is ahead of the world's by this, µs.
     pub(crate) offset: u64,
     /// What it reported that matters to scenarios.
-    pub(crate) events: Vec<(Time, Event)>,
+    pub(crate) events: Vec<(Time, MeshEvent)>,
     /// Versions that were put in force, in order.
     pub(crate) activated: Vec<DocumentRef>,
     /// The process fell over what it was told to put in force.
     pub(crate) poisoned: bool,
 }
 
-impl Host {
+impl SimHost {
     pub(crate) fn new(node: usize) -> Self {
         Self {
             core: None,
-            disk: Disk::default(),
-            config: Config::default(),
+            disk: HostDisk::default(),
+            config: MeshOptions::default(),
             body: body(node),
             offset: 0,
             events: Vec::new(),

@@ -12,9 +12,9 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed, xxh3_128_with_seed};
 /// Who signed what, so that nothing can pass that its writer never wrote. By the hash that
 /// [`Record::hash`] is.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Ledger(Arc<Mutex<HashMap<u64, NodeKey>>>);
+pub(crate) struct SignatureLedger(Arc<Mutex<HashMap<u64, NodeKey>>>);
 
-impl Ledger {
+impl SignatureLedger {
     /// Whether `key` signed this record.
     pub(crate) fn holds(&self, record: &Record, key: &NodeKey) -> bool {
         let signed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -34,11 +34,11 @@ impl Ledger {
 #[derive(Clone, Debug)]
 pub(crate) struct Signer {
     key: NodeKey,
-    ledger: Ledger,
+    ledger: SignatureLedger,
 }
 
 impl Signer {
-    pub(crate) const fn new(key: NodeKey, ledger: Ledger) -> Self {
+    pub(crate) const fn new(key: NodeKey, ledger: SignatureLedger) -> Self {
         Self { key, ledger }
     }
 }
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn other_keys_and_flipped_bytes_fail() {
         let [one, other] = [key(1, 0, 0), key(1, 0, 1)];
-        let signer = Signer::new(one, Ledger::default());
+        let signer = Signer::new(one, SignatureLedger::default());
         let signed = signer.sign(b"words");
         assert!(Verifier.verify(&one, b"words", &signed));
         assert!(!Verifier.verify(&other, b"words", &signed));

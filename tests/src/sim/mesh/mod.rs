@@ -10,18 +10,22 @@ mod wire;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use muster_gossip::frame::{Carrier, DocumentRef, Frame};
-use muster_gossip::mesh::{Event, Identity, Input, Known, Mesh, Output, Reach};
-use muster_gossip::record::{Level, MemberState, Record, RecordKey, Version, WatchBody};
+use muster_gossip::frame::{Carrier, DocumentRef, MeshFrame};
+use muster_gossip::mesh::{
+    Mesh, MeshEvent, MeshIdentity, MeshInput, MeshOutput, Reach, VerifiedRecords,
+};
+use muster_gossip::record::{
+    AdmissionState, Record, RecordKey, RecordVersion, SuspicionLevel, WatchBody,
+};
 use muster_gossip::{Incarnation, documents};
 use muster_model::time::Time;
 
 use super::engine::Sending;
-use super::protocol::{Arrival, Edit, Effects, Protocol, Seen};
+use super::protocol::{Arrival, Edit, Effects, Protocol, ProtocolEvent};
 use super::random::Random;
-pub(crate) use authority::{Authority, Draft, RULES, member, signed};
-pub(crate) use guard::Guard;
-pub(crate) use host::{Disk, Host};
+pub(crate) use authority::{RULES, SimAuthority, VersionDraft, member, signed};
+pub(crate) use guard::InvariantGuard;
+pub(crate) use host::{HostDisk, SimHost};
 pub(crate) use keys::{Signer, Verifier};
 pub(crate) use slander::broken_clock;
 pub(crate) use wire::Wire;
@@ -40,13 +44,13 @@ const LOOKED_OVER: usize = 500;
 
 /// All nodes of a cluster.
 #[derive(Debug)]
-pub(crate) struct Nodes {
-    pub(crate) hosts: Vec<Host>,
-    pub(crate) authority: Authority,
-    pub(crate) guard: Guard,
+pub(crate) struct MeshNodes {
+    pub(crate) hosts: Vec<SimHost>,
+    pub(crate) authority: SimAuthority,
+    pub(crate) guard: InvariantGuard,
     pub(crate) wire: Wire,
     /// Records that all first members have, verified once for all.
-    shared: Known,
+    shared: VerifiedRecords,
     shared_records: Vec<Arc<Record>>,
     /// Pushes that arrived, ...
     pushes: u64,
@@ -57,19 +61,19 @@ pub(crate) struct Nodes {
     /// Which change a record is, by its hash.
     changes: HashMap<u64, u64>,
     random: Random,
-    outputs: Vec<Output>,
+    outputs: Vec<MeshOutput>,
 }
 
-impl Nodes {
+impl MeshNodes {
     /// A cluster of `members`, with room for `nodes`.
     pub(crate) fn new(nodes: usize, members: usize, seed: u64) -> Self {
-        let mut authority = Authority::new(nodes, seed);
+        let mut authority = SimAuthority::new(nodes, seed);
         let records = founding(&mut authority, members);
         let cluster = authority.cluster;
         let root = authority.root();
-        let (shared, refused) = Known::load(cluster, &root, &Verifier, records.clone());
+        let (shared, refused) = VerifiedRecords::load(cluster, &root, &Verifier, records.clone());
         assert!(refused.is_empty(), "bug in the simulator: {refused:?}");
-        let mut hosts: Vec<Host> = (0..nodes).map(Host::new).collect();
+        let mut hosts: Vec<SimHost> = (0..nodes).map(SimHost::new).collect();
         hosts
             .iter_mut()
             .take(members)
@@ -78,7 +82,7 @@ impl Nodes {
             hosts,
             wire: Wire::new(cluster, seed),
             authority,
-            guard: Guard::default(),
+            guard: InvariantGuard::default(),
             shared,
             shared_records: records,
             pushes: 0,
@@ -102,7 +106,13 @@ impl Nodes {
     }
 
     /// Gives a node's core an input.
-    pub(crate) fn input(&mut self, now: Time, node: usize, input: Input, out: &mut Effects<Frame>) {
+    pub(crate) fn input(
+        &mut self,
+        now: Time,
+        node: usize,
+        input: MeshInput,
+        out: &mut Effects<MeshFrame>,
+    ) {
         let host = &mut self.hosts[node];
         let local = host.local(now);
         let Some(core) = host.core.as_mut() else {
@@ -113,7 +123,7 @@ impl Nodes {
         let replies = self.perform(now, node, &mut outputs, out);
         self.outputs = outputs;
         for reply in replies {
-            self.input(now, node, Input::Document(reply), out);
+            self.input(now, node, MeshInput::Document(reply), out);
         }
     }
 
@@ -121,13 +131,13 @@ impl Nodes {
         &mut self,
         now: Time,
         node: usize,
-        outputs: &mut Vec<Output>,
-        out: &mut Effects<Frame>,
-    ) -> Vec<documents::Input> {
+        outputs: &mut Vec<MeshOutput>,
+        out: &mut Effects<MeshFrame>,
+    ) -> Vec<documents::DocumentsInput> {
         let mut replies = Vec::new();
         for output in outputs.drain(..) {
             match output {
-                Output::Send { to, carrier, frame } => {
+                MeshOutput::Send { to, carrier, frame } => {
                     let bytes = self.wire.length(carrier, &frame);
                     out.sends.push(Sending {
                         to: to.index(),
@@ -136,9 +146,9 @@ impl Nodes {
                         bytes,
                     });
                 }
-                Output::Keep(record) => self.keep(node, record),
-                Output::Event(event) => self.event(now, node, event, out),
-                Output::Document(output) => replies.extend(self.document(node, output, out)),
+                MeshOutput::Keep(record) => self.keep(node, record),
+                MeshOutput::Event(event) => self.event(now, node, event, out),
+                MeshOutput::Document(output) => replies.extend(self.document(node, output, out)),
             }
         }
         replies
@@ -155,23 +165,23 @@ impl Nodes {
         host.disk.records.insert(record.key, record);
     }
 
-    fn event(&mut self, now: Time, node: usize, event: Event, out: &mut Effects<Frame>) {
+    fn event(&mut self, now: Time, node: usize, event: MeshEvent, out: &mut Effects<MeshFrame>) {
         match event {
-            Event::Reach { member, reach } => {
+            MeshEvent::Reach { member, reach } => {
                 let subject = member.index();
-                out.seen.push(Seen::Reach { subject, reach });
+                out.seen.push(ProtocolEvent::Reach { subject, reach });
             }
-            Event::Node(member) => {
+            MeshEvent::Node(member) => {
                 let record = self
                     .core(node)
                     .and_then(|core| core.record(RecordKey::Node(member)));
                 if let Some(&number) = record.and_then(|record| self.changes.get(&record.hash)) {
                     let subject = member.index();
-                    out.seen.push(Seen::Change { subject, number });
+                    out.seen.push(ProtocolEvent::Change { subject, number });
                 }
             }
-            Event::Members | Event::Succession => {}
-            Event::Cloned | Event::Expelled | Event::MassFailure => {
+            MeshEvent::Members | MeshEvent::Replacement => {}
+            MeshEvent::Cloned | MeshEvent::Expelled | MeshEvent::MassFailure => {
                 self.hosts[node].events.push((now, event));
             }
         }
@@ -180,12 +190,12 @@ impl Nodes {
     fn document(
         &mut self,
         node: usize,
-        output: documents::Output,
-        out: &mut Effects<Frame>,
-    ) -> Option<documents::Input> {
+        output: documents::DocumentsOutput,
+        out: &mut Effects<MeshFrame>,
+    ) -> Option<documents::DocumentsInput> {
         match output {
-            documents::Output::Send { to, carrier, frame } => {
-                let frame = Frame::Document(frame);
+            documents::DocumentsOutput::Send { to, carrier, frame } => {
+                let frame = MeshFrame::Document(frame);
                 let bytes = self.wire.length(carrier, &frame);
                 out.sends.push(Sending {
                     to: to.index(),
@@ -195,14 +205,14 @@ impl Nodes {
                 });
                 None
             }
-            documents::Output::Check { document, body } => {
-                out.seen.push(Seen::Document {
+            documents::DocumentsOutput::Check { document, body } => {
+                out.seen.push(ProtocolEvent::Document {
                     version: document.version,
                 });
                 Some(self.check(node, document, body))
             }
-            documents::Output::Activate(document) => self.activate(node, document),
-            documents::Output::Retain(documents) => {
+            documents::DocumentsOutput::Activate(document) => self.activate(node, document),
+            documents::DocumentsOutput::Retain(documents) => {
                 let host = &mut self.hosts[node];
                 host.disk
                     .bodies
@@ -212,22 +222,31 @@ impl Nodes {
         }
     }
 
-    fn check(&mut self, node: usize, document: DocumentRef, body: Arc<[u8]>) -> documents::Input {
+    fn check(
+        &mut self,
+        node: usize,
+        document: DocumentRef,
+        body: Arc<[u8]>,
+    ) -> documents::DocumentsInput {
         let host = &mut self.hosts[node];
         let verdict = if body.starts_with(INVALID) {
-            documents::Verdict::Rejected("it does not parse".into())
+            documents::BodyVerdict::Rejected("it does not parse".into())
         } else if host.disk.quarantined.contains(&document) {
-            documents::Verdict::Rejected("the agent crashed on it".into())
+            documents::BodyVerdict::Rejected("the agent crashed on it".into())
         } else {
-            documents::Verdict::Valid
+            documents::BodyVerdict::Valid
         };
         let first = self.bodies.entry(document).or_insert_with(|| body.clone());
         let body = if *first == body { first.clone() } else { body };
         host.disk.bodies.insert(document, body);
-        documents::Input::Checked { document, verdict }
+        documents::DocumentsInput::Checked { document, verdict }
     }
 
-    fn activate(&mut self, node: usize, document: DocumentRef) -> Option<documents::Input> {
+    fn activate(
+        &mut self,
+        node: usize,
+        document: DocumentRef,
+    ) -> Option<documents::DocumentsInput> {
         let host = &mut self.hosts[node];
         let body = host.disk.bodies.get(&document);
         let poison = body.is_some_and(|body| body.starts_with(POISON));
@@ -243,11 +262,11 @@ impl Nodes {
         }
         host.disk.active.insert(document.id, document);
         host.activated.push(document);
-        Some(documents::Input::Active(document))
+        Some(documents::DocumentsInput::Active(document))
     }
 
     /// What a process finds on its disk.
-    fn known(&self, node: usize) -> Known {
+    fn known(&self, node: usize) -> VerifiedRecords {
         let disk = &self.hosts[node].disk;
         let cluster = self.authority.cluster;
         let founds = |key: &RecordKey| matches!(key, RecordKey::Cluster | RecordKey::Member(_));
@@ -268,7 +287,7 @@ impl Nodes {
             .cloned()
             .collect();
         records.extend(disk.records.values().cloned());
-        Known::load(cluster, &self.authority.root(), &Verifier, records).0
+        VerifiedRecords::load(cluster, &self.authority.root(), &Verifier, records).0
     }
 
     fn make(&mut self, node: usize) -> Mesh {
@@ -277,7 +296,7 @@ impl Nodes {
         host.disk.incarnation += 1;
         host.offset = self.random.below(1_000_000_000);
         host.body.run = self.random.next();
-        let identity = Identity {
+        let identity = MeshIdentity {
             cluster: self.authority.cluster,
             root: self.authority.root(),
             member: member(node),
@@ -294,23 +313,23 @@ impl Nodes {
     }
 
     /// Tells a process that just started what its disk holds of documents.
-    fn resume(&mut self, now: Time, node: usize, out: &mut Effects<Frame>) {
+    fn resume(&mut self, now: Time, node: usize, out: &mut Effects<MeshFrame>) {
         let disk = self.hosts[node].disk.clone();
         for (document, body) in disk.bodies {
-            let input = documents::Input::Body { document, body };
-            self.input(now, node, Input::Document(input), out);
+            let input = documents::DocumentsInput::Body { document, body };
+            self.input(now, node, MeshInput::Document(input), out);
         }
         for document in disk.active.into_values() {
-            let input = documents::Input::Active(document);
-            self.input(now, node, Input::Document(input), out);
+            let input = documents::DocumentsInput::Active(document);
+            self.input(now, node, MeshInput::Document(input), out);
         }
     }
 }
 
-impl Protocol for Nodes {
-    type Frame = Frame;
+impl Protocol for MeshNodes {
+    type Frame = MeshFrame;
 
-    fn start(&mut self, now: Time, node: usize, out: &mut Effects<Frame>) {
+    fn start(&mut self, now: Time, node: usize, out: &mut Effects<MeshFrame>) {
         let first = self.hosts[node].disk.shared && self.hosts[node].disk.incarnation == 0;
         let core = self.make(node);
         let host = &mut self.hosts[node];
@@ -319,9 +338,9 @@ impl Protocol for Nodes {
         let body = host.body.clone();
         if first {
             // What it says of itself is among the shared records.
-            self.input(now, node, Input::Tick, out);
+            self.input(now, node, MeshInput::Tick, out);
         } else {
-            self.input(now, node, Input::Node(body), out);
+            self.input(now, node, MeshInput::Node(body), out);
             self.resume(now, node, out);
         }
     }
@@ -330,7 +349,7 @@ impl Protocol for Nodes {
         self.hosts[node].core = None;
     }
 
-    fn receive(&mut self, now: Time, arrival: Arrival<Frame>, out: &mut Effects<Frame>) {
+    fn receive(&mut self, now: Time, arrival: Arrival<MeshFrame>, out: &mut Effects<MeshFrame>) {
         let Arrival {
             to,
             from,
@@ -345,40 +364,40 @@ impl Protocol for Nodes {
         }
         self.hello(now, from, to, out);
         let from = member(from);
-        let Frame::Push(push) = &frame else {
-            self.input(now, to, Input::Frame { from, frame }, out);
+        let MeshFrame::Push(push) = &frame else {
+            self.input(now, to, MeshInput::Frame { from, frame }, out);
             return;
         };
         self.pushes += 1;
         if !self.pushes.is_multiple_of(self.guard_every) {
-            self.input(now, to, Input::Frame { from, frame }, out);
+            self.input(now, to, MeshInput::Frame { from, frame }, out);
             return;
         }
         let records = push.records.clone();
         if let Some(core) = &self.hosts[to].core {
             self.guard.before(core, &records);
         }
-        self.input(now, to, Input::Frame { from, frame }, out);
+        self.input(now, to, MeshInput::Frame { from, frame }, out);
         if let Some(core) = &self.hosts[to].core {
             self.guard.after(&self.authority, to, core, &records);
         }
     }
 
-    fn wake(&mut self, now: Time, node: usize, out: &mut Effects<Frame>) {
-        self.input(now, node, Input::Tick, out);
+    fn wake(&mut self, now: Time, node: usize, out: &mut Effects<MeshFrame>) {
+        self.input(now, node, MeshInput::Tick, out);
     }
 
     fn deadline(&self, node: usize) -> Option<Time> {
         self.hosts[node].deadline()
     }
 
-    fn change(&mut self, now: Time, node: usize, number: u64, out: &mut Effects<Frame>) {
+    fn change(&mut self, now: Time, node: usize, number: u64, out: &mut Effects<MeshFrame>) {
         self.hosts[node].say(number);
         self.say(now, node, out);
     }
 
-    fn edit(&mut self, now: Time, edit: Edit, out: &mut Effects<Frame>) -> Option<usize> {
-        let draft = Draft::new(edit.version, edit.body);
+    fn edit(&mut self, now: Time, edit: Edit, out: &mut Effects<MeshFrame>) -> Option<usize> {
+        let draft = VersionDraft::new(edit.version, edit.body);
         self.publish(now, 0, &draft, out);
         Some(0)
     }
@@ -408,30 +427,30 @@ impl Protocol for Nodes {
     }
 }
 
-impl Nodes {
+impl MeshNodes {
     /// A document's version is ordered at `node`, which has the body.
     pub(crate) fn publish(
         &mut self,
         now: Time,
         node: usize,
-        draft: &Draft,
-        out: &mut Effects<Frame>,
+        draft: &VersionDraft,
+        out: &mut Effects<MeshFrame>,
     ) {
         let header = self.authority.header(draft);
-        self.input(now, node, Input::Record(header), out);
+        self.input(now, node, MeshInput::Record(header), out);
         let document = DocumentRef {
             id: RULES,
             version: draft.version,
         };
         let body = draft.body.clone();
-        let input = documents::Input::Body { document, body };
-        self.input(now, node, Input::Document(input), out);
+        let input = documents::DocumentsInput::Body { document, body };
+        self.input(now, node, MeshInput::Document(input), out);
     }
 
     /// A node tells all others what its body says.
-    fn say(&mut self, now: Time, node: usize, out: &mut Effects<Frame>) {
+    fn say(&mut self, now: Time, node: usize, out: &mut Effects<MeshFrame>) {
         let body = self.hosts[node].body.clone();
-        self.input(now, node, Input::Node(body), out);
+        self.input(now, node, MeshInput::Node(body), out);
     }
 
     /// A node tells all others this payload from now on.
@@ -440,27 +459,27 @@ impl Nodes {
         now: Time,
         node: usize,
         payload: Vec<u8>,
-        out: &mut Effects<Frame>,
+        out: &mut Effects<MeshFrame>,
     ) {
         self.hosts[node].body.payload = payload;
         self.say(now, node, out);
     }
 
     /// A node is admitted at the first, and is told whom it can turn to.
-    pub(crate) fn admit(&mut self, now: Time, node: usize, out: &mut Effects<Frame>) {
-        let admission = self.authority.member(node, MemberState::Admitted);
+    pub(crate) fn admit(&mut self, now: Time, node: usize, out: &mut Effects<MeshFrame>) {
+        let admission = self.authority.member(node, AdmissionState::Admitted);
         let mut told = vec![self.shared_records[0].clone(), admission.clone()];
         if let Some(core) = self.core(0) {
             told.extend(seeds(core));
         }
         let records = told.into_iter().map(|record| (record.key, record));
         self.hosts[node].disk.records.extend(records);
-        self.input(now, 0, Input::Record(admission), out);
+        self.input(now, 0, MeshInput::Record(admission), out);
     }
 
     /// A node's disk is lost, all but its key and its admission.
     pub(crate) fn wipe(&mut self, node: usize) {
-        let mut disk = Disk::default();
+        let mut disk = HostDisk::default();
         let keeps = [RecordKey::Cluster, RecordKey::Member(member(node))];
         let base = self.shared_records.iter();
         for record in base.filter(|record| keeps.contains(&record.key) || is_first(record.key)) {
@@ -474,11 +493,15 @@ impl Nodes {
         let core = self.core(node);
         let record = core.and_then(|core| core.record(RecordKey::Watch(member(node))));
         let body = record.and_then(|record| record.body::<WatchBody>().ok());
-        body.is_some_and(|body| body.votes.iter().any(|vote| vote.level == Level::Gone))
+        body.is_some_and(|body| {
+            body.votes
+                .iter()
+                .any(|vote| vote.level == SuspicionLevel::Gone)
+        })
     }
 
     /// A node sends a frame that its core did not ask for.
-    pub(crate) fn inject(&mut self, to: usize, frame: Frame, out: &mut Effects<Frame>) {
+    pub(crate) fn inject(&mut self, to: usize, frame: MeshFrame, out: &mut Effects<MeshFrame>) {
         let carrier = Carrier::Datagram;
         let bytes = self.wire.length(carrier, &frame);
         out.sends.push(Sending {
@@ -491,7 +514,7 @@ impl Nodes {
 
     /// Who connects shows its own admission first, so that one that has not got here yet is no
     /// obstacle.
-    fn hello(&mut self, now: Time, from: usize, to: usize, out: &mut Effects<Frame>) {
+    fn hello(&mut self, now: Time, from: usize, to: usize, out: &mut Effects<MeshFrame>) {
         // Saves a look into the tables for nearly every frame: the first members know each other.
         if self.hosts[to].disk.shared && self.hosts[from].disk.shared {
             return;
@@ -503,7 +526,7 @@ impl Nodes {
         }
         let admission = self.core(from).and_then(|core| core.record(key));
         if let Some(admission) = admission.cloned() {
-            self.input(now, to, Input::Record(admission), out);
+            self.input(now, to, MeshInput::Record(admission), out);
         }
     }
 }
@@ -523,16 +546,16 @@ fn seeds(core: &Mesh) -> Vec<Arc<Record>> {
 /// What the first members of a cluster know when it is simulated from its middle: each other,
 /// and what each says of itself. Written with incarnation 0, so that a first start is not
 /// mistaken for a second one.
-fn founding(authority: &mut Authority, members: usize) -> Vec<Arc<Record>> {
+fn founding(authority: &mut SimAuthority, members: usize) -> Vec<Arc<Record>> {
     let mut records = vec![authority.founding()];
-    records.extend((0..members).map(|node| authority.member(node, MemberState::Admitted)));
-    let version = Version {
+    records.extend((0..members).map(|node| authority.member(node, AdmissionState::Admitted)));
+    let version = RecordVersion {
         incarnation: 0,
         number: 1,
     };
     for node in 0..members {
         let key = RecordKey::Node(member(node));
-        let body = Host::new(node).body;
+        let body = SimHost::new(node).body;
         let signer = authority.signer(node);
         records.push(Arc::new(signed(
             authority.cluster,

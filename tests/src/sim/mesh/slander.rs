@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use muster_gossip::frame::{Frame, Push};
-use muster_gossip::mesh::Config;
-use muster_gossip::record::{Level, RecordKey, Version, Vote, WatchBody};
+use muster_gossip::frame::{MeshFrame, Push};
+use muster_gossip::mesh::MeshOptions;
+use muster_gossip::record::{RecordKey, RecordVersion, SuspicionLevel, Vote, WatchBody};
 use muster_gossip::{Incarnation, MemberId};
 
-use super::{Nodes, member, signed};
+use super::{MeshNodes, member, signed};
 use crate::sim::protocol::Effects;
 
 /// Votes of one record.
@@ -16,31 +16,31 @@ const VOTES: usize = 200;
 const FIRST_NUMBER: u64 = 1_000;
 
 /// How a core goes about it whose clock has no patience with those that it watches.
-pub(crate) fn broken_clock() -> Config {
-    Config {
+pub(crate) fn broken_clock() -> MeshOptions {
+    MeshOptions {
         doubt_ms: 0,
         gone_ms: 0,
         answer_ms: 0,
-        ..Config::default()
+        ..MeshOptions::default()
     }
 }
 
-impl Nodes {
+impl MeshNodes {
     /// A node signs a vote against every other one, watched by it or not, and tells those that it is
     /// linked to. `round`: higher each time.
-    pub(crate) fn slander(&mut self, liar: usize, round: u64, out: &mut Effects<Frame>) {
+    pub(crate) fn slander(&mut self, liar: usize, round: u64, out: &mut Effects<MeshFrame>) {
         let Some(core) = self.core(liar) else { return };
         let others = core.ever().filter(|member| member.index() != liar);
         let votes = others.take(VOTES).map(|subject| Vote {
             subject,
             incarnation: Incarnation(core.member(subject).map_or(0, |view| view.incarnation.0)),
-            level: Level::Gone,
+            level: SuspicionLevel::Gone,
             heard: false,
         });
         let body = WatchBody {
             votes: votes.collect(),
         };
-        let version = Version {
+        let version = RecordVersion {
             incarnation: core.incarnation().0,
             number: FIRST_NUMBER + round,
         };
@@ -53,7 +53,7 @@ impl Nodes {
                 number: 9,
                 records: vec![record.clone()],
             };
-            self.inject(to, Frame::Push(push), out);
+            self.inject(to, MeshFrame::Push(push), out);
         }
     }
 }

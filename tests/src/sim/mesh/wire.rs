@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use muster_gossip::ClusterId;
-use muster_gossip::frame::{Carrier, DATAGRAM_BYTES_MAX, Frame, codec};
+use muster_gossip::frame::{Carrier, DATAGRAM_BYTES_MAX, MeshFrame, codec};
 
 use super::authority::GENERATION;
 use crate::sim::random::Random;
@@ -41,7 +41,7 @@ impl Wire {
     }
 
     /// The bytes of a frame that is sent.
-    pub(crate) fn length(&mut self, carrier: Carrier, frame: &Frame) -> usize {
+    pub(crate) fn length(&mut self, carrier: Carrier, frame: &MeshFrame) -> usize {
         let length = codec::wire_len(frame);
         if carrier == Carrier::Datagram && length > DATAGRAM_BYTES_MAX {
             let what = kind(frame);
@@ -57,7 +57,7 @@ impl Wire {
         length
     }
 
-    fn check(&mut self, frame: &Frame, length: usize) {
+    fn check(&mut self, frame: &MeshFrame, length: usize) {
         let bytes = codec::encode(frame, self.cluster, GENERATION);
         if bytes.len() != length {
             let said = format!("a frame has {} bytes, not {length}: {frame:?}", bytes.len());
@@ -71,7 +71,7 @@ impl Wire {
     }
 
     /// What arrives of a frame whose bits were flipped: nothing, or another frame.
-    pub(crate) fn damage(&mut self, frame: &Frame) -> Option<Frame> {
+    pub(crate) fn damage(&mut self, frame: &MeshFrame) -> Option<MeshFrame> {
         let mut bytes = codec::encode(frame, self.cluster, GENERATION);
         let below = self.random.below(2) == 0;
         for _ in 0..=self.random.below(3) {
@@ -87,7 +87,7 @@ impl Wire {
         read
     }
 
-    fn count(&mut self, below: bool, frame: &Frame, read: Option<&Frame>) {
+    fn count(&mut self, below: bool, frame: &MeshFrame, read: Option<&MeshFrame>) {
         match read {
             None => self.refused += 1,
             // Two flips can undo each other.
@@ -100,7 +100,7 @@ impl Wire {
     }
 
     /// A frame of another cluster must not be read.
-    pub(crate) fn check_foreign(&mut self, frame: &Frame, other: ClusterId) {
+    pub(crate) fn check_foreign(&mut self, frame: &MeshFrame, other: ClusterId) {
         let bytes = codec::encode(frame, other, GENERATION);
         if codec::decode(&bytes, self.cluster, GENERATION).is_ok() {
             self.violations
@@ -114,17 +114,17 @@ impl Wire {
     }
 }
 
-const fn kind(frame: &Frame) -> &'static str {
+const fn kind(frame: &MeshFrame) -> &'static str {
     match frame {
-        Frame::Probe(_) => "probe",
-        Frame::Answer(_) => "answer",
-        Frame::Alert(_) => "alert",
-        Frame::Push(_) => "push",
-        Frame::Ack(_) => "ack",
-        Frame::Digest(_) => "digest",
-        Frame::Summary(_) => "summary",
-        Frame::Want(_) => "want",
-        Frame::Document(_) => "document",
-        Frame::Cargo(_) => "cargo",
+        MeshFrame::Probe(_) => "probe",
+        MeshFrame::Answer(_) => "answer",
+        MeshFrame::Alert(_) => "alert",
+        MeshFrame::Push(_) => "push",
+        MeshFrame::Ack(_) => "ack",
+        MeshFrame::Digest(_) => "digest",
+        MeshFrame::Summary(_) => "summary",
+        MeshFrame::Want(_) => "want",
+        MeshFrame::Document(_) => "document",
+        MeshFrame::Cargo(_) => "cargo",
     }
 }

@@ -3,21 +3,21 @@
 use std::sync::Arc;
 
 use muster_gossip::ClusterId;
-use muster_gossip::documents::Verdict;
-use muster_gossip::frame::{Frame, Push};
-use muster_gossip::mesh::Config;
+use muster_gossip::documents::BodyVerdict;
+use muster_gossip::frame::{MeshFrame, Push};
+use muster_gossip::mesh::MeshOptions;
 use muster_gossip::record::{
-    MemberBody, MemberState, NodeBody, Record, RecordKey, Version, WatchBody,
+    AdmissionState, MemberBody, NodeBody, Record, RecordKey, RecordVersion, WatchBody,
 };
 
-use super::stage::Stage;
+use super::stage::MeshStage;
 use crate::sim::load;
-use crate::sim::mesh::{Draft, RULES, broken_clock, signed};
+use crate::sim::mesh::{RULES, VersionDraft, broken_clock, signed};
 use crate::sim::random::Chance;
 
 /// S10: one node votes against everybody, always: those it watches by a broken clock, and all
 /// others by what it signs.
-pub(super) fn liar(stage: &mut Stage) {
+pub(super) fn liar(stage: &mut MeshStage) {
     let liar = stage.any();
     stage.world.crash(liar);
     stage.run(500);
@@ -41,19 +41,19 @@ pub(super) fn liar(stage: &mut Stage) {
     }
     let bytes = stage.traffic(5_000);
     stage.expect(bytes <= 10_000, || format!("{bytes} bytes/s for a liar"));
-    stage.world.protocol.hosts[liar].config = Config::default();
+    stage.world.protocol.hosts[liar].config = MeshOptions::default();
     stage.world.crash(liar);
     stage.recover();
 }
 
 /// The liar signs a vote against every other node.
-fn slander(stage: &mut Stage, liar: usize, round: u64) {
+fn slander(stage: &mut MeshStage, liar: usize, round: u64) {
     stage
         .world
         .act(liar, |nodes, _, out| nodes.slander(liar, round, out));
 }
 
-fn links(stage: &Stage, node: usize) -> Vec<usize> {
+fn links(stage: &MeshStage, node: usize) -> Vec<usize> {
     let links = stage
         .core(node)
         .map(|core| core.links().map(|member| member.index()).collect());
@@ -61,7 +61,7 @@ fn links(stage: &Stage, node: usize) -> Vec<usize> {
 }
 
 /// S33: bits flip on the wires and in memories.
-pub(super) fn damaged(stage: &mut Stage) {
+pub(super) fn damaged(stage: &mut MeshStage) {
     load::pauses(&mut stage.world);
     stage.world.engine.network.weather.corrupt = Chance::percent(10.0);
     let body: Arc<[u8]> = stage.world.random.bytes(100_000).into();
@@ -94,14 +94,14 @@ pub(super) fn damaged(stage: &mut Stage) {
                 .collect();
             cores.into_iter().all(|core| {
                 let mut documents = core.documents();
-                documents.any(|(id, view)| id == RULES && view.verdict == Some(Verdict::Valid))
+                documents.any(|(id, view)| id == RULES && view.verdict == Some(BodyVerdict::Valid))
             })
         },
     );
 }
 
 /// S39: a member floods its links with records of its own, a hundred times as many as it may.
-pub(super) fn flood(stage: &mut Stage) {
+pub(super) fn flood(stage: &mut MeshStage) {
     let flooder = stage.any();
     let targets = links(stage, flooder);
     let mut number = 0;
@@ -119,7 +119,7 @@ pub(super) fn flood(stage: &mut Stage) {
                         records: vec![record.clone()],
                     };
                     world.act(flooder, |nodes, _, out| {
-                        nodes.inject(to, Frame::Push(push), out)
+                        nodes.inject(to, MeshFrame::Push(push), out)
                     });
                 }
             }
@@ -143,7 +143,7 @@ pub(super) fn flood(stage: &mut Stage) {
     stage.recover();
 }
 
-fn limited(stage: &Stage, node: usize) -> u64 {
+fn limited(stage: &MeshStage, node: usize) -> u64 {
     let counters = stage.core(node).map(|core| core.counters());
     counters.map_or(0, |counters| {
         counters.records_limited + counters.frames_limited
@@ -152,7 +152,7 @@ fn limited(stage: &Stage, node: usize) -> u64 {
 
 /// A record that a node signs of itself, newer than the last.
 fn node_record(
-    world: &crate::sim::world::World<crate::sim::mesh::Nodes>,
+    world: &crate::sim::world::World<crate::sim::mesh::MeshNodes>,
     node: usize,
     number: u64,
 ) -> Option<Record> {
@@ -162,11 +162,11 @@ fn node_record(
         run: number,
         ..nodes.hosts[node].body.clone()
     };
-    let version = Version {
+    let version = RecordVersion {
         incarnation,
         number: 1_000 + number,
     };
-    let key = RecordKey::Node(Stage::id(node));
+    let key = RecordKey::Node(MeshStage::id(node));
     let signer = nodes.authority.signer(node);
     Some(signed(
         nodes.authority.cluster,
@@ -178,21 +178,21 @@ fn node_record(
 }
 
 /// Frames and records of another cluster come in over a member's connection.
-pub(super) fn foreign(stage: &mut Stage) {
+pub(super) fn foreign(stage: &mut MeshStage) {
     let other = ClusterId([7; 16]);
     let from = stage.any();
     let incarnation = stage.core(from).map_or(1, |core| core.incarnation().0);
-    let version = Version {
+    let version = RecordVersion {
         incarnation,
         number: 1_000,
     };
     let nodes = &stage.world.protocol;
-    let key = RecordKey::Node(Stage::id(from));
+    let key = RecordKey::Node(MeshStage::id(from));
     let body = nodes.hosts[from].body.clone();
     let record = signed(other, key, version, &body, &nodes.authority.signer(from));
     let records = vec![Arc::new(record)];
     for to in (0..stage.nodes()).filter(|&to| to != from) {
-        let frame = Frame::Push(Push {
+        let frame = MeshFrame::Push(Push {
             number: 5,
             records: records.clone(),
         });
@@ -212,7 +212,7 @@ pub(super) fn foreign(stage: &mut Stage) {
 
 /// A member signs records that only others may write, of every kind, and hands them to all: nobody
 /// takes one, and nobody answers for what it never said.
-pub(super) fn forged(stage: &mut Stage) {
+pub(super) fn forged(stage: &mut MeshStage) {
     let forger = stage.any();
     let victim = (forger + 1) % stage.nodes();
     let before = stage.core(victim).map(|core| core.incarnation());
@@ -220,7 +220,7 @@ pub(super) fn forged(stage: &mut Stage) {
     for record in forgeries(stage, forger, victim) {
         for to in (0..stage.nodes()).filter(|&to| to != forger) {
             let records = vec![record.clone()];
-            stage.send(forger, to, Frame::Push(Push { number: 3, records }));
+            stage.send(forger, to, MeshFrame::Push(Push { number: 3, records }));
         }
         stage.run(500);
     }
@@ -234,27 +234,27 @@ pub(super) fn forged(stage: &mut Stage) {
     stage.recover();
 }
 
-fn forgeries_counted(stage: &Stage) -> u64 {
+fn forgeries_counted(stage: &MeshStage) -> u64 {
     let cores = (0..stage.nodes()).filter_map(|node| stage.core(node));
     cores.map(|core| core.counters().records_forged).sum()
 }
 
 /// Of the victim, of the cluster and of a document, all newer than what is known.
-fn forgeries(stage: &Stage, forger: usize, victim: usize) -> Vec<Arc<Record>> {
+fn forgeries(stage: &MeshStage, forger: usize, victim: usize) -> Vec<Arc<Record>> {
     let nodes = &stage.world.protocol;
     let signer = nodes.authority.signer(forger);
     let cluster = nodes.authority.cluster;
-    let version = Version {
+    let version = RecordVersion {
         incarnation: 1_000,
         number: 1,
     };
-    let id = Stage::id(victim);
+    let id = MeshStage::id(victim);
     let known = stage
         .core(forger)
         .and_then(|core| core.record(RecordKey::Member(id)));
     let admission = known.and_then(|record| record.body::<MemberBody>().ok());
     let votes = WatchBody { votes: Vec::new() };
-    let header = Draft::new(99, vec![1; 10].into()).header(1);
+    let header = VersionDraft::new(99, vec![1; 10].into()).header(1);
     let mut forged = vec![
         signed(cluster, RecordKey::Watch(id), version, &votes, &signer),
         signed(
@@ -273,7 +273,7 @@ fn forgeries(stage: &Stage, forger: usize, victim: usize) -> Vec<Arc<Record>> {
         ),
     ];
     let end = admission.map(|body| MemberBody {
-        state: MemberState::Expelled,
+        state: AdmissionState::Expelled,
         ..body
     });
     forged.extend(end.map(|body| signed(cluster, RecordKey::Member(id), version, &body, &signer)));

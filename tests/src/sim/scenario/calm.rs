@@ -7,8 +7,8 @@ use muster_gossip::MemberId;
 use muster_gossip::record::RecordKey;
 use muster_gossip::roster::RINGS;
 
-use super::stage::Stage;
-use crate::sim::mesh::Authority;
+use super::stage::MeshStage;
+use crate::sim::mesh::SimAuthority;
 
 /// Links that are tried alone.
 const LINKS_TRIED: usize = 3;
@@ -22,7 +22,7 @@ const RACKS_MANY: usize = 10;
 /// Frames sent so far, and their bytes, by kind.
 pub(super) type Kinds = BTreeMap<&'static str, (u64, u64)>;
 
-impl Stage {
+impl MeshStage {
     /// Whoever is a member is watched by those that everybody finds in the rings, and by nobody
     /// else.
     pub(super) fn check_watchers(&mut self) {
@@ -49,7 +49,7 @@ impl Stage {
             });
             near += usize::from(shares_rack(self.nodes(), node, &expected));
         }
-        let racks = Authority::rack(self.nodes() - 1, self.nodes()) + 1;
+        let racks = SimAuthority::rack(self.nodes() - 1, self.nodes()) + 1;
         self.expect(racks < RACKS_MANY || near * 10 <= running.len(), || {
             format!("{near} members do not have each watcher in another rack")
         });
@@ -126,9 +126,9 @@ impl Stage {
 fn shares_rack(nodes: usize, node: usize, watchers: &[MemberId]) -> bool {
     let mut racks: Vec<usize> = watchers
         .iter()
-        .map(|member| Authority::rack(member.index(), nodes))
+        .map(|member| SimAuthority::rack(member.index(), nodes))
         .collect();
-    racks.push(Authority::rack(node, nodes));
+    racks.push(SimAuthority::rack(node, nodes));
     let all = racks.len();
     racks.sort_unstable();
     racks.dedup();

@@ -2,9 +2,9 @@
 
 use muster_gossip::mesh::Reach;
 
-use super::stage::Stage;
+use super::stage::MeshStage;
 use crate::sim::load;
-use crate::sim::mesh::Authority;
+use crate::sim::mesh::SimAuthority;
 
 /// A crash must be Suspect on every node within this, ms: the table's p99, and some for the
 /// slowest of all.
@@ -15,7 +15,7 @@ const RESTARTED_MS: u64 = 200;
 pub(super) const UNREACHABLE_MS: u64 = 3_500;
 
 /// S1: one node crashes, and comes back.
-pub(super) fn single(stage: &mut Stage) {
+pub(super) fn single(stage: &mut MeshStage) {
     load::pauses(&mut stage.world);
     for _ in 0..3 {
         let node = stage.any();
@@ -39,10 +39,10 @@ pub(super) fn single(stage: &mut Stage) {
 }
 
 /// S2: a rack loses power.
-pub(super) fn rack(stage: &mut Stage) {
-    let rack = Authority::rack(stage.any(), stage.nodes());
+pub(super) fn rack(stage: &mut MeshStage) {
+    let rack = SimAuthority::rack(stage.any(), stage.nodes());
     let inside: Vec<usize> = (0..stage.nodes())
-        .filter(|&node| Authority::rack(node, stage.nodes()) == rack)
+        .filter(|&node| SimAuthority::rack(node, stage.nodes()) == rack)
         .collect();
     inside.iter().for_each(|&node| stage.world.crash(node));
     let start = stage.world.now();
@@ -60,7 +60,7 @@ pub(super) fn rack(stage: &mut Stage) {
 }
 
 /// S9: a hundredth of the nodes, and one at least, get hardly any time to run.
-pub(super) fn starved(stage: &mut Stage) {
+pub(super) fn starved(stage: &mut MeshStage) {
     let (nodes, count) = (stage.nodes(), stage.nodes().div_ceil(100));
     let starved = stage.world.random.sample(nodes, count);
     for &node in &starved {
@@ -75,7 +75,7 @@ pub(super) fn starved(stage: &mut Stage) {
 }
 
 /// S11: all nodes are restarted within a minute, each for itself.
-pub(super) fn restarts(stage: &mut Stage) {
+pub(super) fn restarts(stage: &mut MeshStage) {
     for node in 0..stage.nodes() {
         let at = stage.world.random.below(60_000);
         let first = stage.after(at);
@@ -102,9 +102,11 @@ pub(super) fn restarts(stage: &mut Stage) {
 }
 
 /// Who doubted another dies: what it said last must not stand for ever.
-pub(super) fn last_word(stage: &mut Stage) {
+pub(super) fn last_word(stage: &mut MeshStage) {
     let node = stage.any();
-    let watchers = stage.core(node).map(|core| core.watchers(Stage::id(node)));
+    let watchers = stage
+        .core(node)
+        .map(|core| core.watchers(MeshStage::id(node)));
     let watcher = watchers.and_then(|all| all.first().copied());
     let Some(watcher) = watcher.map(muster_gossip::MemberId::index) else {
         return;
@@ -128,7 +130,7 @@ pub(super) fn last_word(stage: &mut Stage) {
 
 /// A watcher that gave up on `node` restarts when it could hear it again: it remembers nothing,
 /// and says so at once.
-fn restarted(stage: &mut Stage, node: usize, watcher: usize) {
+fn restarted(stage: &mut MeshStage, node: usize, watcher: usize) {
     stage.world.engine.network.cuts.cut(node, watcher);
     stage.world.engine.network.cuts.cut(watcher, node);
     stage.within(UNREACHABLE_MS, "a watcher giving up again", |world| {

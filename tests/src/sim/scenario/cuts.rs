@@ -4,7 +4,7 @@ use muster_gossip::mesh::Reach;
 use muster_gossip::record::RecordKey;
 
 use super::crashes::UNREACHABLE_MS;
-use super::stage::Stage;
+use super::stage::MeshStage;
 use crate::sim::figures;
 
 /// How long a cut lasts at least, ms.
@@ -28,7 +28,7 @@ const QUIET_MS: u64 = 240_000;
 const CUT_BYTES_S: u64 = 20_000;
 
 /// S3: halves that cannot hear each other, and meet again.
-pub(super) fn halves(stage: &mut Stage) {
+pub(super) fn halves(stage: &mut MeshStage) {
     let nodes = stage.nodes();
     let side = stage.world.random.sample(nodes, nodes / 2);
     for &node in &side {
@@ -57,7 +57,7 @@ pub(super) fn halves(stage: &mut Stage) {
 }
 
 /// S6: a node that sends, but receives nothing.
-pub(super) fn deaf(stage: &mut Stage) {
+pub(super) fn deaf(stage: &mut MeshStage) {
     let deaf = stage.any();
     stage.world.views.excuses[deaf] = true;
     stage.world.life.cut_off[deaf] = true;
@@ -84,7 +84,7 @@ pub(super) fn deaf(stage: &mut Stage) {
 }
 
 /// S7: two sides, and one node that hears both.
-pub(super) fn bridge(stage: &mut Stage) {
+pub(super) fn bridge(stage: &mut MeshStage) {
     let nodes = stage.nodes();
     let mut order = stage.world.random.sample(nodes, nodes);
     let bridge = order.pop().unwrap_or(0);
@@ -104,7 +104,7 @@ pub(super) fn bridge(stage: &mut Stage) {
 }
 
 /// S8: a link that comes and goes.
-pub(super) fn flapping(stage: &mut Stage) {
+pub(super) fn flapping(stage: &mut MeshStage) {
     let node = stage.any();
     let watched = stage.core(node).and_then(|core| core.watched().next());
     let other = watched.map(|member| member.index());
@@ -140,7 +140,7 @@ pub(super) fn flapping(stage: &mut Stage) {
 
 /// A link fails again and again, each time just long enough for a doubt: the doubt stays longer each
 /// time, so that not every failure is told to all.
-pub(super) fn flickering(stage: &mut Stage) {
+pub(super) fn flickering(stage: &mut MeshStage) {
     let node = stage.any();
     let watched = stage.core(node).and_then(|core| core.watched().next());
     let other = watched.map_or(node, muster_gossip::MemberId::index);
@@ -158,15 +158,15 @@ pub(super) fn flickering(stage: &mut Stage) {
 }
 
 /// How many versions of its votes a node has written.
-fn votes_written(stage: &Stage, node: usize) -> u64 {
+fn votes_written(stage: &MeshStage, node: usize) -> u64 {
     let core = stage.core(node);
-    let record = core.and_then(|core| core.record(RecordKey::Watch(Stage::id(node))));
+    let record = core.and_then(|core| core.record(RecordKey::Watch(MeshStage::id(node))));
     record.map_or(0, |record| record.version.number)
 }
 
 /// A link comes and goes, is quiet for minutes, and fails once more: the doubt is taken back as
 /// fast as if it had never flapped.
-pub(super) fn forgiven(stage: &mut Stage) {
+pub(super) fn forgiven(stage: &mut MeshStage) {
     let node = stage.any();
     let watched = stage.core(node).and_then(|core| core.watched().next());
     let other = watched.map_or(node, muster_gossip::MemberId::index);
@@ -181,7 +181,7 @@ pub(super) fn forgiven(stage: &mut Stage) {
     stage.recover();
 }
 
-fn fail_once(stage: &mut Stage, one: usize, other: usize, ms: u64) {
+fn fail_once(stage: &mut MeshStage, one: usize, other: usize, ms: u64) {
     let ways = [(one, other), (other, one)];
     let cuts = &mut stage.world.engine.network.cuts;
     ways.iter().for_each(|&(from, to)| cuts.cut(from, to));
@@ -191,9 +191,11 @@ fn fail_once(stage: &mut Stage, one: usize, other: usize, ms: u64) {
 }
 
 /// Half of its watchers, or of five two, do not hear a node: it is doubted, not given up.
-pub(super) fn half(stage: &mut Stage) {
+pub(super) fn half(stage: &mut MeshStage) {
     let node = stage.any();
-    let watchers = stage.core(node).map(|core| core.watchers(Stage::id(node)));
+    let watchers = stage
+        .core(node)
+        .map(|core| core.watchers(MeshStage::id(node)));
     let watchers = watchers.unwrap_or_default();
     let cut: Vec<usize> = watchers
         .iter()

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use muster_gossip::frame::{DocumentFrame, DocumentRef, Frame};
-use muster_gossip::record::{Header, RecordKey, Version};
+use muster_gossip::frame::{DocumentFrame, DocumentRef, MeshFrame};
+use muster_gossip::record::{Header, RecordKey, RecordVersion};
 
-use super::stage::Stage;
+use super::stage::MeshStage;
 use crate::sim::load;
-use crate::sim::mesh::{Draft, INVALID, POISON, RULES, signed};
-use muster_gossip::record::Stage as Step;
+use crate::sim::mesh::{INVALID, POISON, RULES, VersionDraft, signed};
+use muster_gossip::record::HeaderStage as Step;
 
 /// A large body, 10 MB.
 const LARGE_BYTES: usize = 10 << 20;
@@ -18,7 +18,7 @@ const MANY: usize = 100;
 /// S30: a good version, one that does not parse, one that crashes whoever puts it in force, one
 /// of 10 MB, and one that claims to have a gigabyte. Only the good ones are ever in force on more
 /// than those who try first.
-pub(super) fn poison(stage: &mut Stage) {
+pub(super) fn poison(stage: &mut MeshStage) {
     load::pauses(&mut stage.world);
     good(stage);
     invalid(stage);
@@ -31,14 +31,14 @@ pub(super) fn poison(stage: &mut Stage) {
 }
 
 /// Version 1 goes all the way.
-fn good(stage: &mut Stage) {
+fn good(stage: &mut MeshStage) {
     let body: Arc<[u8]> = stage.world.random.bytes(5_000).into();
-    let draft = Draft::new(1, body);
+    let draft = VersionDraft::new(1, body);
     publish(stage, &draft);
     valid_everywhere(stage, 1);
     publish(
         stage,
-        &Draft {
+        &VersionDraft {
             stage: Step::Active,
             ..draft
         },
@@ -48,10 +48,10 @@ fn good(stage: &mut Stage) {
 }
 
 /// Version 2 does not parse: everybody says so, and nobody puts it in force.
-fn invalid(stage: &mut Stage) {
-    let draft = Draft {
+fn invalid(stage: &mut MeshStage) {
+    let draft = VersionDraft {
         active: 1,
-        ..Draft::new(2, INVALID.into())
+        ..VersionDraft::new(2, INVALID.into())
     };
     publish(stage, &draft);
     let nodes = stage.nodes();
@@ -62,7 +62,7 @@ fn invalid(stage: &mut Stage) {
     });
     publish(
         stage,
-        &Draft {
+        &VersionDraft {
             stage: Step::Withdrawn,
             ..draft
         },
@@ -73,17 +73,17 @@ fn invalid(stage: &mut Stage) {
 
 /// Version 3 crashes those who try it, two canaries; it is withdrawn, and they come back with the
 /// good one.
-fn poisonous(stage: &mut Stage) {
-    let draft = Draft {
+fn poisonous(stage: &mut MeshStage) {
+    let draft = VersionDraft {
         active: 1,
-        ..Draft::new(3, POISON.into())
+        ..VersionDraft::new(3, POISON.into())
     };
     publish(stage, &draft);
     valid_everywhere(stage, 3);
-    let canaries = [1, 2].map(Stage::id).to_vec();
+    let canaries = [1, 2].map(MeshStage::id).to_vec();
     publish(
         stage,
-        &Draft {
+        &VersionDraft {
             stage: Step::Canary(canaries),
             ..draft.clone()
         },
@@ -102,7 +102,7 @@ fn poisonous(stage: &mut Stage) {
     stage.run(1_000);
     publish(
         stage,
-        &Draft {
+        &VersionDraft {
             stage: Step::Withdrawn,
             ..draft
         },
@@ -113,22 +113,22 @@ fn poisonous(stage: &mut Stage) {
 }
 
 /// Version 4 is large: it arrives, and disturbs nobody's liveness.
-fn large(stage: &mut Stage) {
+fn large(stage: &mut MeshStage) {
     let bytes = if stage.nodes() > MANY {
         LARGE_BYTES / 10
     } else {
         LARGE_BYTES
     };
     let body: Arc<[u8]> = stage.world.random.bytes(bytes).into();
-    let draft = Draft {
+    let draft = VersionDraft {
         active: 1,
-        ..Draft::new(4, body)
+        ..VersionDraft::new(4, body)
     };
     publish(stage, &draft);
     valid_everywhere(stage, 4);
     publish(
         stage,
-        &Draft {
+        &VersionDraft {
             stage: Step::Active,
             ..draft
         },
@@ -139,13 +139,13 @@ fn large(stage: &mut Stage) {
 
 /// A header that claims a gigabyte, signed by whom the cluster trusts: nobody asks for more than
 /// a body may have. And chunks that nobody asked for are dropped.
-fn huge(stage: &mut Stage) {
+fn huge(stage: &mut MeshStage) {
     let authority = &stage.world.protocol.authority;
     let header = Header {
         bytes: 1 << 30,
-        ..Draft::new(5, vec![1; 10].into()).header(0)
+        ..VersionDraft::new(5, vec![1; 10].into()).header(0)
     };
-    let version = Version {
+    let version = RecordVersion {
         incarnation: 1,
         number: 1_000_000,
     };
@@ -164,7 +164,7 @@ fn huge(stage: &mut Stage) {
             chunk: 0,
             bytes,
         };
-        stage.send(0, to, Frame::Document(chunk));
+        stage.send(0, to, MeshFrame::Document(chunk));
     }
     stage.run(5_000);
     let has = (0..stage.nodes()).find(|&node| {
@@ -176,14 +176,14 @@ fn huge(stage: &mut Stage) {
     });
 }
 
-fn publish(stage: &mut Stage, draft: &Draft) {
+fn publish(stage: &mut MeshStage, draft: &VersionDraft) {
     stage
         .world
         .act(0, |nodes, now, out| nodes.publish(now, 0, draft, out));
 }
 
 /// The author hears that every node has checked a version and found it good.
-fn valid_everywhere(stage: &mut Stage, version: u64) {
+fn valid_everywhere(stage: &mut MeshStage, version: u64) {
     let nodes = stage.nodes();
     stage.within(10_000, "a version being valid everywhere", |world| {
         let core = world.protocol.core(0);
@@ -199,7 +199,7 @@ fn count(bitmap: &[u8]) -> usize {
 }
 
 /// This version is in force on every node, by its disk.
-fn in_force(stage: &mut Stage, version: u64, when: &str) {
+fn in_force(stage: &mut MeshStage, version: u64, when: &str) {
     let awake: Vec<usize> = stage.world.awake().collect();
     for node in awake {
         let active = stage.world.protocol.hosts[node].disk.active.get(&RULES);

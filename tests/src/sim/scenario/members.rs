@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use muster_gossip::frame::{Frame, Push};
+use muster_gossip::frame::{MeshFrame, Push};
 use muster_gossip::mesh::Reach;
-use muster_gossip::record::{MemberBody, MemberState, Record, RecordKey, Version};
+use muster_gossip::record::{AdmissionState, MemberBody, Record, RecordKey, RecordVersion};
 
-use super::stage::Stage;
+use super::stage::MeshStage;
 use crate::sim::load;
-use crate::sim::mesh::{Draft, RULES, signed};
+use crate::sim::mesh::{RULES, VersionDraft, signed};
 
 /// S13: all nodes join within ten seconds.
-pub(super) fn storm(stage: &mut Stage) {
+pub(super) fn storm(stage: &mut MeshStage) {
     let nodes = stage.nodes();
     stage.world.start(0);
     for node in 1..nodes {
@@ -38,14 +38,14 @@ pub(super) fn storm(stage: &mut Stage) {
 }
 
 /// A node is admitted at the first, is told what it needs, and starts.
-pub(crate) fn join(world: &mut crate::sim::world::World<crate::sim::mesh::Nodes>, node: usize) {
+pub(crate) fn join(world: &mut crate::sim::world::World<crate::sim::mesh::MeshNodes>, node: usize) {
     world.act(0, |nodes, now, out| nodes.admit(now, node, out));
     world.start(node);
 }
 
 /// S34: a node was away while members were expelled and others changed, and comes back with its
 /// old disk: nothing that is over comes back with it.
-pub(super) fn returned(stage: &mut Stage) {
+pub(super) fn returned(stage: &mut MeshStage) {
     let nodes = stage.nodes();
     let mut order = stage.world.random.sample(nodes - 1, nodes - 1);
     let away = order.pop().map_or(1, |node| node + 1);
@@ -71,7 +71,7 @@ pub(super) fn returned(stage: &mut Stage) {
         for &gone in &expelled {
             let core = stage.core(node);
             let member = core.is_some_and(|core| core.members().any(|id| id.index() == gone));
-            let says = core.and_then(|core| core.record(RecordKey::Node(Stage::id(gone))));
+            let says = core.and_then(|core| core.record(RecordKey::Node(MeshStage::id(gone))));
             let back = member || says.is_some();
             stage.expect(!back, || format!("expelled n{gone} came back on n{node}"));
         }
@@ -81,19 +81,19 @@ pub(super) fn returned(stage: &mut Stage) {
 }
 
 /// The cluster expels a member; the record comes up at the founder.
-fn expel(stage: &mut Stage, node: usize) {
+fn expel(stage: &mut MeshStage, node: usize) {
     let record = stage
         .world
         .protocol
         .authority
-        .member(node, MemberState::Expelled);
+        .member(node, AdmissionState::Expelled);
     stage.world.views.excuses[node] = true;
     stage.world.life.cut_off[node] = true;
     stage.record(0, record);
 }
 
 /// S35: an expelled member that was never told keeps talking.
-pub(super) fn expelled_talks(stage: &mut Stage) {
+pub(super) fn expelled_talks(stage: &mut MeshStage) {
     let outcast = 1 + stage.world.random.index(stage.nodes() - 1);
     let others: Vec<usize> = (0..stage.nodes()).filter(|&node| node != outcast).collect();
     // Nobody tells it: it hears nothing any more.
@@ -117,14 +117,14 @@ pub(super) fn expelled_talks(stage: &mut Stage) {
     stage.settle();
 }
 
-fn strangers(stage: &Stage, node: usize) -> u64 {
+fn strangers(stage: &MeshStage, node: usize) -> u64 {
     stage.core(node).map_or(0, |core| core.counters().strangers)
 }
 
-fn stays_out(stage: &mut Stage, outcast: usize, others: &[usize]) {
+fn stays_out(stage: &mut MeshStage, outcast: usize, others: &[usize]) {
     for &node in others {
         let core = stage.core(node);
-        let record = core.and_then(|core| core.record(RecordKey::Node(Stage::id(outcast))));
+        let record = core.and_then(|core| core.record(RecordKey::Node(MeshStage::id(outcast))));
         let member = core.is_some_and(|core| core.members().any(|id| id.index() == outcast));
         let back = member || record.is_some();
         stage.expect(!back, || format!("expelled n{outcast} is back on n{node}"));
@@ -136,7 +136,7 @@ fn stays_out(stage: &mut Stage, outcast: usize, others: &[usize]) {
 }
 
 /// S32: an expelled member signs what only the cluster may sign, and what it once might.
-pub(super) fn expelled_signs(stage: &mut Stage) {
+pub(super) fn expelled_signs(stage: &mut MeshStage) {
     let outcast = 1 + stage.world.random.index(stage.nodes() - 1);
     let body: Arc<[u8]> = stage.world.random.bytes(1_000).into();
     stage.world.edit(crate::sim::protocol::Edit {
@@ -148,7 +148,7 @@ pub(super) fn expelled_signs(stage: &mut Stage) {
     expel(stage, outcast);
     stage.run(3_000);
     let forged = forgeries(stage, outcast, &body);
-    let refused = |stage: &Stage| -> u64 {
+    let refused = |stage: &MeshStage| -> u64 {
         let cores = (0..stage.nodes()).filter_map(|node| stage.core(node));
         cores
             .map(|core| core.counters().records_forged + core.counters().strangers)
@@ -165,7 +165,7 @@ pub(super) fn expelled_signs(stage: &mut Stage) {
                         number: 7,
                         records: records.clone(),
                     };
-                    stage.send(from, to, Frame::Push(push));
+                    stage.send(from, to, MeshFrame::Push(push));
                 }
             }
         }
@@ -181,24 +181,24 @@ pub(super) fn expelled_signs(stage: &mut Stage) {
 }
 
 /// What an outcast might sign: an edit, its own admission, itself, all newer than what is known.
-fn forgeries(stage: &mut Stage, outcast: usize, body: &Arc<[u8]>) -> Vec<Arc<Record>> {
+fn forgeries(stage: &mut MeshStage, outcast: usize, body: &Arc<[u8]>) -> Vec<Arc<Record>> {
     let authority = &stage.world.protocol.authority;
     let signer = authority.signer(outcast);
     let (cluster, key) = (authority.cluster, authority.node_key(outcast));
-    let version = Version {
+    let version = RecordVersion {
         incarnation: 1,
         number: 1_000,
     };
-    let header = Draft::new(99, body.clone()).header(1);
+    let header = VersionDraft::new(99, body.clone()).header(1);
     let admission = MemberBody {
         key,
         name: "n0".into(),
         rack: String::new(),
         votes: true,
-        state: MemberState::Admitted,
+        state: AdmissionState::Admitted,
     };
     let me = stage.world.protocol.hosts[outcast].body.clone();
-    let number = Stage::id(outcast);
+    let number = MeshStage::id(outcast);
     let document = signed(
         cluster,
         RecordKey::Document(RULES),
@@ -218,7 +218,7 @@ fn forgeries(stage: &mut Stage, outcast: usize, body: &Arc<[u8]>) -> Vec<Arc<Rec
 }
 
 /// A node loses its disk but keeps its key: it must not be taken for its own past.
-pub(super) fn disk_lost(stage: &mut Stage) {
+pub(super) fn disk_lost(stage: &mut MeshStage) {
     load::pauses(&mut stage.world);
     let node = 1 + stage.world.random.index(stage.nodes() - 1);
     stage.world.change(node);
@@ -235,10 +235,10 @@ pub(super) fn disk_lost(stage: &mut Stage) {
     stage.run(1_000);
     stage.world.change(node);
     stage.run(2_000);
-    let hash = |stage: &Stage, at: usize| {
+    let hash = |stage: &MeshStage, at: usize| {
         let record = stage
             .core(at)
-            .and_then(|core| core.record(RecordKey::Node(Stage::id(node))));
+            .and_then(|core| core.record(RecordKey::Node(MeshStage::id(node))));
         record.map(|record| record.hash)
     };
     let (own, other) = (hash(stage, node), hash(stage, 0));

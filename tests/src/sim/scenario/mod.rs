@@ -9,10 +9,10 @@ mod members;
 mod stage;
 mod weather;
 
-pub(crate) use stage::{Ending, Stage};
+pub(crate) use stage::{MeshStage, ScenarioResult};
 
 /// Something that goes wrong, and what must come of it.
-pub(crate) struct Scenario {
+pub(crate) struct MeshScenario {
     pub(crate) name: &'static str,
     pub(crate) about: &'static str,
     play: Play,
@@ -20,14 +20,14 @@ pub(crate) struct Scenario {
 
 enum Play {
     /// On a cluster that has run for a while.
-    Warm(fn(&mut Stage)),
+    Warm(fn(&mut MeshStage)),
     /// On machines of which only the first is a member yet, and all are down.
-    Empty(fn(&mut Stage)),
+    Empty(fn(&mut MeshStage)),
     /// Any number of these can go on at once.
-    Weather(weather::Fault),
+    Weather(weather::MeshFault),
 }
 
-impl Scenario {
+impl MeshScenario {
     /// Whether it can go on beside others.
     pub(crate) fn is_weather(&self) -> bool {
         matches!(self.play, Play::Weather(_))
@@ -35,39 +35,39 @@ impl Scenario {
 }
 
 /// A scenario by its name, in any case.
-pub(crate) fn find(name: &str) -> Option<&'static Scenario> {
+pub(crate) fn find(name: &str) -> Option<&'static MeshScenario> {
     ALL.iter()
         .find(|scenario| scenario.name.eq_ignore_ascii_case(name))
 }
 
 /// Plays one scenario, or several faults at once. A core that panics is wrong too.
-pub(crate) fn play(chosen: &[&Scenario], nodes: usize, seed: u64, loss: f64) -> Ending {
+pub(crate) fn play(chosen: &[&MeshScenario], nodes: usize, seed: u64, loss: f64) -> ScenarioResult {
     let played = std::panic::catch_unwind(|| act(chosen, nodes, seed, loss));
     played.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-        Ending {
+        ScenarioResult {
             wrong: vec![format!("panicked: {}", text.unwrap_or("without a word"))],
-            ..Ending::default()
+            ..ScenarioResult::default()
         }
     })
 }
 
-fn act(chosen: &[&Scenario], nodes: usize, seed: u64, loss: f64) -> Ending {
+fn act(chosen: &[&MeshScenario], nodes: usize, seed: u64, loss: f64) -> ScenarioResult {
     if let [
-        Scenario {
+        MeshScenario {
             play: Play::Empty(play),
             ..
         },
     ] = chosen
     {
-        let mut stage = Stage::new(nodes, 1, seed, loss);
+        let mut stage = MeshStage::new(nodes, 1, seed, loss);
         play(&mut stage);
         return stage.finish();
     }
-    let mut stage = Stage::warm(nodes, seed, loss);
+    let mut stage = MeshStage::warm(nodes, seed, loss);
     if let [
-        Scenario {
+        MeshScenario {
             play: Play::Warm(play),
             ..
         },
@@ -76,25 +76,25 @@ fn act(chosen: &[&Scenario], nodes: usize, seed: u64, loss: f64) -> Ending {
         play(&mut stage);
         return stage.finish();
     }
-    let fault = |one: &&Scenario| match one.play {
+    let fault = |one: &&MeshScenario| match one.play {
         Play::Weather(fault) => Some(fault),
         Play::Warm(_) | Play::Empty(_) => None,
     };
-    let faults: Vec<weather::Fault> = chosen.iter().filter_map(fault).collect();
+    let faults: Vec<weather::MeshFault> = chosen.iter().filter_map(fault).collect();
     weather::storm(&mut stage, &faults);
     stage.finish()
 }
 
-const fn warm(name: &'static str, about: &'static str, play: fn(&mut Stage)) -> Scenario {
-    Scenario {
+const fn warm(name: &'static str, about: &'static str, play: fn(&mut MeshStage)) -> MeshScenario {
+    MeshScenario {
         name,
         about,
         play: Play::Warm(play),
     }
 }
 
-const fn fault(name: &'static str, about: &'static str, fault: weather::Fault) -> Scenario {
-    Scenario {
+const fn fault(name: &'static str, about: &'static str, fault: weather::MeshFault) -> MeshScenario {
+    MeshScenario {
         name,
         about,
         play: Play::Weather(fault),
@@ -102,7 +102,7 @@ const fn fault(name: &'static str, about: &'static str, fault: weather::Fault) -
 }
 
 /// All there are.
-pub(crate) static ALL: &[Scenario] = &[
+pub(crate) static ALL: &[MeshScenario] = &[
     warm("S1", "one node crashes and comes back", crashes::single),
     warm("S2", "a rack loses power", crashes::rack),
     warm("S3", "halves part and meet again", cuts::halves),
@@ -124,7 +124,7 @@ pub(crate) static ALL: &[Scenario] = &[
         "all nodes restart within a minute",
         crashes::restarts,
     ),
-    Scenario {
+    MeshScenario {
         name: "S13",
         about: "all nodes join within ten seconds",
         play: Play::Empty(members::storm),

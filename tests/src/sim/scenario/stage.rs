@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use muster_gossip::Mesh;
-use muster_gossip::frame::{Carrier, Frame};
-use muster_gossip::mesh::{Input, Reach};
-use muster_gossip::record::{Level, Record, Vote};
+use muster_gossip::frame::{Carrier, MeshFrame};
+use muster_gossip::mesh::{MeshInput, Reach};
+use muster_gossip::record::{Record, SuspicionLevel, Vote};
 use muster_model::time::Time;
 
 use crate::sim::engine::Sending;
-use crate::sim::mesh::{Nodes, member};
+use crate::sim::mesh::{MeshNodes, member};
 use crate::sim::network::Weather;
 use crate::sim::world::World;
 
@@ -28,17 +28,17 @@ const LOOK_MS: u64 = 250;
 const LOOK_NODES: usize = 100;
 
 /// Where a scenario plays.
-pub(crate) struct Stage {
-    pub(crate) world: World<Nodes>,
+pub(crate) struct MeshStage {
+    pub(crate) world: World<MeshNodes>,
     /// Loss when nothing else is wrong, percent.
     loss: f64,
     wrong: Vec<String>,
 }
 
-impl Stage {
+impl MeshStage {
     /// `nodes` machines, the first `members` of which are members.
     pub(crate) fn new(nodes: usize, members: usize, seed: u64, loss: f64) -> Self {
-        let protocol = Nodes::new(nodes, members, seed);
+        let protocol = MeshNodes::new(nodes, members, seed);
         let world = World::new(protocol, nodes, seed, Weather::lossy(loss));
         Self {
             world,
@@ -121,7 +121,7 @@ impl Stage {
     /// Whether two say of a node that it is gone.
     fn is_accused(&self, node: usize) -> bool {
         let view = self.core(node).and_then(|core| core.member(Self::id(node)));
-        let gone = |(_, vote): &&(_, Vote)| vote.level == Level::Gone;
+        let gone = |(_, vote): &&(_, Vote)| vote.level == SuspicionLevel::Gone;
         view.is_some_and(|view| view.votes.iter().filter(gone).count() >= 2)
     }
 
@@ -149,7 +149,7 @@ impl Stage {
         &mut self,
         limit_ms: u64,
         what: &str,
-        holds: impl FnMut(&World<Nodes>) -> bool,
+        holds: impl FnMut(&World<MeshNodes>) -> bool,
     ) {
         let step = if self.nodes() > LOOK_NODES { 50 } else { 10 };
         let done = self.world.run_while(limit_ms, step, holds);
@@ -185,18 +185,18 @@ impl Stage {
     }
 
     /// Gives a node's core an input.
-    pub(crate) fn input(&mut self, node: usize, input: Input) {
+    pub(crate) fn input(&mut self, node: usize, input: MeshInput) {
         self.world
             .act(node, |nodes, now, out| nodes.input(now, node, input, out));
     }
 
     /// A record comes up at a node.
     pub(crate) fn record(&mut self, node: usize, record: Arc<Record>) {
-        self.input(node, Input::Record(record));
+        self.input(node, MeshInput::Record(record));
     }
 
     /// A node sends a frame that its core did not ask for.
-    pub(crate) fn send(&mut self, from: usize, to: usize, frame: Frame) {
+    pub(crate) fn send(&mut self, from: usize, to: usize, frame: MeshFrame) {
         let carrier = Carrier::Datagram;
         let bytes = self.world.protocol.wire.length(carrier, &frame);
         self.world.engine.send(
@@ -270,10 +270,10 @@ impl Stage {
     }
 
     /// Ends the play: everything that was wrong.
-    pub(crate) fn finish(mut self) -> Ending {
+    pub(crate) fn finish(mut self) -> ScenarioResult {
         use crate::sim::protocol::Protocol as _;
         self.wrong.extend(self.world.protocol.violations());
-        Ending {
+        ScenarioResult {
             wrong: self.wrong,
             virtual_ms: self.world.now().as_millis(),
             packets: self.world.engine.packets,
@@ -292,21 +292,21 @@ impl Stage {
     }
 }
 
-fn none_against(world: &World<Nodes>, subject: usize) -> bool {
+fn none_against(world: &World<MeshNodes>, subject: usize) -> bool {
     let mut awake = world.awake().filter(|&node| node != subject);
     awake.all(|node| world.views.reach(node, subject) != Reach::Unreachable)
 }
 
 /// What came of a scenario.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Ending {
+pub(crate) struct ScenarioResult {
     pub(crate) wrong: Vec<String>,
     pub(crate) virtual_ms: u64,
     pub(crate) packets: u64,
     pub(crate) steps: u64,
 }
 
-impl Ending {
+impl ScenarioResult {
     /// Whether there was anything.
     pub(crate) const fn was_played(&self) -> bool {
         self.virtual_ms > 0 || !self.wrong.is_empty()

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use muster_gossip::record::RecordKey;
 use muster_model::time::Time;
 
-use super::stage::Stage;
-use crate::sim::mesh::{Authority, Nodes};
+use super::stage::MeshStage;
+use crate::sim::mesh::{MeshNodes, SimAuthority};
 use crate::sim::protocol::Edit;
 use crate::sim::random::Chance;
 use crate::sim::world::World;
 
 /// Sets a fault going.
-pub(super) type Fault = fn(&mut Stage);
+pub(super) type MeshFault = fn(&mut MeshStage);
 
 /// How long faults go on, ms.
 const STORM_MS: u64 = 40_000;
@@ -25,7 +25,7 @@ const FIRST_TRIES: usize = 40;
 const FIRST_TRY_MS: u64 = 400;
 
 /// All of `faults` at once under load; then the cluster must be as well as ever.
-pub(super) fn storm(stage: &mut Stage, faults: &[Fault]) {
+pub(super) fn storm(stage: &mut MeshStage, faults: &[MeshFault]) {
     stage.world.views.excused = true;
     faults.iter().for_each(|fault| fault(stage));
     let every = stage.after(500);
@@ -45,13 +45,17 @@ pub(super) fn storm(stage: &mut Stage, faults: &[Fault]) {
 
 /// Some time within the next `ms`.
 #[allow(clippy::unnecessary_wraps)]
-fn later(world: &mut World<Nodes>, ms: u64) -> Option<Time> {
+fn later(world: &mut World<MeshNodes>, ms: u64) -> Option<Time> {
     let wait = 1_000 + world.random.below(ms * 1_000);
     Some(Time(world.now().0 + wait))
 }
 
 /// Does something to a random node now and then.
-fn now_and_then(stage: &mut Stage, ms: u64, does: impl Fn(&mut World<Nodes>, usize) + 'static) {
+fn now_and_then(
+    stage: &mut MeshStage,
+    ms: u64,
+    does: impl Fn(&mut World<MeshNodes>, usize) + 'static,
+) {
     let first = stage.after(ms / 2);
     stage.world.add_chore(
         first,
@@ -65,7 +69,7 @@ fn now_and_then(stage: &mut Stage, ms: u64, does: impl Fn(&mut World<Nodes>, usi
 
 /// Many are new, two versions of each almost at once, while much is lost: push sends again what was
 /// lost, and leaves next to nothing to repair.
-pub(super) fn first_try(stage: &mut Stage) {
+pub(super) fn first_try(stage: &mut MeshStage) {
     stage.world.views.excused = true;
     stage.world.engine.network.weather.loss = Chance::percent(FIRST_TRY_LOSS);
     stage.run(1_000);
@@ -77,7 +81,7 @@ pub(super) fn first_try(stage: &mut Stage) {
         let gap = stage.world.random.below(4);
         stage.world.run_for(gap);
         stage.world.change(node);
-        let key = RecordKey::Node(Stage::id(node));
+        let key = RecordKey::Node(MeshStage::id(node));
         stage.within(
             FIRST_TRY_MS,
             "what is new on every node under loss",
@@ -104,45 +108,45 @@ pub(super) fn first_try(stage: &mut Stage) {
 }
 
 /// How often nodes looked into a difference.
-fn repairs(stage: &Stage) -> u64 {
+fn repairs(stage: &MeshStage) -> u64 {
     let cores = (0..stage.nodes()).filter_map(|node| stage.core(node));
     cores.map(|core| core.counters().repairs).sum()
 }
 
-pub(super) fn loss(stage: &mut Stage) {
+pub(super) fn loss(stage: &mut MeshStage) {
     stage.world.engine.network.weather.loss = Chance::percent(25.0);
 }
 
-pub(super) fn duplicates(stage: &mut Stage) {
+pub(super) fn duplicates(stage: &mut MeshStage) {
     stage.world.engine.network.weather.duplicate = Chance::percent(20.0);
 }
 
-pub(super) fn reorder(stage: &mut Stage) {
+pub(super) fn reorder(stage: &mut MeshStage) {
     let weather = &mut stage.world.engine.network.weather;
     weather.reorder = Chance::percent(20.0);
     weather.spike_us = 50_000;
 }
 
-pub(super) fn delay(stage: &mut Stage) {
+pub(super) fn delay(stage: &mut MeshStage) {
     stage.world.engine.network.weather.extra_us = 40_000;
 }
 
-pub(super) fn corrupt(stage: &mut Stage) {
+pub(super) fn corrupt(stage: &mut MeshStage) {
     stage.world.engine.network.weather.corrupt = Chance::percent(5.0);
 }
 
-pub(super) fn replay(stage: &mut Stage) {
+pub(super) fn replay(stage: &mut MeshStage) {
     stage.world.engine.network.weather.replay = Chance::percent(20.0);
 }
 
-pub(super) fn one_way(stage: &mut Stage) {
+pub(super) fn one_way(stage: &mut MeshStage) {
     now_and_then(stage, 2_000, |world, from| {
         let to = world.random.index(world.nodes());
         world.engine.network.cuts.cut(from, to);
     });
 }
 
-pub(super) fn bad_links(stage: &mut Stage) {
+pub(super) fn bad_links(stage: &mut MeshStage) {
     now_and_then(stage, 500, |world, from| {
         let to = world.random.index(world.nodes());
         world
@@ -154,7 +158,7 @@ pub(super) fn bad_links(stage: &mut Stage) {
 }
 
 /// Nodes that hear everything, but are not heard.
-pub(super) fn mute(stage: &mut Stage) {
+pub(super) fn mute(stage: &mut MeshStage) {
     sides(stage, |world| {
         let node = world.random.index(world.nodes());
         world.engine.network.cuts.silence(node);
@@ -162,7 +166,7 @@ pub(super) fn mute(stage: &mut Stage) {
 }
 
 /// Cuts along sides: cut for a while, whole for a while.
-fn sides(stage: &mut Stage, choose: impl Fn(&mut World<Nodes>) + 'static) {
+fn sides(stage: &mut MeshStage, choose: impl Fn(&mut World<MeshNodes>) + 'static) {
     let mut cut = false;
     let first = stage.after(1_000);
     stage.world.add_chore(
@@ -179,7 +183,7 @@ fn sides(stage: &mut Stage, choose: impl Fn(&mut World<Nodes>) + 'static) {
     );
 }
 
-fn split(world: &mut World<Nodes>) -> Vec<usize> {
+fn split(world: &mut World<MeshNodes>) -> Vec<usize> {
     let nodes = world.nodes();
     let order = world.random.sample(nodes, nodes);
     for &node in &order[..nodes / 2] {
@@ -188,30 +192,30 @@ fn split(world: &mut World<Nodes>) -> Vec<usize> {
     order
 }
 
-pub(super) fn partition(stage: &mut Stage) {
+pub(super) fn partition(stage: &mut MeshStage) {
     sides(stage, |world| {
         split(world);
     });
 }
 
-pub(super) fn bridge(stage: &mut Stage) {
+pub(super) fn bridge(stage: &mut MeshStage) {
     sides(stage, |world| {
         let order = split(world);
         world.engine.network.cuts.side(order[0], 3);
     });
 }
 
-pub(super) fn rack_cut(stage: &mut Stage) {
+pub(super) fn rack_cut(stage: &mut MeshStage) {
     sides(stage, |world| {
         let nodes = world.nodes();
-        let rack = Authority::rack(world.random.index(nodes), nodes);
-        for node in (0..nodes).filter(|&node| Authority::rack(node, nodes) == rack) {
+        let rack = SimAuthority::rack(world.random.index(nodes), nodes);
+        for node in (0..nodes).filter(|&node| SimAuthority::rack(node, nodes) == rack) {
             world.engine.network.cuts.side(node, 2);
         }
     });
 }
 
-pub(super) fn flap(stage: &mut Stage) {
+pub(super) fn flap(stage: &mut MeshStage) {
     now_and_then(stage, 1_000, |world, one| {
         let other = world.random.index(world.nodes());
         let heal = world.random.below(2) == 0;
@@ -225,7 +229,7 @@ pub(super) fn flap(stage: &mut Stage) {
     });
 }
 
-pub(super) fn crash(stage: &mut Stage) {
+pub(super) fn crash(stage: &mut MeshStage) {
     now_and_then(stage, 4_000, |world, node| {
         if world.engine.up(node) {
             world.crash(node);
@@ -235,7 +239,7 @@ pub(super) fn crash(stage: &mut Stage) {
     });
 }
 
-pub(super) fn restart(stage: &mut Stage) {
+pub(super) fn restart(stage: &mut MeshStage) {
     now_and_then(stage, 3_000, |world, node| {
         if world.engine.up(node) {
             world.crash(node);
@@ -244,7 +248,7 @@ pub(super) fn restart(stage: &mut Stage) {
     });
 }
 
-pub(super) fn pause(stage: &mut Stage) {
+pub(super) fn pause(stage: &mut MeshStage) {
     now_and_then(stage, 2_000, |world, node| {
         let us = world.random.below(5_000_000);
         world.pause(node, us);
@@ -252,7 +256,7 @@ pub(super) fn pause(stage: &mut Stage) {
 }
 
 /// The founder's wall clock jumps a year back and forth between edits: versions must not care.
-pub(super) fn clock_jump(stage: &mut Stage) {
+pub(super) fn clock_jump(stage: &mut MeshStage) {
     let mut version = 0;
     let first = stage.after(1_000);
     stage.world.add_chore(

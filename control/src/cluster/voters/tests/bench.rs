@@ -6,7 +6,8 @@ use muster_gossip::member::MemberId;
 use muster_gossip::mesh::Reach;
 
 use crate::cluster::voters::{
-    Advice, Candidate, Change, Condition, Copy, GONE_MS, STEADY_MS, Wanted, advise,
+    Advice, Condition, CopyCandidate, CopyChange, GONE_MS, GroupCopy, STEADY_MS, WantedCopies,
+    advise,
 };
 
 pub(super) const fn id(number: u32) -> MemberId {
@@ -16,16 +17,16 @@ pub(super) const fn id(number: u32) -> MemberId {
 /// Members and copies. Advice is checked whenever it is made.
 #[derive(Clone, Debug)]
 pub(super) struct Bench {
-    pub(super) wanted: Wanted,
-    pub(super) nodes: Vec<Candidate>,
-    pub(super) copies: Vec<Copy>,
+    pub(super) wanted: WantedCopies,
+    pub(super) nodes: Vec<CopyCandidate>,
+    pub(super) copies: Vec<GroupCopy>,
 }
 
 impl Bench {
     /// So many members that have been well for long, without racks.
     pub(super) fn of(members: u32) -> Self {
         let mut bench = Self {
-            wanted: Wanted {
+            wanted: WantedCopies {
                 group: 7,
                 voters_max: 5,
                 apart: false,
@@ -38,7 +39,7 @@ impl Bench {
     }
 
     pub(super) fn join(&mut self, number: u32) {
-        self.nodes.push(Candidate {
+        self.nodes.push(CopyCandidate {
             member: id(number),
             rack: "".parse().unwrap(),
             reach: Reach::Alive,
@@ -46,13 +47,13 @@ impl Bench {
             votes: true,
             has_store: true,
             is_drained: false,
-            keeps_affairs: false,
+            votes_in_cluster_group: false,
         });
     }
 
     /// These have copies that vote; the first one leads.
     pub(super) fn voters(mut self, numbers: &[u32]) -> Self {
-        self.copies.extend(numbers.iter().map(|number| Copy {
+        self.copies.extend(numbers.iter().map(|number| GroupCopy {
             member: id(*number),
             votes: true,
             condition: Condition::CaughtUp,
@@ -63,7 +64,7 @@ impl Bench {
 
     /// These have copies that have caught up.
     pub(super) fn learners(mut self, numbers: &[u32]) -> Self {
-        self.copies.extend(numbers.iter().map(|number| Copy {
+        self.copies.extend(numbers.iter().map(|number| GroupCopy {
             member: id(*number),
             votes: false,
             condition: Condition::CaughtUp,
@@ -72,12 +73,12 @@ impl Bench {
         self
     }
 
-    pub(super) fn node(&mut self, number: u32) -> &mut Candidate {
+    pub(super) fn node(&mut self, number: u32) -> &mut CopyCandidate {
         let mut nodes = self.nodes.iter_mut();
         nodes.find(|node| node.member == id(number)).unwrap()
     }
 
-    pub(super) fn copy(&mut self, number: u32) -> &mut Copy {
+    pub(super) fn copy(&mut self, number: u32) -> &mut GroupCopy {
         let mut copies = self.copies.iter_mut();
         copies.find(|copy| copy.member == id(number)).unwrap()
     }
@@ -111,7 +112,7 @@ impl Bench {
         }
     }
 
-    pub(super) fn changes(&self) -> Vec<Change> {
+    pub(super) fn changes(&self) -> Vec<CopyChange> {
         let advice = advise(&self.wanted, &self.nodes, &self.copies);
         advice.map_or_else(Vec::new, |Advice(changes)| changes)
     }
@@ -126,32 +127,32 @@ impl Bench {
         !changes.is_empty()
     }
 
-    fn change(&mut self, change: Change) {
+    fn change(&mut self, change: CopyChange) {
         match change {
-            Change::Add(member) => {
+            CopyChange::Add(member) => {
                 let home = self.nodes.iter().find(|node| node.member == member);
                 let home = home.expect("a copy for who is no member");
                 assert!(home.votes && home.has_store && home.reach != Reach::Unreachable);
-                self.copies.push(Copy {
+                self.copies.push(GroupCopy {
                     member,
                     votes: false,
                     condition: Condition::Behind,
                     leads: false,
                 });
             }
-            Change::Promote(member) => {
+            CopyChange::Promote(member) => {
                 let home = self.nodes.iter().find(|node| node.member == member);
                 assert_ne!(home.unwrap().reach, Reach::Unreachable, "promoted in vain");
                 let copy = self.copy(member.0);
                 assert_eq!((copy.votes, copy.condition), (false, Condition::CaughtUp));
                 copy.votes = true;
             }
-            Change::Demote(member) => {
+            CopyChange::Demote(member) => {
                 let copy = self.copy(member.0);
                 assert!(copy.votes && !copy.leads);
                 copy.votes = false;
             }
-            Change::Remove(member) => {
+            CopyChange::Remove(member) => {
                 self.copy(member.0);
                 self.copies.retain(|copy| copy.member != member);
             }
@@ -159,7 +160,7 @@ impl Bench {
     }
 
     /// What holds for every change.
-    fn look(&self, before: &Self, changes: &[Change]) {
+    fn look(&self, before: &Self, changes: &[CopyChange]) {
         let touched: BTreeSet<_> = changes.iter().map(|change| member(*change)).collect();
         assert_eq!(touched.len(), changes.len(), "changed twice: {changes:?}");
         let members: BTreeSet<_> = self.copies.iter().map(|copy| copy.member).collect();
@@ -210,7 +211,7 @@ impl Bench {
     /// A voter leads that can. One that is about to leave does until its copy is gone.
     pub(super) fn elect(&mut self) {
         let nodes = &self.nodes;
-        let can = |copy: &Copy| {
+        let can = |copy: &GroupCopy| {
             let mut nodes = nodes.iter().filter(|node| node.member == copy.member);
             let up = nodes.all(|node| node.reach != Reach::Unreachable);
             copy.votes && copy.condition != Condition::Lost && up
@@ -247,9 +248,12 @@ impl Bench {
     }
 }
 
-const fn member(change: Change) -> MemberId {
+const fn member(change: CopyChange) -> MemberId {
     match change {
-        Change::Add(id) | Change::Promote(id) | Change::Demote(id) | Change::Remove(id) => id,
+        CopyChange::Add(id)
+        | CopyChange::Promote(id)
+        | CopyChange::Demote(id)
+        | CopyChange::Remove(id) => id,
     }
 }
 

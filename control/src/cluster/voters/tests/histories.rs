@@ -5,7 +5,7 @@ use muster_gossip::member::MemberId;
 use muster_gossip::mesh::Reach;
 
 use super::bench::{Bench, LONG_MS, id};
-use crate::cluster::voters::{Condition, Copy};
+use crate::cluster::voters::{Condition, GroupCopy};
 
 const SEEDS: u64 = 2_000;
 const EVENTS: u32 = 60;
@@ -80,7 +80,7 @@ impl History {
             14 => self.bench.wait(31_000),
             15 => self.bench.node(who).is_drained = true,
             16 => self.bench.node(who).is_drained = false,
-            17 => self.bench.node(who).keeps_affairs ^= true,
+            17 => self.bench.node(who).votes_in_cluster_group ^= true,
             _ => self.bench.learn(),
         }
     }
@@ -92,7 +92,7 @@ impl History {
         let rack = RACKS[self.below(RACKS.len())];
         self.bench.rack(number, rack);
         self.bench.node(number).since_ms = 0;
-        self.bench.node(number).keeps_affairs = self.below(2) > 0;
+        self.bench.node(number).votes_in_cluster_group = self.below(2) > 0;
         self.bench.node(number).votes = self.below(5) > 0;
         self.bench.node(number).has_store = self.below(4) > 0;
     }
@@ -156,7 +156,7 @@ impl History {
 
 /// Whether a majority of the voters is there and somebody leads or can.
 fn has_quorum(bench: &Bench) -> bool {
-    let up = |copy: &&Copy| {
+    let up = |copy: &&GroupCopy| {
         let mut nodes = bench.nodes.iter().filter(|node| node.member == copy.member);
         copy.condition != Condition::Lost && nodes.any(|node| node.reach != Reach::Unreachable)
     };

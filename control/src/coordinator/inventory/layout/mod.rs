@@ -9,10 +9,10 @@ use muster_model::cluster_spec::ClusterSpec;
 use muster_model::id::{NodeId, VcName};
 use muster_model::job::JobSpec;
 use muster_model::node::{Capacity, DeviceId};
-use muster_placement::cells::{Cells, Event, Owners, State};
-use muster_placement::gang::{Gang, GangId as Number, Leaf, Placement};
+use muster_placement::cells::{CellEvent, Cells, GangState, Owners};
+use muster_placement::gang::{Gang, GangNumber as Number, Leaf, Placement};
 
-use crate::coordinator::nodes::Nodes;
+use crate::coordinator::nodes::ReportedNodes;
 
 pub(in crate::coordinator) use observe::resolved;
 
@@ -196,14 +196,14 @@ impl Layout {
     }
 
     /// Tells the cells something. What they refuse was not so; nothing follows from it.
-    pub(super) fn note(&mut self, event: Event) {
+    pub(super) fn note(&mut self, event: CellEvent) {
         if let Some(cells) = &mut self.cells {
             let _refused = cells.apply(event);
         }
     }
 
     /// Nodes that have reported something else than the cells know of them.
-    fn news(&self, nodes: &Nodes) -> Vec<NodeId> {
+    fn news(&self, nodes: &ReportedNodes) -> Vec<NodeId> {
         let is_news = |id: &&NodeId| {
             let now = nodes.get(id).map(|node| &node.capacity);
             self.seen.get(*id) != now
@@ -212,7 +212,7 @@ impl Layout {
     }
 
     /// Whether there are cells that [`Layout::update`] would make anew, for what nodes report alone.
-    pub(in crate::coordinator) fn is_to_be_reshaped(&self, nodes: &Nodes) -> bool {
+    pub(in crate::coordinator) fn is_to_be_reshaped(&self, nodes: &ReportedNodes) -> bool {
         let is_made = self.cells.is_some() && !self.is_outdated;
         is_made && (self.is_rebound || self.is_reshaped(nodes, &self.news(nodes)))
     }
@@ -233,13 +233,13 @@ impl Layout {
     }
 
     /// A gang as the cells have it, and where.
-    pub(super) fn gang(&self, number: Number) -> Option<(&Gang, &Placement, State)> {
+    pub(super) fn gang(&self, number: Number) -> Option<(&Gang, &Placement, GangState)> {
         self.cells.as_ref()?.gang(number)
     }
 
     pub(super) fn is_preempting(&self, number: Number) -> bool {
         let gang = self.gang(number);
-        gang.is_some_and(|(_, _, state)| state == State::Preempting)
+        gang.is_some_and(|(_, _, state)| state == GangState::Preempting)
     }
 
     /// Where the cells have a gang.
@@ -275,7 +275,7 @@ impl Layout {
 
     /// Brings the cells up to what nodes report, and to how the cluster is described. Whether they were
     /// made anew; none if there was nothing to do.
-    pub(super) fn update(&mut self, nodes: &mut Nodes) -> Option<bool> {
+    pub(super) fn update(&mut self, nodes: &mut ReportedNodes) -> Option<bool> {
         let news = self.news(nodes);
         let is_outdated = self.is_outdated || self.is_rebound;
         if self.cells.is_some() && news.is_empty() && !is_outdated {

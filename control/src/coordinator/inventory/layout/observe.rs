@@ -6,15 +6,15 @@ use std::sync::Arc;
 use muster_model::cluster_spec::{ClusterSpec, Discovered};
 use muster_model::id::NodeId;
 use muster_model::node::{Capacity, DeviceLevel};
-use muster_placement::cells::{Bins, Cells, Event};
-use muster_placement::gang::{Amount, Gang, Grant, Leaf, Placement};
+use muster_placement::cells::{Bins, CellEvent, Cells};
+use muster_placement::gang::{Gang, Grant, Leaf, MachineAmount, Placement};
 
 use super::Layout;
-use crate::coordinator::nodes::Nodes;
+use crate::coordinator::nodes::ReportedNodes;
 
 impl Layout {
     /// Whether any of the nodes has other devices than the cells were made for.
-    pub(super) fn is_reshaped(&self, nodes: &Nodes, news: &[NodeId]) -> bool {
+    pub(super) fn is_reshaped(&self, nodes: &ReportedNodes, news: &[NodeId]) -> bool {
         let differs = |id: &NodeId| {
             let now = nodes.get(id).map(|node| shape(&node.capacity));
             now != self.seen.get(id).map(shape)
@@ -24,7 +24,7 @@ impl Layout {
     }
 
     /// Makes the cells, or makes them anew with everything that runs where it is.
-    pub(super) fn reshape(&mut self, description: &ClusterSpec, nodes: &Nodes) {
+    pub(super) fn reshape(&mut self, description: &ClusterSpec, nodes: &ReportedNodes) {
         let Discovered {
             spec,
             left_out,
@@ -39,7 +39,7 @@ impl Layout {
         match &mut self.cells {
             Some(cells) => {
                 let claims = claims(cells);
-                let owned = Event::Owned(Box::new(spec.clone()), self.owners.clone());
+                let owned = CellEvent::Owned(Box::new(spec.clone()), self.owners.clone());
                 match cells.apply(owned) {
                     Ok(()) => self.spec = Arc::new(spec),
                     Err(error) => self.problem = Some(error.to_string()),
@@ -61,7 +61,7 @@ impl Layout {
     }
 
     /// Machines that are described but never reported cannot be used.
-    fn mark_silent(&mut self, nodes: &Nodes) {
+    fn mark_silent(&mut self, nodes: &ReportedNodes) {
         let Some(cells) = &self.cells else {
             return;
         };
@@ -70,7 +70,7 @@ impl Layout {
         let silent: Vec<String> = names.filter(is_silent).collect();
         for node in silent {
             let healthy = false;
-            self.note(Event::NodeHealth { node, healthy });
+            self.note(CellEvent::NodeHealth { node, healthy });
         }
     }
 
@@ -100,25 +100,25 @@ impl Layout {
         self.is_roomier |= healthy && !on;
         self.is_changed = true;
         let node = id.as_str().to_owned();
-        self.note(Event::NodeHealth {
+        self.note(CellEvent::NodeHealth {
             node: node.clone(),
             healthy,
         });
-        self.note(Event::Cordon { node, on });
+        self.note(CellEvent::Cordon { node, on });
     }
 
     /// Tells the cells what a node has and what of it is sick.
     pub(super) fn observe(&mut self, id: &NodeId, capacity: &Capacity) {
         let node = id.as_str().to_owned();
         let amount = amount(capacity);
-        self.note(Event::Capacity {
+        self.note(CellEvent::Capacity {
             node: node.clone(),
             amount,
         });
         self.seen.insert(id.clone(), capacity.clone());
         self.mark(id);
         for (device, healthy) in self.health_of(&node, capacity) {
-            self.note(Event::DeviceHealth {
+            self.note(CellEvent::DeviceHealth {
                 node: node.clone(),
                 device,
                 healthy,
@@ -187,7 +187,7 @@ fn claim_again(cells: &mut Cells, claims: Vec<Claim>) {
             placement: Placement { pods },
             ..Grant::default()
         };
-        let _refused = cells.apply(Event::Preempting { gang, grant });
+        let _refused = cells.apply(CellEvent::Preempting { gang, grant });
     }
 }
 
@@ -198,9 +198,9 @@ fn shape(capacity: &Capacity) -> (Vec<(u32, &str)>, &[DeviceLevel]) {
     (devices.collect(), &capacity.levels)
 }
 
-fn amount(capacity: &Capacity) -> Amount {
+fn amount(capacity: &Capacity) -> MachineAmount {
     let ports = capacity.port_last.saturating_sub(capacity.port_first);
-    Amount {
+    MachineAmount {
         cpu: capacity.cpu,
         memory_mb: capacity.memory_mb,
         ports: u32::from(ports) + 1,

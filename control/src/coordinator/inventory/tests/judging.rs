@@ -28,7 +28,7 @@ fn asking(cpu: u32, memory_mb: u64, gpu: u32) -> JobSpec {
 }
 
 fn judged(spec: &JobSpec) -> Result<(), (String, String)> {
-    let policy = Policy::default();
+    let policy = DecisionPolicy::default();
     let user = "ada".parse().unwrap();
     let judged = found().inventory.layout().judge(spec, &user, &policy);
     judged.map_err(|refused| (refused.path, refused.why))

@@ -5,7 +5,7 @@ use super::*;
 use crate::frame::CARGO_BYTES_MAX;
 
 /// Two meshes that know each other.
-async fn pair(cluster: &Cluster) -> (Node, Node) {
+async fn pair(cluster: &ClusterKeys) -> (Node, Node) {
     let (one, two) = (cluster.start(0, &[0, 1]), cluster.start(1, &[0, 1]));
     one.says("here").await;
     two.says("here").await;
@@ -22,7 +22,7 @@ async fn receives(node: &mut Node) -> (MemberId, Arc<[u8]>) {
 
 #[tokio::test]
 async fn cargo_arrives_as_it_was_and_in_order() {
-    let (mut one, mut two) = pair(&Cluster::of(2)).await;
+    let (mut one, mut two) = pair(&ClusterKeys::of(2)).await;
     let sizes = [0, 1, 100, CARGO_BYTES_MAX];
     let loads: Vec<Vec<u8>> = (0..40_u8)
         .zip(sizes.into_iter().cycle())
@@ -42,7 +42,7 @@ async fn cargo_arrives_as_it_was_and_in_order() {
 
 #[tokio::test]
 async fn cargo_that_nobody_takes_is_dropped_and_the_mesh_goes_on() {
-    let (one, mut two) = pair(&Cluster::of(2)).await;
+    let (one, mut two) = pair(&ClusterKeys::of(2)).await;
     let mut given = 0_u32;
     // As fast as it arrives, so that it is not this side that drops it.
     while given < 700 {
@@ -75,7 +75,7 @@ async fn cargo_that_nobody_takes_is_dropped_and_the_mesh_goes_on() {
 
 #[tokio::test]
 async fn cargo_that_the_mesh_has_no_time_for_is_counted() {
-    let cluster = Cluster::of(2);
+    let cluster = ClusterKeys::of(2);
     let node = cluster.start(0, &[0, 1]);
     // The mesh's task has no turn meanwhile.
     for _ in 0..CARGO_MAX + 7 {
@@ -86,8 +86,8 @@ async fn cargo_that_the_mesh_has_no_time_for_is_counted() {
 
 #[tokio::test]
 async fn cargo_of_a_generation_that_is_over_is_not_handed_over() {
-    let cluster = Cluster::of(2);
-    let members = [0, 1].map(|n| cluster.member(n, MemberState::Admitted));
+    let cluster = ClusterKeys::of(2);
+    let members = [0, 1].map(|n| cluster.member(n, AdmissionState::Admitted));
     let recovered = members.iter().cloned().chain([cluster.record(2)]).collect();
     let mut node = cluster.start_with(0, recovered);
     let behind = cluster.start(1, &[0, 1]);
@@ -104,11 +104,11 @@ async fn cargo_of_a_generation_that_is_over_is_not_handed_over() {
 
 #[tokio::test]
 async fn cargo_of_one_that_is_no_member_any_more_is_dropped() {
-    let cluster = Cluster::of(2);
+    let cluster = ClusterKeys::of(2);
     let (one, mut two) = pair(&cluster).await;
     // The network hears of it when that is kept; the core knows it at once.
     two.disk.stopped.store(true, Ordering::SeqCst);
-    let expelled = Input::Record(cluster.member(0, MemberState::Expelled));
+    let expelled = MeshInput::Record(cluster.member(0, AdmissionState::Expelled));
     two.handle.input(expelled).await.unwrap();
     one.handle.carry(two.id, b"too late".into());
     let dropped = || async { two.count(|c| &c.cargo_dropped) == 1 };

@@ -202,7 +202,7 @@ async fn who_announces_too_long_a_frame_is_cut_off() {
     let quinn::ConnectionError::ApplicationClosed(closed) = link.closed().await else {
         panic!("closed with a reason");
     };
-    let oversize = VarInt::from_u32(Refusal::Oversize.code());
+    let oversize = VarInt::from_u32(ConnectionRefusal::Oversize.code());
     assert_eq!(closed.error_code, oversize);
     played.node.counted(1, |c| &c.oversize_in).await;
 }

@@ -125,7 +125,7 @@ async fn a_request_outlives_the_place_of_its_link() {
         let asked = requests.recv().await.expect("the endpoint lives");
         // The same member on another connection, as after a restart that was not noticed.
         let signer = Ed25519Signer::from_bytes(&one.signer.seed()).unwrap();
-        let again = Node::with(1, signer, Config::new(CLUSTER));
+        let again = Node::with(1, signer, QuicConfig::new(CLUSTER));
         again.knows(&[&two]);
         again.say(&two, Lane::Liveness, "hello");
         two.counted(1, |counters| &counters.duplicate_link).await;

@@ -2,9 +2,9 @@
 
 use super::{any, any_leader, load};
 use crate::sim::cluster::faults;
-use crate::sim::cluster::play::Play;
+use crate::sim::cluster::play::ClusterPlay;
 
-pub(super) fn old_leader(play: &mut Play) {
+pub(super) fn old_leader(play: &mut ClusterPlay) {
     load(play, 60_000);
     play.world.run_for(1_000);
     let leader = any_leader(play);
@@ -12,7 +12,7 @@ pub(super) fn old_leader(play: &mut Play) {
     play.world.run_for(75_000);
 }
 
-pub(super) fn jumping_clocks(play: &mut Play) {
+pub(super) fn jumping_clocks(play: &mut ClusterPlay) {
     load(play, 60_000);
     // What one has begun another one ends, by its own clock.
     faults::kill_leaders(play);

@@ -1,11 +1,11 @@
 //! Agents that die, alone or together, and come back.
 
 use super::{any, down, gangs, load, steadily, up, vcs};
-use crate::sim::cluster::account::Kind;
-use crate::sim::cluster::play::{LED_MS, Play};
-use crate::sim::mesh::Authority;
+use crate::sim::cluster::account::EntryKind;
+use crate::sim::cluster::play::{ClusterPlay, LED_MS};
+use crate::sim::mesh::SimAuthority;
 
-pub(super) fn crash(play: &mut Play) {
+pub(super) fn crash(play: &mut ClusterPlay) {
     load(play, 20_000);
     let node = any(play);
     play.world.run_for(5_000);
@@ -13,18 +13,18 @@ pub(super) fn crash(play: &mut Play) {
     play.world.run_for(60_000);
 }
 
-pub(super) fn rack(play: &mut Play) {
+pub(super) fn rack(play: &mut ClusterPlay) {
     load(play, 20_000);
     play.world.run_for(5_000);
     let nodes = play.world.nodes();
-    let rack = Authority::rack(any(play), nodes);
-    for node in (0..nodes).filter(|&node| Authority::rack(node, nodes) == rack) {
+    let rack = SimAuthority::rack(any(play), nodes);
+    for node in (0..nodes).filter(|&node| SimAuthority::rack(node, nodes) == rack) {
         down(&mut play.world, node);
     }
     play.world.run_for(30_000);
 }
 
-pub(super) fn restarts(play: &mut Play) {
+pub(super) fn restarts(play: &mut ClusterPlay) {
     load(play, 30_000);
     play.world.run_for(5_000);
     let nodes = play.world.nodes();
@@ -36,7 +36,7 @@ pub(super) fn restarts(play: &mut Play) {
     }
 }
 
-pub(super) fn cold_start(play: &mut Play) {
+pub(super) fn cold_start(play: &mut ClusterPlay) {
     load(play, 5_000);
     play.world.run_for(6_000);
     // Much of what is said in the end is on no disk yet.
@@ -58,13 +58,13 @@ pub(super) fn cold_start(play: &mut Play) {
     play.led_within(LED_MS);
 }
 
-pub(super) fn between_steps(play: &mut Play) {
+pub(super) fn between_steps(play: &mut ClusterPlay) {
     for kind in [
-        Kind::Accept,
-        Kind::Placed,
-        Kind::Go,
-        Kind::Ended,
-        Kind::Stopping,
+        EntryKind::Accept,
+        EntryKind::Placed,
+        EntryKind::Go,
+        EntryKind::Ended,
+        EntryKind::Stopping,
     ] {
         play.world.protocol.trap = Some(kind);
         load(play, 3_000);
@@ -73,13 +73,13 @@ pub(super) fn between_steps(play: &mut Play) {
     play.world.protocol.trap = None;
 }
 
-pub(super) fn half_done(play: &mut Play) {
+pub(super) fn half_done(play: &mut ClusterPlay) {
     play.world.protocol.dies_in = 60;
     load(play, 30_000);
     play.world.run_for(40_000);
 }
 
-pub(super) fn gang_ends_alone(play: &mut Play) {
+pub(super) fn gang_ends_alone(play: &mut ClusterPlay) {
     let group = vcs(play)[0];
     play.gang(group, (2, 2), 6_000);
     play.world.run_for(4_000);
@@ -91,7 +91,7 @@ pub(super) fn gang_ends_alone(play: &mut Play) {
 
 /// All agents are restarted one after the other, as for another release, while jobs run and come; half way
 /// it is given up, and those that were restarted are once more.
-pub(super) fn rolling(play: &mut Play) {
+pub(super) fn rolling(play: &mut ClusterPlay) {
     let nodes = play.world.nodes();
     gangs(play, 60_000 + 5_000 * nodes as u64);
     let order = play.world.random.sample(nodes, nodes);
@@ -106,7 +106,7 @@ pub(super) fn rolling(play: &mut Play) {
 }
 
 /// An agent is restarted; the next one is not before all is led.
-fn renew(play: &mut Play, node: usize) {
+fn renew(play: &mut ClusterPlay, node: usize) {
     down(&mut play.world, node);
     let ms = 100 + play.world.random.below(900);
     play.world.run_for(ms);

@@ -3,13 +3,13 @@
 use muster_consensus::GroupId;
 
 use super::{any_leader, are_placed, down, gangs, load, up, vcs};
-use crate::sim::cluster::play::Play;
+use crate::sim::cluster::play::ClusterPlay;
 
 /// Where some do not hear each other jobs are placed all the same, within this, ms: a machine that cannot ask
 /// whoever leads has its users wait for ten seconds.
 const PLACED_MS: u64 = 60_000;
 
-pub(super) fn halves(play: &mut Play) {
+pub(super) fn halves(play: &mut ClusterPlay) {
     load(play, 40_000);
     play.world.run_for(5_000);
     let nodes = play.world.nodes();
@@ -20,7 +20,7 @@ pub(super) fn halves(play: &mut Play) {
     play.world.run_for(90_000);
 }
 
-pub(super) fn leader_cut(play: &mut Play) {
+pub(super) fn leader_cut(play: &mut ClusterPlay) {
     load(play, 40_000);
     play.world.run_for(5_000);
     let leader = any_leader(play);
@@ -28,7 +28,7 @@ pub(super) fn leader_cut(play: &mut Play) {
     play.world.run_for(60_000);
 }
 
-pub(super) fn leader_and_gang(play: &mut Play) {
+pub(super) fn leader_and_gang(play: &mut ClusterPlay) {
     let group = vcs(play)[0];
     let tasks = 2.min(play.world.nodes() as u64 / 2);
     play.gang(group, (tasks, 4), 30_000);
@@ -42,7 +42,7 @@ pub(super) fn leader_and_gang(play: &mut Play) {
     play.world.run_for(90_000);
 }
 
-pub(super) fn deaf_leader(play: &mut Play) {
+pub(super) fn deaf_leader(play: &mut ClusterPlay) {
     load(play, 30_000);
     play.world.run_for(5_000);
     let leader = any_leader(play);
@@ -50,7 +50,7 @@ pub(super) fn deaf_leader(play: &mut Play) {
     play.world.run_for(45_000);
 }
 
-pub(super) fn bridge(play: &mut Play) {
+pub(super) fn bridge(play: &mut ClusterPlay) {
     load(play, 30_000);
     play.world.run_for(5_000);
     let nodes = play.world.nodes();
@@ -62,7 +62,7 @@ pub(super) fn bridge(play: &mut Play) {
     play.world.run_for(45_000);
 }
 
-pub(super) fn flapping(play: &mut Play) {
+pub(super) fn flapping(play: &mut ClusterPlay) {
     load(play, 60_000);
     for _ in 0..15 {
         let leader = any_leader(play);
@@ -75,7 +75,7 @@ pub(super) fn flapping(play: &mut Play) {
     }
 }
 
-pub(super) fn dead_and_cut(play: &mut Play) {
+pub(super) fn dead_and_cut(play: &mut ClusterPlay) {
     let group = vcs(play)[0];
     play.gang(group, (2, 2), 300_000);
     load(play, 20_000);
@@ -88,7 +88,7 @@ pub(super) fn dead_and_cut(play: &mut Play) {
     play.world.run_for(60_000);
 }
 
-pub(super) fn long_cut(play: &mut Play) {
+pub(super) fn long_cut(play: &mut ClusterPlay) {
     let group = vcs(play)[0];
     play.gang(group, (2, 2), 120_000);
     load(play, 20_000);
@@ -104,17 +104,17 @@ pub(super) fn long_cut(play: &mut Play) {
 
 /// A virtual cluster's leader hears neither of a machine of its gang nor of the leader of the cluster, who
 /// hear each other: nobody confirms that the machine is silent.
-fn unconfirmed(play: &mut Play) {
+fn unconfirmed(play: &mut ClusterPlay) {
     let group = vcs(play)[0];
     play.gang(group, (2, 2), 120_000);
     play.world.run_for(4_000);
-    let affairs = play.world.protocol.leader(play.world.protocol.group);
+    let cluster_service = play.world.protocol.leader(play.world.protocol.group);
     let leader = play.world.protocol.leader(group);
-    let (Some(leader), Some(affairs)) = (leader, affairs) else {
+    let (Some(leader), Some(cluster_service)) = (leader, cluster_service) else {
         return;
     };
     let gang = play.world.protocol.nodes_in_use(group);
-    for other in gang.into_iter().take(2).chain([affairs]) {
+    for other in gang.into_iter().take(2).chain([cluster_service]) {
         if other != leader {
             part(play, leader, other);
         }
@@ -124,7 +124,7 @@ fn unconfirmed(play: &mut Play) {
 
 /// Machines take no new connections: they hear those still that they have talked with, but nobody else, nor
 /// anybody whose agent has started anew.
-pub(super) fn no_strangers(play: &mut Play) {
+pub(super) fn no_strangers(play: &mut ClusterPlay) {
     gangs(play, 60_000);
     load(play, 50_000);
     play.world.run_for(10_000);
@@ -163,7 +163,7 @@ pub(super) fn no_strangers(play: &mut Play) {
 }
 
 /// The groups most of whose voters are not among those that take no new connections.
-fn heard_by_most(play: &Play, full: &[usize]) -> Vec<GroupId> {
+fn heard_by_most(play: &ClusterPlay, full: &[usize]) -> Vec<GroupId> {
     let mut groups = play.world.protocol.groups();
     groups.retain(|group| {
         let voters = play.world.protocol.voters(*group);
@@ -173,7 +173,7 @@ fn heard_by_most(play: &Play, full: &[usize]) -> Vec<GroupId> {
     groups
 }
 
-fn are_connected(play: &Play, one: usize, other: usize) -> bool {
+fn are_connected(play: &ClusterPlay, one: usize, other: usize) -> bool {
     let is_link = |from: usize, to: usize| {
         let core = play.world.protocol.mesh.core(from);
         core.is_some_and(|core| core.links().any(|link| link.index() == to))
@@ -182,7 +182,7 @@ fn are_connected(play: &Play, one: usize, other: usize) -> bool {
 }
 
 /// Two machines hear nothing of each other.
-fn part(play: &mut Play, one: usize, other: usize) {
+fn part(play: &mut ClusterPlay, one: usize, other: usize) {
     play.world.engine.network.cuts.cut(one, other);
     play.world.engine.network.cuts.cut(other, one);
 }

@@ -1,7 +1,7 @@
 //! Devices that are not seen for a while.
 
 use super::{are_placed, down, gangs, load, steadily, up, vcs};
-use crate::sim::cluster::play::Play;
+use crate::sim::cluster::play::ClusterPlay;
 
 /// How long they are not seen, ms.
 const BLIND_MS: u64 = 120_000;
@@ -11,7 +11,7 @@ const PLACED_MS: u64 = 240_000;
 
 /// The devices of a twentieth of the machines are not seen for two minutes: what runs there goes on, nothing
 /// is placed on them, not even by agents that start meanwhile, and afterwards they are as good as ever.
-pub(super) fn blind(play: &mut Play) {
+pub(super) fn blind(play: &mut ClusterPlay) {
     gangs(play, 60_000);
     let nodes = play.world.nodes();
     let mut blind = play.world.random.sample(nodes, nodes.div_ceil(20));
@@ -42,7 +42,7 @@ pub(super) fn blind(play: &mut Play) {
 }
 
 /// These machines' devices are seen from now on, or not.
-fn see(play: &mut Play, nodes: &[usize], is_seen: bool) {
+fn see(play: &mut ClusterPlay, nodes: &[usize], is_seen: bool) {
     for &node in nodes {
         play.world.act(node, |cluster, now, out| {
             cluster.look_at_devices(now, node, !is_seen, out);

@@ -1,13 +1,13 @@
 //! Members that are expelled.
 
 use muster_consensus::GroupId;
-use muster_control::groups::Input;
+use muster_control::groups::GroupHostInput;
 use muster_control::request::cluster::Expel;
 use muster_model::time::Time;
 
 use super::{down, gangs, load, up, vcs};
 use crate::sim::cluster::founding::ADMIN;
-use crate::sim::cluster::play::{Play, shares};
+use crate::sim::cluster::play::{ClusterPlay, shares};
 use crate::sim::cluster::{Cluster, Out};
 
 /// Who is expelled has no copy of a log any more after this, ms.
@@ -15,7 +15,7 @@ const REPLACED_MS: u64 = 20_000;
 
 /// A machine that leads, and runs gangs, is expelled, and goes on as if nothing had happened: it asks for
 /// renewals, reports, answers and has its users submit jobs. Nothing of that counts.
-pub(super) fn talks_on(play: &mut Play) {
+pub(super) fn talks_on(play: &mut ClusterPlay) {
     spare_one(play);
     gangs(play, 60_000);
     load(play, 20_000);
@@ -50,7 +50,7 @@ pub(super) fn talks_on(play: &mut Play) {
 }
 
 /// One machine is promised to nobody: what is promised can be had without any one of them.
-fn spare_one(play: &mut Play) {
+fn spare_one(play: &mut ClusterPlay) {
     let (nodes, count) = (play.world.nodes(), vcs(play).len());
     if nodes.is_multiple_of(count) {
         play.describe(shares(nodes, count, nodes / count - 1));
@@ -58,7 +58,7 @@ fn spare_one(play: &mut Play) {
 }
 
 /// An admin expels a machine, at another one.
-fn expel(play: &mut Play, outcast: usize) {
+fn expel(play: &mut ClusterPlay, outcast: usize) {
     let here = (outcast + 1) % play.world.nodes();
     let expel = Expel {
         member: format!("n{outcast}"),
@@ -68,7 +68,7 @@ fn expel(play: &mut Play, outcast: usize) {
 }
 
 /// It is off, and an admin says so: what does not hold by leases ends with it.
-fn switch_off(play: &mut Play, outcast: usize) {
+fn switch_off(play: &mut ClusterPlay, outcast: usize) {
     down(&mut play.world, outcast);
     let now = play.world.now();
     play.world.protocol.power_off(now, outcast);
@@ -88,7 +88,7 @@ impl Cluster {
     fn say_off(&mut self, (now, leader): (Time, usize), group: GroupId, off: usize, out: &mut Out) {
         let node = self.machines[off].name.clone();
         let reply = Box::new(|_| ());
-        let off = Input::Off { group, node, reply };
+        let off = GroupHostInput::Off { group, node, reply };
         self.keep(now, leader, off, out);
     }
 }

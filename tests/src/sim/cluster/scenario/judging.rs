@@ -1,7 +1,7 @@
 //! Machines that others could think wrongly of, and machines that think wrongly of others.
 
 use super::{any, down, fairly, gangs, load, steadily, up};
-use crate::sim::cluster::play::Play;
+use crate::sim::cluster::play::ClusterPlay;
 use crate::sim::mesh::broken_clock;
 
 /// Who lies does so for so many seconds.
@@ -11,7 +11,7 @@ const LIAR_BYTES_S: u64 = 10_000;
 
 /// A hundredth of the machines, one at least, get hardly any time to run: nobody is judged for it but
 /// themselves, and gangs go on, on them as well.
-pub(super) fn starved(play: &mut Play) {
+pub(super) fn starved(play: &mut ClusterPlay) {
     gangs(play, 90_000);
     let nodes = play.world.nodes();
     let starved = play.world.random.sample(nodes, nodes.div_ceil(100));
@@ -25,7 +25,7 @@ pub(super) fn starved(play: &mut Play) {
 }
 
 /// One machine says of everybody else that they are away: nobody believes it, and nothing is started anew.
-pub(super) fn liar(play: &mut Play) {
+pub(super) fn liar(play: &mut ClusterPlay) {
     gangs(play, 120_000);
     load(play, 10_000);
     play.world.run_for(15_000);
@@ -47,7 +47,7 @@ pub(super) fn liar(play: &mut Play) {
     up(&mut play.world, liar);
 }
 
-fn lie(play: &mut Play, liar: usize) {
+fn lie(play: &mut ClusterPlay, liar: usize) {
     for round in 0..LIES {
         play.world.run_for(1_000);
         play.world.act(liar, |cluster, _, out| {
@@ -57,7 +57,7 @@ fn lie(play: &mut Play, liar: usize) {
 }
 
 /// What a machine sends per second, on average over so long.
-fn bytes_s(play: &mut Play, ms: u64) -> u64 {
+fn bytes_s(play: &mut ClusterPlay, ms: u64) -> u64 {
     let before = play.world.engine.bytes;
     play.world.run_for(ms);
     let bytes = play.world.engine.bytes - before;

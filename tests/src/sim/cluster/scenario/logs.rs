@@ -3,9 +3,9 @@
 use muster_consensus::GroupId;
 
 use super::{GROWN_MS, any, any_leader, down, load, others_go_on, up, vcs};
-use crate::sim::cluster::account::Kind;
+use crate::sim::cluster::account::EntryKind;
 use crate::sim::cluster::machine::Machine;
-use crate::sim::cluster::play::{LED_MS, Play, back_after};
+use crate::sim::cluster::play::{ClusterPlay, LED_MS, back_after};
 
 /// A group with nothing to do has nothing to do for so long, ms.
 const IDLE_MS: u64 = 180_000;
@@ -16,7 +16,7 @@ const SHORT_LOG: u64 = 40;
 /// A voter that was away is up to date within this, ms.
 const CAUGHT_UP_MS: u64 = 15_000;
 
-pub(super) fn amnesia(play: &mut Play) {
+pub(super) fn amnesia(play: &mut ClusterPlay) {
     load(play, 30_000);
     play.world.run_for(8_000);
     let leader = any_leader(play);
@@ -30,7 +30,7 @@ pub(super) fn amnesia(play: &mut Play) {
 /// Most copies of a virtual cluster's log are lost for good, twice: first while all that is committed is in
 /// the logs of the others as well, whether these know it or not, so that nothing may be lost; then with what
 /// was committed while the others heard nothing.
-pub(super) fn recovered(play: &mut Play) {
+pub(super) fn recovered(play: &mut ClusterPlay) {
     let group = vcs(play)[0];
     play.world.run_for(GROWN_MS);
     load(play, 15_000);
@@ -66,8 +66,8 @@ pub(super) fn recovered(play: &mut Play) {
 }
 
 /// Somebody commits that a gang may start, and dies before anybody hears that it is committed.
-fn die_with_go(play: &mut Play) {
-    play.world.protocol.trap = Some(Kind::Go);
+fn die_with_go(play: &mut ClusterPlay) {
+    play.world.protocol.trap = Some(EntryKind::Go);
     play.world
         .run_while(3_000, 1, |world| world.protocol.trap.is_none());
     play.world.protocol.trap = None;
@@ -79,7 +79,7 @@ fn die_with_go(play: &mut Play) {
 /// The first of these voters lose their copies: with their machines where there are many, by damage where
 /// another group would be lost with them. An admin has the virtual cluster go on from what is left,
 /// and where the machines are lost they come back afterwards. Its new group.
-fn lose_most(play: &mut Play, group: GroupId, voters: &[usize]) -> Option<GroupId> {
+fn lose_most(play: &mut ClusterPlay, group: GroupId, voters: &[usize]) -> Option<GroupId> {
     let before = vcs(play);
     let lost = voters[..voters.len() / 2 + 1].to_vec();
     let machines_too = others_go_on(play, group, &lost);
@@ -102,7 +102,7 @@ fn lose_most(play: &mut Play, group: GroupId, voters: &[usize]) -> Option<GroupI
         format!("n{leader:?} leads without most voters")
     });
     play.recover_vc(group);
-    // Who is to begin with it asks others for its briefing, of whom some are lost.
+    // Who is to begin with it asks others for its cluster map, of whom some are lost.
     play.led_within(10_000);
     let heir = vcs(play).into_iter().find(|it| !before.contains(it));
     play.expect(heir.is_some(), || "it has no other group".to_owned());
@@ -127,7 +127,7 @@ fn lose_most(play: &mut Play, group: GroupId, voters: &[usize]) -> Option<GroupI
     heir
 }
 
-pub(super) fn late_commits(play: &mut Play) {
+pub(super) fn late_commits(play: &mut ClusterPlay) {
     load(play, 30_000);
     let leader = any_leader(play);
     play.world.protocol.machines[leader].slow_us = 40_000_000;
@@ -140,7 +140,7 @@ pub(super) fn late_commits(play: &mut Play) {
 
 /// Most voters of the cluster's own group stand still. Virtual clusters that have most of theirs among the
 /// other machines, as some do where there are many, place jobs all the same.
-pub(super) fn no_cluster(play: &mut Play) {
+pub(super) fn no_cluster(play: &mut ClusterPlay) {
     // Without that group nobody is bound to anything else.
     play.within(10_000, "being bound", |world| world.protocol.is_bound());
     let group = play.world.protocol.group;
@@ -165,7 +165,7 @@ pub(super) fn no_cluster(play: &mut Play) {
     play.world.run_for(40_000);
 }
 
-pub(super) fn full(play: &mut Play) {
+pub(super) fn full(play: &mut ClusterPlay) {
     load(play, 60_000);
     for _ in 0..6 {
         let (leader, other) = (any_leader(play), any(play));
@@ -185,7 +185,7 @@ pub(super) fn full(play: &mut Play) {
     }
 }
 
-fn empty_disks(play: &mut Play) {
+fn empty_disks(play: &mut ClusterPlay) {
     for machine in &mut play.world.protocol.machines {
         machine.full = false;
     }
@@ -194,7 +194,7 @@ fn empty_disks(play: &mut Play) {
 
 /// Nothing happens for minutes; then a group loses as many voters as it can do without, its leader among
 /// them, and then most of them for a while: the next job is placed.
-pub(super) fn idle(play: &mut Play) {
+pub(super) fn idle(play: &mut ClusterPlay) {
     play.world.run_for(IDLE_MS);
     let group = vcs(play)[0];
     let leader = play.world.protocol.leader(group);
@@ -217,7 +217,7 @@ pub(super) fn idle(play: &mut Play) {
 
 /// Logs are cut early. A voter is away while more is committed than its leader's log keeps, and is brought up
 /// to date by a snapshot while leaders die.
-pub(super) fn long_log(play: &mut Play) {
+pub(super) fn long_log(play: &mut ClusterPlay) {
     for node in 0..play.world.nodes() {
         play.world.protocol.machines[node].log_entries_max = Some(SHORT_LOG);
         down(&mut play.world, node);
@@ -229,14 +229,15 @@ pub(super) fn long_log(play: &mut Play) {
     }
 }
 
-fn catch_up(play: &mut Play) {
+fn catch_up(play: &mut ClusterPlay) {
     let group = vcs(play)[0];
     let leader = play.world.protocol.leader(group);
     let voters = play.world.protocol.voters(group);
     let Some(&away) = voters.iter().find(|node| Some(**node) != leader) else {
         return;
     };
-    let ends = |play: &Play, node: usize| play.world.protocol.machines[node].store.ends(group);
+    let ends =
+        |play: &ClusterPlay, node: usize| play.world.protocol.machines[node].store.ends(group);
     down(&mut play.world, away);
     let had = ends(play, away).map_or(0, |(_, last)| last);
     for _ in 0..SHORT_LOG {

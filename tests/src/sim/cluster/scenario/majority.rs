@@ -4,7 +4,7 @@ use muster_consensus::GroupId;
 use muster_model::id::VcName;
 
 use super::{GROWN_MS, are_placed, down, gangs, others_go_on, steadily, up, vcs};
-use crate::sim::cluster::play::Play;
+use crate::sim::cluster::play::ClusterPlay;
 
 /// The gang runs for so long, ms.
 const GANG_MS: u64 = 240_000;
@@ -25,7 +25,7 @@ const TRIES: u64 = 100;
 /// Most voters of a virtual cluster are lost for longer than its leases last: what it has running on other machines
 /// goes on, for the leader of the cluster renews those. Others place jobs meanwhile, and it does once it has a
 /// majority again.
-pub(super) fn lost_for_long(play: &mut Play) {
+pub(super) fn lost_for_long(play: &mut ClusterPlay) {
     play.world.run_for(GROWN_MS);
     let group = vcs(play)[0];
     let gang = gangs(play, GANG_MS)[0];
@@ -49,14 +49,14 @@ pub(super) fn lost_for_long(play: &mut Play) {
 }
 
 /// Tasks of a virtual cluster whose commands run.
-fn running(play: &Play, group: GroupId) -> Vec<String> {
+fn running(play: &ClusterPlay, group: GroupId) -> Vec<String> {
     let now = play.world.now();
     play.world.protocol.running(now, group, |_| true)
 }
 
 /// Most voters of a group, on machines where no gang is and without which all other groups have their majority;
 /// none where there are no such, as where the machines are so few that all groups have the same voters.
-fn spare_majority(play: &mut Play, group: GroupId) -> Option<Vec<usize>> {
+fn spare_majority(play: &mut ClusterPlay, group: GroupId) -> Option<Vec<usize>> {
     let used = in_use(play);
     let voters = play.world.protocol.voters(group);
     let most = voters.len() / 2 + 1;
@@ -70,7 +70,7 @@ fn spare_majority(play: &mut Play, group: GroupId) -> Option<Vec<usize>> {
 }
 
 /// Most voters of a group lose their copies of its log, for good; those where gangs are only if need be.
-fn damage_most(play: &mut Play, group: GroupId) {
+fn damage_most(play: &mut ClusterPlay, group: GroupId) {
     let used = in_use(play);
     let mut voters = play.world.protocol.voters(group);
     voters.sort_by_key(|node| used.contains(node));
@@ -83,7 +83,7 @@ fn damage_most(play: &mut Play, group: GroupId) {
 }
 
 /// The machines where any gang is.
-fn in_use(play: &Play) -> Vec<usize> {
+fn in_use(play: &ClusterPlay) -> Vec<usize> {
     let groups = vcs(play).into_iter();
     let used = groups.flat_map(|group| play.world.protocol.nodes_in_use(group));
     used.collect()
@@ -91,7 +91,7 @@ fn in_use(play: &Play) -> Vec<usize> {
 
 /// A group has no majority for long, while others place one job after the other. What a user submits to it
 /// meanwhile.
-fn go_without(play: &mut Play, group: GroupId) -> u64 {
+fn go_without(play: &mut ClusterPlay, group: GroupId) -> u64 {
     play.world.run_for(DEPOSED_MS);
     let leader = play.world.protocol.leader(group);
     play.expect(leader.is_none(), || {
@@ -114,7 +114,7 @@ fn go_without(play: &mut Play, group: GroupId) -> u64 {
 
 /// The agents come back, or an admin has the virtual cluster go on without the copies that were lost. It places what
 /// was submitted meanwhile, and what is submitted now.
-fn go_on(play: &mut Play, (group, agents): (GroupId, Option<Vec<usize>>), waits: u64) {
+fn go_on(play: &mut ClusterPlay, (group, agents): (GroupId, Option<Vec<usize>>), waits: u64) {
     let vc = play.world.protocol.account.vcs.get(&group).cloned();
     match agents {
         Some(lost) => lost.iter().for_each(|&node| up(&mut play.world, node)),
@@ -128,13 +128,13 @@ fn go_on(play: &mut Play, (group, agents): (GroupId, Option<Vec<usize>>), waits:
 }
 
 /// The group that a virtual cluster has now.
-fn group_of(play: &Play, vc: &VcName) -> Option<GroupId> {
+fn group_of(play: &ClusterPlay, vc: &VcName) -> Option<GroupId> {
     let mut vcs = play.world.protocol.account.vcs.iter();
     vcs.find_map(|(group, name)| (name == vc).then_some(*group))
 }
 
 /// A gang ends, at its first attempt and by itself.
-fn ends_well(play: &mut Play, gang: u64) {
+fn ends_well(play: &mut ClusterPlay, gang: u64) {
     play.within(GANG_MS, "a gang's end", |world| {
         let summary = world.protocol.summary(gang);
         summary.is_some_and(|it| it.completed.is_some())

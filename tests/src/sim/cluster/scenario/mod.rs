@@ -14,15 +14,15 @@ mod judging;
 mod logs;
 mod majority;
 mod promises;
+mod replacement;
 mod returning;
-mod succession;
 mod table;
 mod words;
 
 use muster_consensus::GroupId;
 
 use super::Cluster;
-use super::play::Play;
+use super::play::ClusterPlay;
 use crate::sim::world::World;
 
 pub(super) use table::table;
@@ -33,18 +33,22 @@ const STARTED_MS: u64 = 15_000;
 const GROWN_MS: u64 = 20_000;
 
 /// Something that happens, and what must come of it.
-pub(super) struct Scenario {
+pub(super) struct ClusterScenario {
     pub(super) name: &'static str,
     pub(super) about: &'static str,
-    pub(super) play: fn(&mut Play),
+    pub(super) play: fn(&mut ClusterPlay),
 }
 
-const fn scenario(name: &'static str, about: &'static str, play: fn(&mut Play)) -> Scenario {
-    Scenario { name, about, play }
+const fn scenario(
+    name: &'static str,
+    about: &'static str,
+    play: fn(&mut ClusterPlay),
+) -> ClusterScenario {
+    ClusterScenario { name, about, play }
 }
 
 /// All there are, but for single faults.
-pub(super) static ALL: &[Scenario] = &[
+pub(super) static ALL: &[ClusterScenario] = &[
     scenario("S1", "one machine crashes and comes back", crashes::crash),
     scenario("S2", "a rack loses its agents", crashes::rack),
     scenario("S3", "halves part and meet again", cuts::halves),
@@ -193,7 +197,7 @@ pub(super) static ALL: &[Scenario] = &[
     scenario(
         "S44",
         "the cluster loses most of its own voters for good, and goes on",
-        succession::succeeded,
+        replacement::succeeded,
     ),
     scenario(
         "S45",
@@ -208,31 +212,31 @@ pub(super) static ALL: &[Scenario] = &[
 ];
 
 /// Jobs come all the while.
-fn load(play: &mut Play, ms: u64) {
+fn load(play: &mut ClusterPlay, ms: u64) {
     let jobs = 10 + play.world.nodes().min(100);
     play.submit(jobs, ms);
 }
 
 /// The groups of the virtual clusters.
-fn vcs(play: &Play) -> Vec<GroupId> {
+fn vcs(play: &ClusterPlay) -> Vec<GroupId> {
     play.world.protocol.account.vcs.keys().copied().collect()
 }
 
 /// Who leads any of the virtual clusters.
-fn any_leader(play: &mut Play) -> usize {
+fn any_leader(play: &mut ClusterPlay) -> usize {
     let vcs = vcs(play);
     let group = vcs[play.world.random.index(vcs.len())];
     let leader = play.world.protocol.leader(group);
     leader.unwrap_or_default()
 }
 
-fn any(play: &mut Play) -> usize {
+fn any(play: &mut ClusterPlay) -> usize {
     let nodes = play.world.nodes();
     play.world.random.index(nodes)
 }
 
 /// Gangs of all virtual clusters are started that run for so long, unless they are stopped. Their numbers.
-fn gangs(play: &mut Play, ms: u64) -> Vec<u64> {
+fn gangs(play: &mut ClusterPlay, ms: u64) -> Vec<u64> {
     play.world.protocol.habits.fails_in = 0;
     let vcs = vcs(play);
     let all = play.world.protocol.account.started + vcs.len() as u64;
@@ -245,7 +249,7 @@ fn gangs(play: &mut Play, ms: u64) -> Vec<u64> {
 }
 
 /// Waits until these jobs have been placed; says what they wait for if that takes too long.
-fn are_placed(play: &mut Play, jobs: &[u64], limit_ms: u64) {
+fn are_placed(play: &mut ClusterPlay, jobs: &[u64], limit_ms: u64) {
     let all = |world: &World<Cluster>| jobs.iter().all(|job| world.protocol.was_placed(*job));
     let took = play.world.run_while(limit_ms, 20, all);
     let rest = took.map_or_else(|| play.world.protocol.rest(), |_| String::new());
@@ -255,7 +259,7 @@ fn are_placed(play: &mut Play, jobs: &[u64], limit_ms: u64) {
 }
 
 /// Whether all groups but this one have most of their voters without these machines.
-fn others_go_on(play: &Play, group: GroupId, lost: &[usize]) -> bool {
+fn others_go_on(play: &ClusterPlay, group: GroupId, lost: &[usize]) -> bool {
     let mut others = play.world.protocol.groups().into_iter();
     others.all(|other| {
         let all = play.world.protocol.voters(other);
@@ -265,7 +269,7 @@ fn others_go_on(play: &Play, group: GroupId, lost: &[usize]) -> bool {
 }
 
 /// While this happens no task ends, and none is given up, because somebody could not be heard.
-fn steadily(play: &mut Play, happens: impl FnOnce(&mut Play)) {
+fn steadily(play: &mut ClusterPlay, happens: impl FnOnce(&mut ClusterPlay)) {
     let before = play.world.protocol.account.unheard();
     happens(play);
     let account = &play.world.protocol.account;
@@ -278,7 +282,7 @@ fn steadily(play: &mut Play, happens: impl FnOnce(&mut Play)) {
 }
 
 /// While this happens nobody who can be reached is held for unreachable; some are excused.
-fn fairly(play: &mut Play, excused: &[usize], happens: impl FnOnce(&mut Play)) {
+fn fairly(play: &mut ClusterPlay, excused: &[usize], happens: impl FnOnce(&mut ClusterPlay)) {
     let views = &mut play.world.views;
     views.excused = false;
     views.wrongs.clear();

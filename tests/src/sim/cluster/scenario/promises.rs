@@ -3,10 +3,10 @@
 use muster_consensus::GroupId;
 
 use super::{any_leader, down, load, up, vcs};
-use crate::sim::cluster::play::{Play, shares};
+use crate::sim::cluster::play::{ClusterPlay, shares};
 
 /// One virtual cluster uses all machines, opportunistically; all others want theirs back.
-pub(super) fn flood(play: &mut Play) {
+pub(super) fn flood(play: &mut ClusterPlay) {
     // What could not be launched would leave room that nobody has to make.
     play.world.protocol.habits.fails_in = 0;
     let vcs = vcs(play);
@@ -34,7 +34,7 @@ pub(super) fn flood(play: &mut Play) {
 }
 
 /// What one virtual cluster was promised, and uses for long, is promised to others.
-pub(super) fn withdrawn(play: &mut Play) {
+pub(super) fn withdrawn(play: &mut ClusterPlay) {
     play.world.protocol.habits.fails_in = 0;
     let nodes = play.world.nodes();
     // All that there is can be promised to the first one.
@@ -59,7 +59,7 @@ pub(super) fn withdrawn(play: &mut Play) {
     play.placed_within(since, &poor, 60_000);
 }
 
-pub(super) fn resized(play: &mut Play) {
+pub(super) fn resized(play: &mut ClusterPlay) {
     load(play, 60_000);
     let (nodes, count) = (play.world.nodes(), vcs(play).len());
     for promised in [nodes / 2, 0, nodes / count] {

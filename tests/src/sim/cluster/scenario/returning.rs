@@ -3,7 +3,7 @@
 use super::{down, gangs, load, up, vcs};
 use crate::sim::cluster::Cluster;
 use crate::sim::cluster::machine::Machine;
-use crate::sim::cluster::play::{Play, shares};
+use crate::sim::cluster::play::{ClusterPlay, shares};
 
 /// Away for so long, everybody has long given it up, ms.
 const AWAY_MS: u64 = 300_000;
@@ -12,7 +12,7 @@ const CLEARED_MS: u64 = 60_000;
 
 /// A machine is away for so long that all it had is elsewhere, and virtual clusters have shrunk and grown:
 /// what it has of that does no harm when it comes back, and is gone soon.
-pub(super) fn returned(play: &mut Play) {
+pub(super) fn returned(play: &mut ClusterPlay) {
     gangs(play, 60_000);
     load(play, 10_000);
     play.world.run_for(5_000);
@@ -35,7 +35,7 @@ pub(super) fn returned(play: &mut Play) {
 }
 
 /// It is cut off only, or its agent is gone, or its power.
-fn leave(play: &mut Play, node: usize) {
+fn leave(play: &mut ClusterPlay, node: usize) {
     play.world.engine.network.cuts.side(node, 2);
     let how = play.world.random.below(3);
     if how > 0 {

@@ -4,13 +4,13 @@ use muster_model::time::Time;
 use serde_json::Value;
 
 use super::{down, vcs};
-use crate::sim::cluster::play::Play;
+use crate::sim::cluster::play::ClusterPlay;
 
 /// So many gangs one after the other.
 const GANGS: u64 = 20;
 
 /// What is measured of a cluster to which nothing happens.
-pub(in crate::sim::cluster) fn table(play: &mut Play) -> Value {
+pub(in crate::sim::cluster) fn table(play: &mut ClusterPlay) -> Value {
     let nodes = play.world.nodes();
     let group = vcs(play)[0];
     // Leaders hear of all machines first.
@@ -72,7 +72,7 @@ struct Burst {
 
 impl Burst {
     /// So many jobs of a second for each machine, and what comes of them in so many milliseconds.
-    fn of(play: &mut Play, per_node: usize, for_ms: u64) -> Self {
+    fn of(play: &mut ClusterPlay, per_node: usize, for_ms: u64) -> Self {
         let (before, since) = (play.world.protocol.account.tasks, play.world.now());
         let vcs = vcs(play);
         play.world.protocol.figures.count_leading();

@@ -2,11 +2,11 @@
 
 use super::{any, down, load, vcs};
 use crate::sim::cluster::faults;
-use crate::sim::cluster::play::{Play, back_after, shares};
+use crate::sim::cluster::play::{ClusterPlay, back_after, shares};
 use crate::sim::network::Weather;
 use crate::sim::random::Chance;
 
-pub(super) fn doubled(play: &mut Play) {
+pub(super) fn doubled(play: &mut ClusterPlay) {
     play.world.engine.in_order = false;
     let weather = &mut play.world.engine.network.weather;
     weather.duplicate = Chance::percent(20.0);
@@ -23,7 +23,7 @@ pub(super) fn doubled(play: &mut Play) {
     play.world.run_for(60_000);
 }
 
-pub(super) fn thrice(play: &mut Play) {
+pub(super) fn thrice(play: &mut ClusterPlay) {
     let vcs = vcs(play);
     for at in 0..20 {
         let group = vcs[at % vcs.len()];
@@ -39,7 +39,7 @@ pub(super) fn thrice(play: &mut Play) {
     play.world.run_for(10_000);
 }
 
-pub(super) fn two_admins(play: &mut Play) {
+pub(super) fn two_admins(play: &mut ClusterPlay) {
     load(play, 20_000);
     let (nodes, count) = (play.world.nodes(), vcs(play).len());
     for _ in 0..4 {
@@ -51,7 +51,7 @@ pub(super) fn two_admins(play: &mut Play) {
     }
 }
 
-pub(super) fn burst(play: &mut Play) {
+pub(super) fn burst(play: &mut ClusterPlay) {
     let jobs = 100 + 2 * play.world.nodes();
     play.submit(jobs, 300);
     let group = vcs(play)[0];

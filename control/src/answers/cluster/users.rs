@@ -1,0 +1,171 @@
+//! Users: logins, tokens, and what members are told of both.
+
+use muster_gossip::member::MemberId;
+use muster_model::id::UserName;
+
+use super::ClusterService;
+use crate::answers::event::Event;
+use crate::answers::port::{CopiesPort as _, MemberPort, WantedToken, WantedTokenKind};
+use crate::cluster::{
+    ClusterEntry, ClusterMap, ClusterRejection, ClusterState, ClusterUser, Keys, TOKEN_TEXT_MAX,
+    UserToken,
+};
+use crate::request::cluster::{Denial, ForgetToken, GetClusterMap, IssueToken, LogIn, LoggedIn};
+use crate::request::{Answers, RequestFailure};
+
+/// So far, in seconds, the clock of whoever asks may be from this one. Within it a token bears the
+/// time of the question, so that a question asked twice gives one token.
+const SKEW_S: u64 = 60;
+
+impl<P: MemberPort> Answers<GetClusterMap> for ClusterService<P> {
+    async fn answer(&self, _: MemberId, _: GetClusterMap) -> Result<ClusterMap, RequestFailure> {
+        let cluster_map = self.read(ClusterState::cluster_map).await?;
+        cluster_map.ok_or_else(|| ClusterRejection::NotFounded.into())
+    }
+}
+
+impl<P: MemberPort> Answers<LogIn> for ClusterService<P> {
+    async fn answer(
+        &self,
+        _: MemberId,
+        request: LogIn,
+    ) -> Result<Result<LoggedIn, Denial>, RequestFailure> {
+        let LogIn {
+            user,
+            password,
+            trust,
+            at_s,
+            number,
+        } = request;
+        let found = self.user(&user).await?;
+        let hash = found.as_ref().map(|(_, user, _)| &user.password_hash);
+        let right = self.port.is_right(hash.cloned(), password, trust).await;
+        let (name, user, keys) = match (right, found) {
+            (None, _) => return Ok(Err(Denial::Busy)),
+            (Some(_), None) => return Ok(Err(Denial::NoUser)),
+            (Some(false), Some(_)) => return Ok(Err(Denial::WrongPassword)),
+            (Some(true), Some(found)) => found,
+        };
+        let stamp = (at_s, number);
+        let issued = self
+            .issue(&name, &user, &keys, (WantedTokenKind::Person, stamp))
+            .await;
+        issued.map(Ok)
+    }
+}
+
+impl<P: MemberPort> Answers<IssueToken> for ClusterService<P> {
+    async fn answer(
+        &self,
+        _: MemberId,
+        request: IssueToken,
+    ) -> Result<Result<LoggedIn, Denial>, RequestFailure> {
+        let Some((name, user, keys)) = self.user(&request.user).await? else {
+            return Ok(Err(Denial::NoUser));
+        };
+        let kind = (WantedTokenKind::Program, (request.at_s, request.number));
+        let issued = self.issue(&name, &user, &keys, kind).await;
+        issued.map(Ok)
+    }
+}
+
+impl<P: MemberPort> Answers<ForgetToken> for ClusterService<P> {
+    async fn answer(
+        &self,
+        _: MemberId,
+        ForgetToken { user, text }: ForgetToken,
+    ) -> Result<Result<(), Denial>, RequestFailure> {
+        let Ok(user) = user.parse() else {
+            return Ok(Err(Denial::NoUser));
+        };
+        if text.0.len() > TOKEN_TEXT_MAX {
+            // Nobody holds it.
+            return Ok(Ok(()));
+        }
+        let forget = ClusterEntry::UserTokenRevoked { user, text };
+        match self.order(&forget).await? {
+            Ok(_) => Ok(Ok(())),
+            Err(ClusterRejection::NoUser(_)) => Ok(Err(Denial::NoUser)),
+            Err(rejected) => Err(rejected.into()),
+        }
+    }
+}
+
+impl<P: MemberPort> ClusterService<P> {
+    /// A user, and the keys.
+    async fn user(
+        &self,
+        name: &str,
+    ) -> Result<Option<(UserName, ClusterUser, Keys)>, RequestFailure> {
+        let Ok(name) = name.parse::<UserName>() else {
+            return Ok(None);
+        };
+        let read = self.read(move |state| {
+            let user = state.user(&name)?.clone();
+            Some((name, user, state.keys()?.clone()))
+        });
+        Ok(read.await?)
+    }
+
+    async fn issue(
+        &self,
+        name: &UserName,
+        user: &ClusterUser,
+        keys: &Keys,
+        (kind, (at_s, number)): (WantedTokenKind, (u64, u64)),
+    ) -> Result<LoggedIn, RequestFailure> {
+        let now_s = self.now_ms() / 1_000;
+        let wanted = WantedToken {
+            user: name,
+            kind,
+            at_s: stamp(at_s, now_s),
+            number,
+            now_s,
+        };
+        let issued = self.port.token(keys, &wanted).map_err(|why| {
+            self.copies().tell(Event::NoToken(why));
+            RequestFailure::unavailable("the cluster's key of tokens cannot be used")
+        })?;
+        let entry = ClusterEntry::UserToken {
+            user: name.clone(),
+            token: UserToken {
+                text: issued.text.clone(),
+                expires_s: issued.expires_s,
+            },
+            now_s,
+        };
+        self.commit(&entry).await?;
+        Ok(LoggedIn {
+            token: issued.text,
+            admin: user.admin,
+        })
+    }
+}
+
+/// When a token is issued that was asked for at `at_s`.
+const fn stamp(at_s: u64, now_s: u64) -> u64 {
+    if at_s.abs_diff(now_s) <= SKEW_S {
+        at_s
+    } else {
+        now_s
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_bears_the_time_of_the_question_unless_that_clock_is_wrong() {
+        for (at_s, expect) in [
+            (1_000, 1_000),
+            (940, 940),
+            (1_060, 1_060),
+            (939, 1_000),
+            (1_061, 1_000),
+            (0, 1_000),
+        ] {
+            assert_eq!(stamp(at_s, 1_000), expect, "{at_s}");
+        }
+    }
+}
