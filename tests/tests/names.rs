@@ -1,8 +1,8 @@
 //! Names of types: each is the name of one thing, so that a search for it finds that thing alone.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 /// The crates whose `src` holds shipped code.
 const SHIPPED: &[&str] = &[
@@ -28,7 +28,7 @@ fn few_types_share_their_name() {
     let mut places: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
     for name in SHIPPED {
         let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
-        for file in shipped_files(&root.join(name).join("src")) {
+        for file in shipped_files(&root.join(name).join("src")).unwrap() {
             let text = fs::read_to_string(&file).unwrap();
             for line in text.lines() {
                 if let Some(defined) = defined(line) {
@@ -79,16 +79,17 @@ fn defined(line: &str) -> Option<&str> {
 }
 
 /// The Rust files below a folder that are not tests.
-fn shipped_files(folder: &Path) -> Vec<PathBuf> {
+fn shipped_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_name().unwrap().to_str().unwrap();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let (path, name) = (entry.path(), entry.file_name());
+        let name = name.to_string_lossy();
         if path.is_dir() && name != "tests" {
-            found.extend(shipped_files(&path));
+            found.extend(shipped_files(&path)?);
         } else if name.ends_with(".rs") && name != "tests.rs" && !name.ends_with("_tests.rs") {
             found.push(path);
         }
     }
-    found
+    Ok(found)
 }
