@@ -7,14 +7,14 @@ mod file;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use muster_control::cluster::{AdminScheduling, ClusterMap, ClusterUser};
+use muster_control::cluster::{AdminScheduling, ClusterMap, ClusterUser, Rights, UserGroup};
 use muster_gossip::key::ClusterId;
-use muster_model::id::{NodeId, UserName, VcName};
+use muster_model::id::{GroupName, NodeId, UserName, VcName};
 use muster_portal_gateway::LogLinkKey;
 use tokio::sync::watch;
 
@@ -47,8 +47,12 @@ pub(crate) struct NoClusterMap;
 pub(crate) struct Account {
     /// Their address, may be empty.
     pub(crate) email: String,
-    /// Whether they may do everything.
-    pub(crate) admin: bool,
+    /// Their groups.
+    pub(crate) groups: BTreeSet<GroupName>,
+    /// What they may do.
+    pub(crate) rights: Rights,
+    /// Rises with every change.
+    pub(crate) revision: u64,
     /// What clients keep with the user.
     pub(crate) extension: serde_json::Value,
 }
@@ -254,11 +258,25 @@ impl Accounts {
 
     /// One user.
     pub(crate) fn account(&self, name: &str) -> Option<Account> {
-        self.look(name, |user| Account {
+        self.look(name, |user, cluster_map| Account {
             email: user.email.clone(),
-            admin: user.admin,
+            groups: user.groups.clone(),
+            rights: Rights::of(&user.groups, &cluster_map.groups),
+            revision: user.revision,
             extension: serde_json::from_str(&user.extension).unwrap_or_default(),
         })
+    }
+
+    /// All groups, by name.
+    pub(crate) fn groups(&self) -> BTreeMap<GroupName, UserGroup> {
+        self.cluster_map()
+            .map(|cluster_map| cluster_map.groups.clone())
+            .unwrap_or_default()
+    }
+
+    /// What a user may do; none if there is no such user, as far as is known here.
+    pub(crate) fn rights(&self, name: &UserName) -> Option<Rights> {
+        self.cluster_map()?.rights(name)
     }
 
     /// Every user's name, in order.
@@ -274,24 +292,29 @@ impl Accounts {
     /// Whether the holder of that token may do everything; `None` when the user does not hold
     /// it, as far as is known here.
     pub(crate) fn admin_by_token(&self, name: &str, text: &str) -> Option<bool> {
-        self.look(name, |user| user.holds(text).then_some(user.admin))?
+        let admin = |user: &ClusterUser, cluster_map: &ClusterMap| {
+            let rights = || Rights::of(&user.groups, &cluster_map.groups);
+            user.holds(text).then(|| rights().admin)
+        };
+        self.look(name, admin)?
     }
 
     /// A user's tokens that are valid at `now_s` (seconds), oldest first.
     pub(crate) fn tokens(&self, name: &str, now_s: u64) -> Vec<String> {
-        let texts = |user: &ClusterUser| {
+        let texts = |user: &ClusterUser, _: &ClusterMap| {
             let valid = user.valid(now_s);
             valid.map(|token| token.text.0.clone()).collect()
         };
         self.look(name, texts).unwrap_or_default()
     }
 
-    fn look<T>(&self, name: &str, look: impl FnOnce(&ClusterUser) -> T) -> Option<T> {
+    fn look<T>(&self, name: &str, look: impl FnOnce(&ClusterUser, &ClusterMap) -> T) -> Option<T> {
         match self.now() {
             AccountSource::Waiting(_) => None,
             AccountSource::ClusterMap(cluster_map, _) => {
                 let name: UserName = name.parse().ok()?;
-                cluster_map.users.get(&name).map(look)
+                let user = cluster_map.users.get(&name)?;
+                Some(look(user, &cluster_map))
             }
         }
     }

@@ -86,15 +86,16 @@ pub(crate) fn ports(parts: ClusterDependencies) -> Ports {
             node: parts.node.clone(),
             waiting: WaitingClients::default(),
         }),
-        nodes: Arc::new(LocalNodes {
-            node: parts.node,
-            doctor: parts.doctor,
-            membership: membership.clone(),
-        }),
         users: Arc::new(LocalUsers {
             accounts: parts.accounts,
             descriptions: parts.descriptions,
             mesh: parts.mesh,
+            node: parts.node.identity.node.clone(),
+        }),
+        nodes: Arc::new(LocalNodes {
+            node: parts.node,
+            doctor: parts.doctor,
+            membership: membership.clone(),
         }),
         membership,
     }

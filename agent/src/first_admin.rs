@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
-use argon2::Argon2;
-use argon2::password_hash::PasswordHasher as _;
-use muster_control::cluster::{ClusterUser, Hidden};
+use anyhow::Context as _;
+use muster_control::cluster::ClusterUser;
 use muster_model::id::UserName;
+use muster_model::people::ADMIN_GROUP;
 use rand::Rng as _;
 use rand::distr::Alphanumeric;
 
-use crate::key_file;
+use crate::{key_file, password_hash};
 
 /// Their name.
 pub(crate) const ADMIN: &str = "admin";
@@ -26,14 +26,14 @@ const PASSWORD_LETTERS: usize = 20;
 pub(crate) fn users(password: &Path) -> anyhow::Result<BTreeMap<UserName, ClusterUser>> {
     let text = key_file::read_or_make(password, || format!("{}\n", random()).into_bytes())?;
     let text = String::from_utf8(text).map_err(io::Error::other)?;
-    let hash = Argon2::default()
-        .hash_password(text.trim().as_bytes())
-        .map_err(|error| anyhow::anyhow!("the password cannot be hashed: {error}"))?;
+    let password_hash = password_hash::make(text.trim())
+        .with_context(|| format!("the password in {} cannot be used", password.display()))?;
     let admin = ClusterUser {
-        password_hash: Hidden(hash.to_string()),
+        password_hash,
         email: String::new(),
-        admin: true,
         extension: "{}".to_owned(),
+        groups: [ADMIN_GROUP.parse()?].into(),
+        revision: 0,
         tokens: Vec::new(),
     };
     Ok([(ADMIN.parse()?, admin)].into())
@@ -46,7 +46,7 @@ fn random() -> String {
 
 #[cfg(test)]
 mod tests {
-    use argon2::PasswordVerifier as _;
+    use argon2::{Argon2, PasswordVerifier as _};
 
     use super::*;
 

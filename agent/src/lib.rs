@@ -34,6 +34,7 @@ mod lost_log;
 mod mesh;
 mod mesh_file;
 mod node_status;
+mod password_hash;
 mod passwords;
 mod paths;
 mod port;

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use argon2::Argon2;
-use argon2::PasswordVerifier as _;
-use argon2::password_hash::phc::PasswordHash;
 use muster_control::cluster::Hidden;
+use muster_model::id::UserName;
 use muster_model::login::LoginTrust;
+use muster_model::people::{NewPassword, PeopleDenial};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::password_hash::{self, matches};
 
 /// Passwords checked at a time: each costs 19 MiB for some tens of milliseconds.
 const AT_ONCE: usize = 2;
@@ -94,25 +95,45 @@ impl PasswordChecks {
         let check = tokio::task::spawn_blocking(move || {
             // Held to the end also where nobody waits any more.
             let _slot = slot;
+            // A user without a password comes in by another way.
+            let hash = hash.filter(|hash| !hash.0.is_empty());
             let is_user = hash.is_some();
             let hash = hash.as_ref().map_or(NOBODY, |hash| hash.0.as_str());
             matches(hash, &password.0) && is_user
         });
         check.await.map_err(|_| ChecksBusy)
     }
-}
 
-/// Takes tens of milliseconds by design.
-fn matches(hash: &str, password: &str) -> bool {
-    PasswordHash::new(hash).is_ok_and(|hash| {
-        let checked = Argon2::default().verify_password(password.as_bytes(), &hash);
-        checked.is_ok()
-    })
+    /// The hash of a new password of a user's; empty for none.
+    ///
+    /// # Errors
+    /// When it is no password, or too many are being checked.
+    pub(crate) async fn hash(
+        &self,
+        user: &UserName,
+        password: NewPassword,
+    ) -> Result<Hidden<String>, PeopleDenial> {
+        let password = match password {
+            NewPassword::Plain(password) => password,
+            NewPassword::OpenPai(digits) => return password_hash::of_openpai(user, &digits.0),
+            NewPassword::None => return Ok(Hidden::default()),
+        };
+        let busy = |_| PeopleDenial::Busy;
+        let _place = self.all.enqueue().map_err(busy)?;
+        let slot = self.all.slot().await.map_err(busy)?;
+        let hashing = tokio::task::spawn_blocking(move || {
+            // Held to the end also where nobody waits any more.
+            let _slot = slot;
+            password_hash::make(&password.0)
+        });
+        hashing.await.map_err(|_| PeopleDenial::Busy)?
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use argon2::PasswordHasher as _;
+    use argon2::password_hash::phc::PasswordHash;
+    use argon2::{Argon2, PasswordHasher as _};
 
     use super::*;
 

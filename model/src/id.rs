@@ -105,6 +105,11 @@ name!(
     "use letters, digits, '_', '.' and '-', at most 255 of them"
 );
 name!(
+    /// A group of users. A virtual cluster's name is one too.
+    GroupName, "group name", 255, |t| all(t, b"_.-"),
+    "use letters, digits, '_', '.' and '-', at most 255 of them"
+);
+name!(
     /// A job's own name, without its user.
     JobName, "job name", 255, |t| all(t, b"_-"),
     "use letters, digits, '_' and '-', at most 255 of them"

@@ -24,15 +24,19 @@ pub(crate) enum RouteAccess {
     Person,
     /// An admin.
     Admin,
+    /// An admin, with any valid token but an application's.
+    AdminPerson,
 }
 
 impl RouteAccess {
     /// Refuses a caller that the route is not for.
     pub(crate) fn check(self, caller: &Caller) -> Result<(), ApiError> {
         match self {
-            Self::Person if caller.application => Err(ApiError::ApplicationToken),
-            Self::Admin if !caller.admin => Err(ApiError::NotAdmin),
-            Self::Open | Self::User | Self::Person | Self::Admin => Ok(()),
+            Self::Person | Self::AdminPerson if caller.application => {
+                Err(ApiError::ApplicationToken)
+            }
+            Self::Admin | Self::AdminPerson if !caller.admin => Err(ApiError::NotAdmin),
+            Self::Open | Self::User | Self::Person | Self::Admin | Self::AdminPerson => Ok(()),
         }
     }
 }

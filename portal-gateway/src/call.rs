@@ -5,8 +5,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::HeaderMap;
-use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderName, RANGE};
-use muster_model::id::{JobKey, TaskId};
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderName, IF_MATCH, RANGE};
+use muster_model::id::{JobKey, TaskId, UserName};
+use muster_model::login::LoginTrust;
+use muster_model::people::Author;
+use tokio::time::Instant;
 
 use crate::attempts::LoginAttempts;
 use crate::body::UnreadBody;
@@ -40,6 +43,59 @@ impl Call {
     /// Who asks. A guest, if the route is open.
     pub(crate) fn caller(&self) -> Result<&Caller, ApiError> {
         self.caller.as_ref().ok_or(ApiError::Guest)
+    }
+
+    /// Who asks, for the record of changes. The node is for the agent to fill in.
+    pub(crate) fn author(&self) -> Result<Author, ApiError> {
+        let address = self.address.map(|address| address.to_string());
+        Ok(Author {
+            user: self.caller()?.user.to_string(),
+            address: address.unwrap_or_else(|| "socket".to_owned()),
+            node: String::new(),
+        })
+    }
+
+    /// The revision that `If-Match` names. A change holds only if nobody made another one since.
+    pub(crate) fn revision(&self) -> Result<Option<u64>, ApiError> {
+        let text = match self.headers.get(IF_MATCH) {
+            None => return Ok(None),
+            Some(value) => value.to_str().unwrap_or_default().trim(),
+        };
+        // Web servers in between make a tag weak where they compress what it stands for.
+        let tag = text.strip_prefix("W/").unwrap_or(text);
+        let number = tag.strip_prefix('"').and_then(|tag| tag.strip_suffix('"'));
+        match number.and_then(|number| number.parse().ok()) {
+            _ if text == "*" => Ok(None),
+            Some(number) => Ok(Some(number)),
+            None => {
+                let rule =
+                    "If-Match must be the ETag that a GET of the same user or group answered";
+                Err(ApiError::Parameters(rule.to_owned()))
+            }
+        }
+    }
+
+    /// How a password of this user is to be treated. After too many wrong ones from the caller's address
+    /// it is refused without a check.
+    pub(crate) fn admit_password(&self, user: &str) -> Result<LoginTrust, ApiError> {
+        let Some(address) = self.address else {
+            return Ok(LoginTrust::Usual);
+        };
+        let admitted = self.attempts.admit(address, counted(user), Instant::now());
+        admitted.map_err(|left| ApiError::TooManyWrong {
+            retry_s: left.as_secs() + 1,
+        })
+    }
+
+    /// Counts what a password of this user was.
+    pub(crate) fn count_password(&self, user: &str, is_right: bool) {
+        let Some(address) = self.address else {
+            return;
+        };
+        match is_right {
+            true => self.attempts.right(address, counted(user), Instant::now()),
+            false => self.attempts.wrong(address, counted(user), Instant::now()),
+        }
     }
 
     /// Refuses a caller who neither owns the job nor is an admin. A job that is not there comes first,
@@ -143,4 +199,9 @@ impl Call {
             .and_then(|value| value.to_str().ok())
             .unwrap_or_default()
     }
+}
+
+/// What a user's passwords are counted under. Names that no user can have are counted as one.
+fn counted(user: &str) -> &str {
+    user.parse::<UserName>().map_or("", |_| user)
 }

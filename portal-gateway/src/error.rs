@@ -3,6 +3,7 @@
 //! The only place that knows HTTP status numbers and OpenPAI's `code` strings for failures.
 
 use http::StatusCode;
+use muster_model::people::PeopleDenial;
 use muster_model::protocol::remarks;
 use serde_json::{Value, json};
 
@@ -62,6 +63,9 @@ pub(crate) enum ApiError {
     NoSkus(String),
     #[error("Group {0} is not found.")]
     NoGroup(String),
+    /// As upstream says it of a new user.
+    #[error("No groups for vc: {0}")]
+    NoVcGroup(String),
     #[error("Storage {0} is not found.")]
     NoStorage(String),
     #[error("{0} is not implemented")]
@@ -121,6 +125,7 @@ impl ApiError {
             Self::NoSsh(_) => (S::NOT_FOUND, Some("NoJobSshInfoError")),
             Self::NoVc(_) | Self::NoSkus(_) => (S::NOT_FOUND, Some("NoVirtualClusterError")),
             Self::NoGroup(_) => (S::BAD_REQUEST, Some("NoGroupError")),
+            Self::NoVcGroup(_) => (S::NOT_FOUND, Some("NoGroupError")),
             Self::NoStorage(_) => (S::NOT_FOUND, Some("NoStorageError")),
             Self::NotImplemented(_) => (S::NOT_IMPLEMENTED, Some("NotImplementedError")),
             Self::NotImplementedUpstream(_) => (S::BAD_REQUEST, Some("NotImplementedError")),
@@ -144,13 +149,23 @@ impl ApiError {
         )
     }
 
+    /// Whether somebody gave a wrong password of theirs, in order to change it.
+    pub(crate) const fn is_wrong_old_password(&self) -> bool {
+        matches!(
+            self,
+            Self::Cluster(port::PortError::People(PeopleDenial::WrongPassword))
+        )
+    }
+
     /// When the same may work, in seconds from now, where a client is told so.
     pub(crate) fn retry_s(&self) -> Option<u64> {
         match self {
             Self::TooMany { reset_s, .. } => Some(*reset_s),
             Self::TooManyWrong { retry_s } => Some(*retry_s),
             Self::Full => Some(FULL_RETRY_S),
-            Self::Cluster(port::PortError::LoginsBusy) => Some(LOGINS_RETRY_S),
+            Self::Cluster(
+                port::PortError::LoginsBusy | port::PortError::People(PeopleDenial::Busy),
+            ) => Some(LOGINS_RETRY_S),
             _ => None,
         }
     }
@@ -171,6 +186,10 @@ impl ApiError {
         }
         if let Self::Cluster(port::PortError::DocumentConflict { current, .. }) = self {
             body["currentVersion"] = (*current).into();
+        }
+        if let Self::Cluster(port::PortError::People(PeopleDenial::Changed { current, .. })) = self
+        {
+            body["currentRevision"] = (*current).into();
         }
         body
     }
@@ -204,8 +223,27 @@ fn cluster_code(error: &port::PortError) -> (StatusCode, Option<&'static str>) {
         E::NotNow(_) => (S::CONFLICT, "ConflictClusterError"),
         E::JoinRefused(_) => (S::CONFLICT, "JoinRefusedError"),
         E::JoinBusy(_) => (S::SERVICE_UNAVAILABLE, "JoinBusyError"),
+        E::People(denial) => people_code(denial),
     };
     (status, Some(code))
+}
+
+fn people_code(denial: &PeopleDenial) -> (StatusCode, &'static str) {
+    use PeopleDenial as D;
+    use StatusCode as S;
+    match denial {
+        D::NoUser(_) => (S::NOT_FOUND, "NoUserError"),
+        D::UserExists(_) => (S::CONFLICT, "ConflictUserError"),
+        D::NoGroup(_) => (S::NOT_FOUND, "NoGroupError"),
+        D::GroupExists(_) => (S::CONFLICT, "ConflictGroupError"),
+        D::NoVc(_) => (S::BAD_REQUEST, "NoVirtualClusterError"),
+        D::WrongPassword | D::AdminVcs(_) => (S::FORBIDDEN, "ForbiddenUserError"),
+        D::Busy => (S::SERVICE_UNAVAILABLE, "TooManyLoginsError"),
+        D::RemoveAdmin(_) | D::LastAdmin(_) => (S::FORBIDDEN, "RemoveAdminError"),
+        D::GroupNeeded(_) => (S::FORBIDDEN, "ForbiddenKeyError"),
+        D::Changed { .. } => (S::PRECONDITION_FAILED, "ConflictRevisionError"),
+        D::Invalid { .. } => (S::BAD_REQUEST, "InvalidParametersError"),
+    }
 }
 
 #[cfg(test)]
@@ -263,5 +301,46 @@ mod tests {
             "the YAML is broken at line 2, column 4\n.taskRoles.w.dockerImage: no image named x"
         );
         assert_eq!(error.code().0, StatusCode::BAD_REQUEST);
+    }
+
+    #[test]
+    fn denials_of_changes_of_users() {
+        use PeopleDenial as D;
+        let name = || "x".to_owned();
+        let changed = D::Changed {
+            subject: name(),
+            seen: 1,
+            current: 2,
+        };
+        let invalid = D::Invalid {
+            field: "email".to_owned(),
+            problem: "too long".to_owned(),
+        };
+        for (denial, status, code) in [
+            (D::NoUser(name()), 404, "NoUserError"),
+            (D::UserExists(name()), 409, "ConflictUserError"),
+            (D::NoGroup(name()), 404, "NoGroupError"),
+            (D::GroupExists(name()), 409, "ConflictGroupError"),
+            (D::NoVc(name()), 400, "NoVirtualClusterError"),
+            (D::WrongPassword, 403, "ForbiddenUserError"),
+            (D::Busy, 503, "TooManyLoginsError"),
+            (D::AdminVcs(name()), 403, "ForbiddenUserError"),
+            (D::RemoveAdmin(name()), 403, "RemoveAdminError"),
+            (D::LastAdmin(name()), 403, "RemoveAdminError"),
+            (D::GroupNeeded(name()), 403, "ForbiddenKeyError"),
+            (changed, 412, "ConflictRevisionError"),
+            (invalid, 400, "InvalidParametersError"),
+        ] {
+            let is_busy = denial == D::Busy;
+            let is_changed = matches!(denial, D::Changed { .. });
+            let error = ApiError::from(port::PortError::from(denial));
+            assert_eq!(
+                error.code(),
+                (StatusCode::from_u16(status).unwrap(), Some(code))
+            );
+            assert_eq!(error.retry_s().is_some(), is_busy, "{error}");
+            let current = error.body().get("currentRevision").cloned();
+            assert_eq!(current, is_changed.then(|| json!(2)));
+        }
     }
 }

@@ -22,17 +22,33 @@ impl Fields {
         let left = if body.iter().all(u8::is_ascii_whitespace) {
             Map::new()
         } else if content_type.starts_with("application/x-www-form-urlencoded") {
-            form_urlencoded::parse(body)
-                .into_owned()
-                .map(|(key, value)| (key, Value::String(value)))
-                .collect()
+            form(body)
         } else {
             object(body)?
         };
-        Ok(Self {
+        Ok(Self::of(left))
+    }
+
+    /// The fields of an object.
+    pub(crate) fn of(left: Map<String, Value>) -> Self {
+        Self {
             left,
             problems: Vec::new(),
-        })
+        }
+    }
+
+    /// Whether a field is there and was not taken yet.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.left.contains_key(name)
+    }
+
+    /// Notes which of these fields are absent.
+    pub(crate) fn demand(&mut self, names: &[&str]) {
+        for name in names {
+            if !self.has(name) {
+                self.wrong(name, "is required");
+            }
+        }
     }
 
     /// A text that must be there.
@@ -93,6 +109,44 @@ impl Fields {
         value
     }
 
+    /// Yes or no, which must be there.
+    pub(crate) fn bool(&mut self, name: &str) -> bool {
+        self.demand(&[name]);
+        self.optional_bool(name).unwrap_or_default()
+    }
+
+    /// Any value, which must be there.
+    pub(crate) fn value(&mut self, name: &str) -> Value {
+        self.demand(&[name]);
+        self.left.remove(name).unwrap_or_default()
+    }
+
+    /// An object that may be absent. Forms give it as JSON text.
+    pub(crate) fn optional_object(&mut self, name: &str) -> Option<Map<String, Value>> {
+        match unpacked(self.left.remove(name)?) {
+            Value::Object(object) => Some(object),
+            _ => {
+                self.wrong(name, "must be an object");
+                Some(Map::new())
+            }
+        }
+    }
+
+    /// An object that must be there.
+    pub(crate) fn object(&mut self, name: &str) -> Map<String, Value> {
+        self.demand(&[name]);
+        self.optional_object(name).unwrap_or_default()
+    }
+
+    /// A list of texts, which may be absent or empty. Forms give it as JSON text, or as `name[]`.
+    pub(crate) fn optional_list(&mut self, name: &str) -> Option<Vec<String>> {
+        let list = serde_json::from_value(unpacked(self.left.remove(name)?));
+        if list.is_err() {
+            self.wrong(name, "must be an array of strings");
+        }
+        Some(list.unwrap_or_default())
+    }
+
     /// A whole number that may be absent, within bounds. Forms give it as text.
     pub(crate) fn optional_integer(&mut self, name: &str, min: i64, max: i64) -> Option<i64> {
         let number = match self.left.remove(name)? {
@@ -112,6 +166,12 @@ impl Fields {
         number
     }
 
+    /// Reports what was wrong, or gives a field that had to be there.
+    pub(crate) fn finish_with<T>(self, field: Option<T>) -> Result<T, ApiError> {
+        self.finish()?;
+        field.ok_or_else(|| ApiError::Parameters("a name is required".to_owned()))
+    }
+
     /// Reports what was wrong; a field that nobody took is wrong too.
     pub(crate) fn finish(mut self) -> Result<(), ApiError> {
         for name in self.left.keys() {
@@ -122,6 +182,32 @@ impl Fields {
         } else {
             Err(ApiError::Parameters(self.problems.join(". ")))
         }
+    }
+}
+
+/// The fields of a form. Those that are called `name[]` are a list.
+fn form(body: &[u8]) -> Map<String, Value> {
+    let mut fields = Map::new();
+    for (key, value) in form_urlencoded::parse(body).into_owned() {
+        let value = Value::String(value);
+        let list = key.strip_suffix("[]").map(|name| {
+            let empty = || Value::Array(Vec::new());
+            fields.entry(name).or_insert_with(empty)
+        });
+        match list {
+            Some(Value::Array(list)) => list.push(value),
+            Some(_) => {}
+            None => drop(fields.insert(key, value)),
+        }
+    }
+    fields
+}
+
+/// What a text of JSON holds. Any other value stays as it is.
+fn unpacked(value: Value) -> Value {
+    match &value {
+        Value::String(text) => serde_json::from_str(text).unwrap_or(value),
+        _ => value,
     }
 }
 
@@ -145,6 +231,41 @@ mod tests {
         let value = fields.text("value");
         fields.optional_integer("number", 60, 604_800);
         fields.finish().map(|()| value).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn lists_and_objects() {
+        let form = "application/x-www-form-urlencoded";
+        let packed = "list=%5B%22a%22,%22b%22%5D&object=%7B%22k%22:1%7D";
+        let json = r#"{"list":["a","b"],"object":{"k":1}}"#;
+        for (kind, body) in [
+            (form, packed),
+            (form, "list[]=a&list[]=b&object=%7B%22k%22:1%7D"),
+            ("text/plain", json),
+        ] {
+            let mut fields = Fields::parse(kind, body.as_bytes()).unwrap();
+            assert_eq!(fields.optional_list("list").unwrap(), ["a", "b"], "{body}");
+            assert_eq!(fields.object("object")["k"], 1, "{body}");
+            assert_eq!(fields.optional_list("none"), None);
+            fields.finish().unwrap();
+        }
+        let wrong = br#"{"list":"a","object":[],"bool":1,"bools":[1]}"#;
+        let mut fields = Fields::parse("", wrong).unwrap();
+        fields.optional_list("list");
+        fields.object("object");
+        fields.bool("bool");
+        fields.optional_list("bools");
+        fields.value("value");
+        let message = fields.finish().unwrap_err().to_string();
+        for part in [
+            r#"["list" must be an array of strings]"#,
+            r#"["object" must be an object]"#,
+            r#"["bool" must be a boolean]"#,
+            r#"["bools" must be an array of strings]"#,
+            r#"["value" is required]"#,
+        ] {
+            assert!(message.contains(part), "{message}");
+        }
     }
 
     #[test]

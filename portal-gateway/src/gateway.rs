@@ -37,7 +37,7 @@ use crate::tally::EventTally;
 const ANY_ORIGIN: HeaderValue = HeaderValue::from_static("*");
 /// Headers of ours that a page of another origin may read.
 const EXPOSED: HeaderValue =
-    HeaderValue::from_static("Content-Range, X-Muster-Age, X-Muster-Away, X-Muster-Start");
+    HeaderValue::from_static("Content-Range, ETag, X-Muster-Age, X-Muster-Away, X-Muster-Start");
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -147,6 +147,7 @@ impl Gateway {
     fn log_failure(&self, method: &Method, path: &str, error: &ApiError) {
         let kind = match error {
             _ if error.is_refused_login() && *method == Method::POST => "login",
+            _ if error.is_wrong_old_password() => "old password",
             _ if error.code().0.is_server_error() => {
                 route::find(method, path).map_or("no route", |(route, _)| route.pattern)
             }

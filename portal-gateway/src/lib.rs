@@ -31,6 +31,7 @@ mod listing;
 mod log_link;
 mod page;
 mod peer;
+mod people_fields;
 pub mod port;
 mod proof;
 mod query;

@@ -38,7 +38,7 @@ pub(crate) enum RateClass {
 pub(crate) struct Route {
     /// `None` for any.
     method: Option<Method>,
-    /// Words, `a|b` for either word, `:x` for a parameter.
+    /// Words, `a|b` for either word, `:x` for a parameter, `*` at the end for one or more words.
     pub(crate) pattern: &'static str,
     pub(crate) access: RouteAccess,
     pub(crate) counted: RateClass,
@@ -47,7 +47,11 @@ pub(crate) struct Route {
 
 /// What the parameters of a pattern stand for in a path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Params(Vec<(&'static str, String)>);
+pub(crate) struct Params {
+    named: Vec<(&'static str, String)>,
+    /// The words that `*` stands for.
+    rest: Vec<String>,
+}
 
 impl Params {
     /// Empty if the pattern has no such parameter.
@@ -57,8 +61,13 @@ impl Params {
 
     /// None if the pattern has no such parameter.
     pub(crate) fn find(&self, name: &str) -> Option<&str> {
-        let found = self.0.iter().find(|(key, _)| *key == name);
+        let found = self.named.iter().find(|(key, _)| *key == name);
         found.map(|(_, value)| value.as_str())
+    }
+
+    /// The words at the end, if the pattern ends with `*`.
+    pub(crate) fn rest(&self) -> &[String] {
+        &self.rest
     }
 }
 
@@ -102,9 +111,29 @@ static ROUTES: &[Route] = routes! {
     DELETE "api/v1|v2/token|tokens/:token" Person => session::revoke(users);
 
     GET "api/v2/user|users" User => users::list(users);
+    POST "api/v2/user|users" AdminPerson => users::add(users);
+    PUT "api/v2/user|users" AdminPerson => users::update(users);
+    PUT "api/v2/user|users/me" Person => users::update_self(users);
     GET "api/v1|v2/user|users/:user" User => users::one(users);
-    GET "api/v2/group|groups" User => users::groups();
-    GET "api/v2/group|groups/:group" User => users::group();
+    DELETE "api/v2/user|users/:user" AdminPerson => users::remove(users);
+    PUT "api/v2/user|users/:user/group" AdminPerson => users::add_group(users);
+    DELETE "api/v2/user|users/:user/group" AdminPerson => users::remove_group(users);
+    PUT "api/v2/user|users/:user/grouplist" AdminPerson => users::set_groups(users);
+    PUT "api/v2/user|users/:user/extension" Person => users::merge_extension(users);
+    PUT "api/v2/user|users/:user/virtualcluster" AdminPerson => users::set_vcs(users);
+    PUT "api/v2/user|users/:user/admin" AdminPerson => users::set_admin(users);
+    PUT "api/v2/user|users/:user/password" Person => users::set_password(users);
+    PUT "api/v2/user|users/:user/email" Person => users::set_email(users);
+    GET "api/v2/group|groups" User => groups::list(users);
+    POST "api/v2/group|groups" AdminPerson => groups::add(users);
+    PUT "api/v2/group|groups" AdminPerson => groups::update(users);
+    GET "api/v2/group|groups/:group" User => groups::one(users);
+    DELETE "api/v2/group|groups/:group" AdminPerson => groups::remove(users);
+    GET "api/v2/group|groups/:group/userlist" Admin => groups::members(users);
+    PUT "api/v2/group|groups/:group/extension" AdminPerson => groups::merge_extension(users);
+    PUT "api/v2/group|groups/:group/extension/*" AdminPerson => groups::set_attribute(users);
+    PUT "api/v2/group|groups/:group/description" AdminPerson => groups::set_description(users);
+    PUT "api/v2/group|groups/:group/externalname" AdminPerson => groups::set_external_name(users);
 
     GET "api/v2/virtual-clusters" User => clusters::list(nodes);
     GET "api/v1/virtual-clusters" User => clusters::list(nodes);
@@ -144,16 +173,11 @@ static ROUTES: &[Route] = routes! {
     GET "api/v1/user/:user/jobs/:name/config" User => jobs::config(jobs);
     PUT "api/v1/user/:user/jobs/:name/executionType" User => jobs::execution_type(jobs);
 
-    ANY "api/v2/user|users" Admin => missing::users();
-    ANY "api/v2/user|users/:user" Admin => missing::users();
-    ANY "api/v2/user|users/:user/:what" Admin => missing::users();
-    ANY "api/v2/group|groups" Admin => missing::groups();
-    ANY "api/v2/group|groups/:group" Admin => missing::groups();
-    ANY "api/v2/group|groups/:group/:what" Admin => missing::groups();
     ANY "api/v1|v2/kubernetes/:what" Admin => missing::kubernetes();
 
     GET "api/muster/v1/node" Admin => nodes::view(nodes);
     POST "api/muster/v1/doctor" Admin => nodes::doctor(nodes);
+    GET "api/muster/v1/audit" Admin => audit::list(users);
     GET "api/muster/v1/alarms" User => membership::alarms(membership);
     GET "api/muster/v1/cluster" User => membership::view(membership);
     POST "api/muster/v1/cluster" Admin => membership::init(membership);
@@ -234,10 +258,15 @@ fn fit(pattern: &'static str, words: &[String]) -> Option<Params> {
     let mut params = Params::default();
     let mut words = words.iter();
     for part in pattern.split('/') {
+        if part == "*" {
+            params.rest = words.by_ref().cloned().collect();
+            let is_whole = !params.rest.is_empty() && params.rest.iter().all(|it| !it.is_empty());
+            return is_whole.then_some(params);
+        }
         let word = words.next()?;
         match part.strip_prefix(':') {
             Some(_) if word.is_empty() => return None,
-            Some(name) => params.0.push((name, word.clone())),
+            Some(name) => params.named.push((name, word.clone())),
             None if part.split('|').any(|one| one.eq_ignore_ascii_case(word)) => {}
             None => return None,
         }
@@ -254,9 +283,10 @@ mod tests {
             Err(_) => "none".to_owned(),
             Ok((route, params)) => {
                 let params: Vec<String> = params
-                    .0
+                    .named
                     .iter()
                     .map(|(name, value)| format!("{name}={value}"))
+                    .chain(params.rest.iter().cloned())
                     .collect();
                 format!(
                     "{} {:?} [{}]",
@@ -289,7 +319,15 @@ mod tests {
                 "/api/v2/tokens/check",
                 "api/v1|v2/token|tokens/check User []",
             ),
-            ("POST", "/api/v2/users", "api/v2/user|users Admin []"),
+            ("POST", "/api/v2/users", "api/v2/user|users AdminPerson []"),
+            ("PUT", "/api/v2/user/me", "api/v2/user|users/me Person []"),
+            (
+                "PUT",
+                "/api/v2/group/g/extension/acls/a%2Fb/",
+                "api/v2/group|groups/:group/extension/* AdminPerson [group=g,acls,a/b]",
+            ),
+            ("PUT", "/api/v2/groups/g/extension/acls//b", "none"),
+            ("PUT", "/api/v2/users/ann", "none"),
             (
                 "GET",
                 "/api/v1/user/ann/jobs/j",
@@ -308,6 +346,20 @@ mod tests {
             found("GET", &format!("/api/v2/jobs/{}", "a".repeat(9000))),
             "none"
         );
+    }
+
+    #[test]
+    fn no_token_of_a_program_changes_users_or_groups() {
+        let of_people = ["api/v2/user|users", "api/v2/group|groups"];
+        for route in ROUTES.iter().filter(|route| {
+            route.method != Some(Method::GET)
+                && of_people
+                    .iter()
+                    .any(|start| route.pattern.starts_with(start))
+        }) {
+            let by_people = [RouteAccess::Person, RouteAccess::AdminPerson];
+            assert!(by_people.contains(&route.access), "{}", route.pattern);
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod ipv6;
 mod membership;
 mod nearby;
 mod pages;
+mod people;
 mod ports;
 mod recovery;
 mod rules;

@@ -2,6 +2,7 @@
 
 mod listing;
 mod mesh;
+mod people;
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -28,6 +29,7 @@ use super::client::{self, ANSWER_TIMEOUT, AgentClient, RequestBody, broken};
 use super::endpoint::EndpointArguments;
 use super::error::CliError;
 pub(super) use listing::{Filter, JobListing, ListedJob};
+pub(super) use people::{GroupEntry, GroupMemberEntry, GroupsStep, UserEntry};
 
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
@@ -137,6 +139,11 @@ impl Api {
                 .parse()
                 .map_err(|error| CliError::Usage(format!("{error}"))),
         }
+    }
+
+    /// The user of the token that requests carry; `None` on root's socket.
+    pub(super) fn token_user(&self) -> Option<UserName> {
+        self.client.default_user()
     }
 
     /// Submits a job.

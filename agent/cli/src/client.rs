@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, IF_MATCH};
 use http::request::Builder;
 use http::{HeaderValue, Method, Request, Response};
 use http_body_util::combinators::BoxBody;
@@ -163,6 +163,31 @@ impl AgentClient {
     /// Sends JSON that asks for nothing.
     pub(super) async fn put(&self, what: &str, path: &str, body: &Value) -> Result<(), CliError> {
         self.send_json(what, Method::PUT, path, body).await?;
+        Ok(())
+    }
+
+    /// The same, which holds only if what is changed is still at `revision`, an ETag.
+    pub(super) async fn put_at(
+        &self,
+        what: &str,
+        path: &str,
+        body: &Value,
+        revision: &str,
+    ) -> Result<(), CliError> {
+        let request = self.request(Method::PUT, path).header(IF_MATCH, revision);
+        let (request, body) = json(request, body);
+        self.call(what, request, body, ANSWER_TIMEOUT).await?;
+        Ok(())
+    }
+
+    /// Deletes what JSON names.
+    pub(super) async fn delete_named(
+        &self,
+        what: &str,
+        path: &str,
+        body: &Value,
+    ) -> Result<(), CliError> {
+        self.send_json(what, Method::DELETE, path, body).await?;
         Ok(())
     }
 

@@ -121,6 +121,28 @@ impl CliError {
         matches!(self, Self::Refused { status, .. } if *status == StatusCode::NOT_FOUND)
     }
 
+    /// Whether the name is taken already.
+    pub(super) fn is_conflict(&self) -> bool {
+        matches!(self, Self::Refused { status, .. } if *status == StatusCode::CONFLICT)
+    }
+
+    /// Whether somebody else changed it since it was read.
+    pub(super) fn is_changed(&self) -> bool {
+        matches!(self, Self::Refused { status, .. } if *status == StatusCode::PRECONDITION_FAILED)
+    }
+
+    /// Whether the user has not the right to do it.
+    pub(super) fn is_forbidden(&self) -> bool {
+        matches!(self, Self::Refused { status, .. }
+            if [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(status))
+    }
+
+    /// Whether the agent is overloaded: nothing was changed, and the same request may work in a moment.
+    pub(super) fn is_overload(&self) -> bool {
+        matches!(self, Self::Refused { status, .. }
+            if [StatusCode::SERVICE_UNAVAILABLE, StatusCode::TOO_MANY_REQUESTS].contains(status))
+    }
+
     /// Whether a log is shorter than where it was to be read from.
     pub(super) fn is_past_the_end(&self) -> bool {
         matches!(self, Self::Refused { status, .. } if *status == StatusCode::RANGE_NOT_SATISFIABLE)
@@ -148,6 +170,12 @@ impl CliError {
             Self::Broken { .. } => Some("try again; if it stays so, see why: journalctl -u muster"),
             // The message says itself which command to use.
             Self::Refused { message, .. } if message.contains("`muster vc list`") => None,
+            Self::Refused { message, .. } if message.contains("correct password") => {
+                Some("give the password until now; an admin can set another one without it")
+            }
+            Self::Refused { message, .. } if message.contains("take the admin right away") => {
+                Some("take it away with `muster user set NAME --admin false`")
+            }
             Self::Refused { status, code, .. } => refusal_hint(*status, code),
             Self::Garbled { .. } => {
                 Some("compare `muster --version` here and where the agent runs")
@@ -179,6 +207,12 @@ fn refusal_hint(status: StatusCode, code: &str) -> Option<&'static str> {
         ("NoDocumentError", _) => Some("`history` of the same command shows every version"),
         ("NoMemberError", _) => Some("`muster cluster members` shows every member"),
         ("NoTokenError", _) => Some("`muster cluster token list` shows every token"),
+        ("NoUserError", _) => Some("`muster user list` shows every user"),
+        ("ConflictUserError", _) => Some("change the user with `muster user set`"),
+        ("NoGroupError", _) => Some("`muster group list` shows every group"),
+        ("ConflictGroupError", _) => Some("change the group with `muster group set`"),
+        ("NoVirtualClusterError", _) => Some("`muster vc list` shows every virtual cluster"),
+        (_, 412) => Some("somebody else changed it meanwhile: look at it, and try again"),
         ("HttpsRequiredError", _) => Some(
             "give --url https://... and --fingerprint or --cacert; see `muster node show` there",
         ),

@@ -7,6 +7,7 @@
 
 mod age;
 mod api;
+mod audit;
 mod byte_size;
 mod certificate;
 mod client;
@@ -18,14 +19,17 @@ mod document_file;
 mod endpoint;
 mod error;
 mod follow;
+mod group;
 mod image;
 mod job;
 mod job_ref;
 mod moment;
+mod name_list;
 mod names;
 mod node;
 mod output;
 mod page;
+mod password;
 mod patience;
 mod placement;
 mod policy;
@@ -39,6 +43,8 @@ mod status;
 #[cfg(test)]
 mod stub;
 mod table;
+mod terminal;
+mod user;
 mod vc;
 
 use std::path::PathBuf;
@@ -105,6 +111,15 @@ pub enum Command {
     /// The cluster: make one, let machines in, see how they are.
     #[command(subcommand)]
     Cluster(cluster::ClusterCommand),
+    /// Users: who may log in, and what they may do.
+    #[command(subcommand)]
+    User(user::UserCommand),
+    /// Groups of users: what their members may do.
+    #[command(subcommand)]
+    Group(group::GroupCommand),
+    /// Show who changed which user or group, when and from where.
+    #[command(after_help = audit::EXAMPLES)]
+    Audit(audit::AuditArguments),
     /// Keep new tasks off a machine; what runs there goes on.
     #[command(after_help = scheduling::CORDON)]
     Cordon(scheduling::CordonArguments),
@@ -190,6 +205,9 @@ async fn dispatch(cli: Cli, console: &Console) -> Result<CliStatus, CliError> {
         Command::Node(command) => command.run(&api()?, console).await,
         Command::Vc(command) => command.run(&api()?, console).await,
         Command::Cluster(command) => command.run(&api()?, console).await,
+        Command::User(command) => command.run(&api()?, console).await,
+        Command::Group(command) => command.run(&api()?, console).await,
+        Command::Audit(arguments) => arguments.run(&api()?, console).await,
         Command::Cordon(arguments) => arguments.run(&api()?, console).await,
         Command::Uncordon(arguments) | Command::Undrain(arguments) => {
             arguments.run(&api()?, console).await
@@ -207,7 +225,11 @@ mod cluster_tests;
 #[cfg(test)]
 mod gateway_tests;
 #[cfg(test)]
+mod import_tests;
+#[cfg(test)]
 mod log_tests;
+#[cfg(test)]
+mod people_tests;
 #[cfg(test)]
 mod placement_tests;
 #[cfg(test)]

@@ -1,4 +1,5 @@
 use muster_control::cluster::{Hidden, UserToken};
+use muster_model::people::ADMIN_GROUP;
 use muster_portal_gateway::token::TokenKind;
 
 use super::*;
@@ -41,9 +42,17 @@ fn cluster_map(version: u64, tokens: &[&str]) -> ClusterMap {
         keys,
         vcs: Vec::new(),
         users,
+        groups: admins(),
         closed: BTreeMap::new(),
         description: 0,
     }
+}
+
+/// The group whose members are admins.
+fn admins() -> BTreeMap<GroupName, UserGroup> {
+    let mut group = UserGroup::default();
+    group.acl.admin = true;
+    [(ADMIN_GROUP.parse().unwrap(), group)].into()
 }
 
 #[test]
@@ -63,7 +72,7 @@ fn a_member_has_the_users_and_keys_of_the_cluster_that_it_is_in() {
     assert_eq!(accounts.admin_by_token(ADMIN, "own"), None);
     assert_eq!(accounts.tokens(ADMIN, 1), ["theirs"]);
     assert_eq!(accounts.names(), [ADMIN]);
-    assert!(accounts.account(ADMIN).unwrap().admin);
+    assert!(accounts.account(ADMIN).unwrap().rights.admin);
     // Another cluster's count no more.
     accounts.enter(ClusterId([8; 16]), home.file());
     assert!(accounts.keyring().is_err() && accounts.names().is_empty());

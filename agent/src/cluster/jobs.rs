@@ -61,6 +61,7 @@ impl LocalJobs {
             // OpenPAI's server answers 403 for a virtual cluster that does not exist, too.
             return Err(PortError::Forbidden(unknown(spec.vc.as_str())));
         }
+        self.check_grant(caller, &spec.vc)?;
         if !missing.is_empty() {
             return Err(PortError::NoStorage(missing));
         }
@@ -88,6 +89,19 @@ impl LocalJobs {
             sealed_secrets,
             submitted_ms: clock::now().as_millis(),
         })
+    }
+
+    /// Whether a group of the caller's lets them submit to this virtual cluster. An admin may use all.
+    fn check_grant(&self, caller: &Caller, vc: &VcName) -> Result<(), PortError> {
+        let rights = || self.accounts.rights(&caller.user);
+        if caller.admin || rights().is_some_and(|rights| rights.vcs.contains(vc)) {
+            return Ok(());
+        }
+        let user = &caller.user;
+        Err(PortError::Forbidden(format!(
+            "User {user} is not allowed to do operation in {vc}: no group of theirs has this virtual cluster. \
+             An admin can add one: muster user set {user} --group +{vc}"
+        )))
     }
 
     async fn summary(&self, key: &JobKey) -> Result<JobSummary, PortError> {

@@ -6,15 +6,16 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use muster_control::cluster::Hidden;
+use muster_control::cluster::{Hidden, UserGroup};
 use muster_control::request::cluster::{
-    Denial, ForgetToken, IssueToken, LogIn, LoggedIn, OfCluster,
+    ChangePeople, Denial, ForgetToken, IssueToken, LogIn, LoggedIn, OfCluster, ReadAudit,
 };
 use muster_control::request::{Answers, RequestFailure, RequestRefusal};
-use muster_model::id::UserName;
+use muster_model::id::{GroupName, NodeId, UserName};
 use muster_model::login::LoginTrust;
+use muster_model::people::{AuditLog, Author, PeopleChange};
 use muster_portal_gateway::port::{
-    Caller, DEFAULT_VC, Login, PortError, TokenInfo, UserView, Users,
+    Caller, GroupView, Login, PortError, TokenInfo, UserView, Users,
 };
 use muster_portal_gateway::token::TokenClaims;
 use tokio::time::Instant;
@@ -32,21 +33,23 @@ pub(super) struct LocalUsers {
     pub(super) accounts: Accounts,
     pub(super) descriptions: Descriptions,
     pub(super) mesh: Arc<Service>,
+    /// This node.
+    pub(super) node: NodeId,
 }
 
 impl LocalUsers {
     fn user_view(&self, name: &str, user: Account) -> Result<UserView, PortError> {
-        let mut groups = vec![DEFAULT_VC.to_owned()];
-        if user.admin {
-            groups.push("admingroup".to_owned());
-        }
+        let mut vcs = self.descriptions.vcs();
+        vcs.retain(|vc| user.rights.admin || user.rights.vcs.contains(vc));
         Ok(UserView {
             name: name.parse().map_err(invalid)?,
             email: user.email,
-            groups,
+            groups: user.groups.into_iter().collect(),
             extension: user.extension,
-            admin: user.admin,
-            vcs: self.descriptions.vcs(),
+            admin: user.rights.admin,
+            vcs,
+            storages: user.rights.storages,
+            revision: user.revision,
         })
     }
 
@@ -64,9 +67,9 @@ impl LocalUsers {
     }
 
     /// Asks for a change, and learns of it before the client does.
-    async fn ask<T, R>(&self, request: R) -> Result<Result<T, Denial>, PortError>
+    async fn ask<T, D, R>(&self, request: R) -> Result<Result<T, D>, PortError>
     where
-        R: OfCluster<Answer = Result<T, Denial>>,
+        R: OfCluster<Answer = Result<T, D>>,
         NodeClusterService: Answers<R>,
     {
         let answer = self.mesh.ask(request).await.map_err(unanswered)?;
@@ -99,6 +102,36 @@ impl Users for LocalUsers {
         let account = self.accounts.account(name);
         let missing = || PortError::NoUser(name.to_owned());
         self.user_view(name, account.ok_or_else(missing)?)
+    }
+
+    async fn groups(&self) -> Result<Vec<GroupView>, PortError> {
+        let groups = self.accounts.groups().into_iter();
+        let view = |(name, group): (GroupName, UserGroup)| GroupView {
+            name,
+            description: group.description,
+            external_name: group.external_name,
+            acl: group.acl,
+            extension: serde_json::from_str(&group.extension).unwrap_or_default(),
+            revision: group.revision,
+        };
+        Ok(groups.map(view).collect())
+    }
+
+    async fn change(&self, by: &Author, change: PeopleChange) -> Result<(), PortError> {
+        let by = Author {
+            node: self.node.to_string(),
+            ..by.clone()
+        };
+        let changed = self.ask(ChangePeople { change, by }).await?;
+        Ok(changed?)
+    }
+
+    async fn audit(&self, subject: Option<&str>, limit: usize) -> Result<AuditLog, PortError> {
+        let request = ReadAudit {
+            subject: subject.map(str::to_owned),
+            limit: u32::try_from(limit).unwrap_or(u32::MAX),
+        };
+        self.mesh.ask(request).await.map_err(unanswered)
     }
 
     async fn login(

@@ -19,7 +19,9 @@ use muster_gossip::member::MemberId;
 use muster_gossip::mesh::MeshInput;
 use muster_gossip::net::keys::Ed25519Signer;
 use muster_gossip::record::{DocumentId, Record};
+use muster_model::id::UserName;
 use muster_model::login::LoginTrust;
+use muster_model::people::{NewPassword, PeopleDenial};
 use muster_portal_gateway::token::{self, Issuer, TokenKind};
 use tokio::sync::{Mutex, Notify};
 use tokio::task::block_in_place;
@@ -162,6 +164,14 @@ impl MemberPort for Here {
         trust: LoginTrust,
     ) -> Option<bool> {
         self.checks.is_right(hash, password, trust).await.ok()
+    }
+
+    async fn hash(
+        &self,
+        user: &UserName,
+        password: NewPassword,
+    ) -> Result<Hidden<String>, PeopleDenial> {
+        self.checks.hash(user, password).await
     }
 
     fn token(&self, keys: &Keys, wanted: &WantedToken<'_>) -> Result<SignedToken, String> {

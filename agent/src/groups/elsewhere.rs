@@ -231,6 +231,7 @@ mod tests {
             },
             vcs: vcs.iter().map(creation).collect(),
             users: BTreeMap::new(),
+            groups: BTreeMap::new(),
             closed: BTreeMap::new(),
             description: 0,
         }

@@ -10,6 +10,7 @@ use muster_gossip::member::MemberId;
 use muster_gossip::record::{DocumentId, Record};
 use muster_model::id::{NodeId, UserName};
 use muster_model::login::LoginTrust;
+use muster_model::people::{NewPassword, PeopleDenial};
 
 use super::event::Event;
 use crate::cluster::{ClusterMap, Hidden, Keys, Lineage, Secret};
@@ -190,6 +191,16 @@ pub trait MemberPort: Send + Sync {
         password: Hidden<String>,
         trust: LoginTrust,
     ) -> impl Future<Output = Option<bool>> + Send;
+
+    /// The hash of a new password of a user's, in PHC form; empty for none.
+    ///
+    /// # Errors
+    /// When it is no password, or too many are being checked.
+    fn hash(
+        &self,
+        user: &UserName,
+        password: NewPassword,
+    ) -> impl Future<Output = Result<Hidden<String>, PeopleDenial>> + Send;
 
     /// Makes a user's token.
     ///

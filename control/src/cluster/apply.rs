@@ -72,6 +72,7 @@ impl ClusterState {
             ClusterEntry::Bound { vc, binding } => self.bind(index, vc, binding),
             ClusterEntry::Unheard { vcs } => Ok(self.stop_waiting(index, vcs)),
             ClusterEntry::Replacement(replacement) => self.succeed(index, replacement),
+            ClusterEntry::People(entry) => self.change_people(index, entry),
         }
     }
 
@@ -99,6 +100,7 @@ impl ClusterState {
             certificate: init.certificate.clone(),
         });
         self.vcs = by_name(&init.vcs);
+        self.found_groups(index);
         self.enroll(AdmittedMember {
             key: init.founder.key,
             name: init.founder.name.clone(),
@@ -317,7 +319,10 @@ impl ClusterState {
             self.map_version = index;
             let before = std::mem::replace(&mut self.vcs, by_name(&edit.creations));
             // Of two that were proposed at the same time the first one counts.
+            let is_new = |it: &&VcCreation| !before.contains_key(&it.vc);
+            let new: Vec<VcCreation> = edit.creations.iter().filter(is_new).cloned().collect();
             self.vcs.extend(before);
+            self.add_vc_groups(index, &new);
         }
         let document = self.documents.entry(edit.id).or_default();
         document.edit(index, edit);

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use muster_gossip::key::ClusterId;
-use muster_model::id::{NodeId, UserName};
+use muster_model::id::{GroupName, NodeId, UserName};
 use serde::{Deserialize, Serialize};
 
 use super::ClusterState;
 use super::document::{ClusterDocument, DESCRIPTION};
 use super::entry::VcCreation;
+use super::groups::{Rights, UserGroup};
 use super::scheduling::AdminScheduling;
 use super::secret::Hidden;
 use super::users::{ClusterUser, Keys};
@@ -27,10 +28,20 @@ pub struct ClusterMap {
     pub vcs: Vec<VcCreation>,
     /// The users, without the hashes of their passwords: those are for the voters alone.
     pub users: BTreeMap<UserName, ClusterUser>,
+    /// The groups of users.
+    pub groups: BTreeMap<GroupName, UserGroup>,
     /// The members that an admin keeps jobs off.
     pub closed: BTreeMap<NodeId, AdminScheduling>,
     /// The version of the [`DESCRIPTION`] in force; 0 if nobody described the cluster.
     pub description: u64,
+}
+
+impl ClusterMap {
+    /// What a user may do; none if there is no such user.
+    pub fn rights(&self, user: &UserName) -> Option<Rights> {
+        let user = self.users.get(user)?;
+        Some(Rights::of(&user.groups, &self.groups))
+    }
 }
 
 impl ClusterState {
@@ -49,6 +60,7 @@ impl ClusterState {
             users: users
                 .map(|(name, user)| (name.clone(), given(user)))
                 .collect(),
+            groups: self.groups.clone(),
             closed: self.closed().collect(),
             description: self
                 .document(DESCRIPTION)

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::binding::Binding;
 use super::document::VersionStage;
+use super::people::PeopleEntry;
 use super::replacement::Replacement;
 use super::scheduling::AdminScheduling;
 use super::secret::{Hidden, Secret};
@@ -18,7 +19,7 @@ use super::users::{ClusterUser, Keys, UserToken};
 use crate::entry_bytes::{self, DecodeError, EncodeError};
 
 /// First byte of every encoded entry. A changed layout takes the next number.
-const VERSION: u8 = 8;
+const VERSION: u8 = 9;
 
 /// A name that a user gave, or a user's own.
 pub type GivenName = Text<255>;
@@ -109,6 +110,8 @@ pub enum ClusterEntry {
     /// The cluster goes on in another group: what those who are left know beyond the copy that it begins
     /// with. The first entry there.
     Replacement(Box<Replacement>),
+    /// A user or a group changes.
+    People(Box<PeopleEntry>),
 }
 
 /// How a cluster begins.
@@ -277,7 +280,7 @@ pub enum ClusterApplied {
         /// Which version.
         version: u64,
     },
-    /// A user's tokens are as the entry says.
+    /// Users, their tokens or groups are as the entry says.
     Users,
     /// Whether jobs may come to this member is as the entry says.
     Scheduled(MemberId),

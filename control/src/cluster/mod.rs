@@ -17,12 +17,15 @@
 
 mod activation;
 mod apply;
+mod audit;
 mod binding;
 mod cluster_map;
 mod document;
 mod entry;
+mod groups;
 mod judge;
 mod member;
+mod people;
 mod query;
 mod recovery;
 mod rejected;
@@ -42,13 +45,14 @@ use muster_gossip::join::TokenId;
 use muster_gossip::key::{ClusterId, NodeKey, Sign};
 use muster_gossip::member::MemberId;
 use muster_gossip::record::{self, ClusterBody, DocumentId, Record, RecordKey, RecordVersion};
-use muster_model::id::{UserName, VcName};
+use muster_model::id::{GroupName, UserName, VcName};
 use serde::{Deserialize, Serialize};
 
 use crate::bound::BoundLeaves;
 pub use crate::entry_bytes::{DecodeError, EncodeError};
 pub(crate) use activation::has as is_marked;
 pub use activation::{ActivationProgress, MemberHealth, Proposer, Soak, steps};
+pub use audit::{AUDIT_AGE_MS, AUDIT_BYTES_MAX, AUDIT_RECORDS_MAX, AuditTrail};
 pub use binding::{Binding, CLAIMS_MAX};
 pub use cluster_map::ClusterMap;
 pub use document::{
@@ -59,8 +63,10 @@ pub use entry::{
     ActivationStep, Admission, ClusterApplied, ClusterEntry, ClusterInit, CopyHome, DocumentEdit,
     Founder, GivenName, TokenIssue, VcCreation,
 };
+pub use groups::{DEFAULT_GROUP, GROUPS_MAX, Rights, UserGroup};
 pub use judge::Judgement;
 pub use member::AdmittedMember;
+pub use people::{PeopleEdit, PeopleEntry, UserFields};
 pub use recovery::{Hindrance, Lineage, RecoverableCopy, RecoveryPlan};
 pub use rejected::ClusterRejection;
 pub use replacement::Replacement;
@@ -69,9 +75,8 @@ pub use secret::{Hidden, Secret};
 pub use statement::{Statement, StatementBody};
 pub use token::{IssuedToken, TOKENS_MAX, USES_MAX};
 pub use users::{
-    ALL_TOKENS_MAX, APPLICATION_TOKENS_MAX, ClusterUser, EMAIL_MAX, EXTENSION_MAX, Keys,
-    PASSWORD_HASH_MAX, TOKEN_KEY_MAX, TOKEN_TEXT_MAX, TooManyApplicationTokens, USER_TOKENS_MAX,
-    USERS_MAX, UserToken,
+    ALL_TOKENS_MAX, APPLICATION_TOKENS_MAX, ClusterUser, Keys, PASSWORD_HASH_MAX, TOKEN_KEY_MAX,
+    TOKEN_TEXT_MAX, TooManyApplicationTokens, USER_TOKENS_MAX, USERS_MAX, UserToken,
 };
 
 use member::Roll;
@@ -84,7 +89,7 @@ pub const VCS_MAX: usize = 256;
 pub const CERTIFICATE_BYTES_MAX: usize = 4 << 10;
 
 /// First byte of every snapshot. A changed layout takes the next number.
-const VERSION: u8 = 7;
+const VERSION: u8 = 8;
 
 /// The cluster itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -156,6 +161,8 @@ pub struct ClusterState {
     bound_at: u64,
     keys: Option<Keys>,
     users: BTreeMap<UserName, ClusterUser>,
+    groups: BTreeMap<GroupName, UserGroup>,
+    audit: AuditTrail,
     /// Index of the entry that changed last what a [`ClusterMap`] says.
     map_version: u64,
     #[serde(skip)]

@@ -4,6 +4,7 @@ use muster_gossip::join::{JoinRefusal, TokenId};
 use muster_gossip::member::MemberId;
 use muster_gossip::record::DocumentId;
 use muster_model::id::{NodeId, UserName, VcName};
+use muster_model::people::PeopleDenial;
 use muster_model::vc::unknown;
 
 use super::document::{BODY_BYTES_MAX, CANARIES_MAX, DOCUMENTS_MAX, REASON_BYTES_MAX};
@@ -179,6 +180,9 @@ pub enum ClusterRejection {
     /// The key that signs tokens is too long.
     #[error("the key that signs tokens has at most {TOKEN_KEY_MAX} bytes, this one has {0}")]
     TokenKey(usize),
+    /// A change of users or groups that may not be made.
+    #[error(transparent)]
+    People(#[from] PeopleDenial),
 }
 
 impl ClusterRejection {
@@ -223,7 +227,8 @@ impl ClusterRejection {
             | Self::TooManyApplicationTokens(_)
             | Self::UserTooLong(_)
             | Self::TokenText(_)
-            | Self::TokenKey(_) => JoinRefusal::Unavailable,
+            | Self::TokenKey(_)
+            | Self::People(_) => JoinRefusal::Unavailable,
         }
     }
 }

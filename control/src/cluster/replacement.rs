@@ -107,10 +107,12 @@ impl ClusterState {
                 None => {}
             }
         }
-        for (name, user) in &told.users {
-            if let Some(known) = self.users.get_mut(name) {
-                // Passwords are told to nobody.
-                known.tokens.clone_from(&user.tokens);
+        self.groups.clone_from(&told.groups);
+        // Passwords are told to nobody: the copy's are those that there are.
+        let before = std::mem::replace(&mut self.users, told.users.clone());
+        for (name, known) in before {
+            if let Some(user) = self.users.get_mut(&name) {
+                user.password_hash = known.password_hash;
             }
         }
     }

@@ -1,7 +1,8 @@
-//! What only members, or only voters, may know.
+//! What only voters may know.
 
 use std::fmt;
 
+pub use muster_model::secret::Hidden;
 use serde::{Deserialize, Serialize};
 
 /// The seed of the key that signs for the cluster. Whoever has it can admit anybody, so it is
@@ -12,16 +13,5 @@ pub struct Secret(pub [u8; 32]);
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret(..)")
-    }
-}
-
-/// A password, a hash of one, a token, a key: what no log may show.
-#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Hidden<T>(pub T);
-
-impl<T> fmt::Debug for Hidden<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Hidden(..)")
     }
 }

@@ -1,8 +1,9 @@
 //! Users with their tokens, and the keys that all members share.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use muster_model::id::UserName;
+use muster_model::id::{GroupName, UserName};
+use muster_model::people::{EMAIL_BYTES_MAX, EXTENSION_BYTES_MAX};
 use serde::{Deserialize, Serialize};
 
 use super::ClusterState;
@@ -23,10 +24,6 @@ pub const ALL_TOKENS_MAX: usize = 20_000;
 pub const TOKEN_TEXT_MAX: usize = 800;
 /// Bytes of a password's hash, at most.
 pub const PASSWORD_HASH_MAX: usize = 512;
-/// Bytes of an address, at most.
-pub const EMAIL_MAX: usize = 320;
-/// Bytes of what clients keep with a user, at most.
-pub const EXTENSION_MAX: usize = 4 << 10;
 /// Bytes of the key that signs tokens, at most.
 pub const TOKEN_KEY_MAX: usize = 256;
 
@@ -46,12 +43,14 @@ pub struct Keys {
 pub struct ClusterUser {
     /// Argon2 hash in PHC form; empty in a [`ClusterMap`](super::ClusterMap).
     pub password_hash: Hidden<String>,
-    /// Whether they may do everything.
-    pub admin: bool,
     /// Their address, may be empty.
     pub email: String,
-    /// What clients keep with the user: JSON.
+    /// What clients keep with the user: a JSON object.
     pub extension: String,
+    /// Their groups, which say what they may do.
+    pub groups: BTreeSet<GroupName>,
+    /// Index of the entry that changed any of that last.
+    pub revision: u64,
     /// Valid tokens, oldest first.
     pub tokens: Vec<UserToken>,
 }
@@ -126,8 +125,8 @@ impl ClusterUser {
     fn fits(&self) -> bool {
         let tokens = &self.tokens;
         self.password_hash.0.len() <= PASSWORD_HASH_MAX
-            && self.email.len() <= EMAIL_MAX
-            && self.extension.len() <= EXTENSION_MAX
+            && self.email.len() <= EMAIL_BYTES_MAX
+            && self.extension.len() <= EXTENSION_BYTES_MAX
             && tokens.len() <= USER_TOKENS_MAX
             && tokens.iter().all(|it| it.text.0.len() <= TOKEN_TEXT_MAX)
     }

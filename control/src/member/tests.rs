@@ -87,6 +87,7 @@ fn cluster_map(closed: &[(&str, SchedulingMode)]) -> ClusterMap {
         },
         vcs: vec![creation()],
         users: BTreeMap::new(),
+        groups: BTreeMap::new(),
         closed: closed.collect(),
         description: 0,
     }

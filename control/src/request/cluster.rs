@@ -10,6 +10,7 @@ use muster_model::mesh::{
     ClusterView, CreatedToken, DocumentText, NewToken, RecoveryView, Scheduling, TokenView,
     VersionView,
 };
+use muster_model::people::{AuditLog, Author, PeopleChange, PeopleDenial};
 use serde::{Deserialize, Serialize};
 
 use super::table::requests;
@@ -41,6 +42,8 @@ requests! {
         GetSilence,
         Bind,
         Recover,
+        ChangePeople,
+        ReadAudit,
 }
 
 /// A stranger asks to be let in.
@@ -369,4 +372,35 @@ impl Request for Recover {
     fn is_slow(&self) -> bool {
         true
     }
+}
+
+/// Users or groups are to change.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ChangePeople {
+    /// What.
+    pub change: PeopleChange,
+    /// The user who says so.
+    pub by: Author,
+}
+
+impl Request for ChangePeople {
+    type Answer = Result<(), PeopleDenial>;
+
+    /// What is added, and is there, would be refused the second time.
+    fn may_repeat(&self) -> bool {
+        false
+    }
+}
+
+/// The newest records of the audit log.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReadAudit {
+    /// Of one user or group alone.
+    pub subject: Option<String>,
+    /// At most so many.
+    pub limit: u32,
+}
+
+impl Request for ReadAudit {
+    type Answer = AuditLog;
 }

@@ -18,6 +18,7 @@ mod jobs;
 mod logs;
 mod membership;
 mod nodes;
+mod people;
 mod users;
 
 pub use documents::documents;

@@ -1,10 +1,19 @@
 use muster_model::login::LoginTrust;
 
 use super::NOBODY;
+use super::people::people;
 use crate::port::{PortError, Users};
 
-/// Users, one of whom has this name and password.
+/// Users, one of whom has this name and password, and is the only admin.
 pub async fn users(users: &dyn Users, (name, password): (&str, &str)) {
+    tokens(users, (name, password)).await;
+    people(users, name).await;
+    // Nothing of that was theirs.
+    let login = users.login(name, password, LoginTrust::Usual).await;
+    assert!(login.unwrap().admin);
+}
+
+async fn tokens(users: &dyn Users, (name, password): (&str, &str)) {
     let login = |name, password| users.login(name, password, LoginTrust::Usual);
     refused!(users.user(NOBODY), PortError::NoUser(_));
     refused!(login(NOBODY, password), PortError::NoUser(_));

@@ -9,6 +9,7 @@ mod jobs;
 mod logs;
 mod membership;
 mod nodes;
+mod people;
 mod users;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

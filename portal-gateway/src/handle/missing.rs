@@ -5,14 +5,6 @@ use crate::call::Call;
 use crate::error::ApiError;
 use crate::reply::HandlerResult;
 
-pub(crate) async fn users(_: Call) -> HandlerResult {
-    Err(ApiError::NotImplemented("changing users over REST"))
-}
-
-pub(crate) async fn groups(_: Call) -> HandlerResult {
-    Err(ApiError::NotImplemented("changing groups over REST"))
-}
-
 pub(crate) async fn kubernetes(_: Call) -> HandlerResult {
     Err(ApiError::NotImplemented("Kubernetes"))
 }

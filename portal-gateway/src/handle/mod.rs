@@ -1,8 +1,10 @@
 //! What each route does, one file a subject. Handlers know neither warp nor the socket: a
 //! `Call` comes in, a `Reply` goes out.
 
+pub(crate) mod audit;
 pub(crate) mod clusters;
 pub(crate) mod documents;
+pub(crate) mod groups;
 pub(crate) mod images;
 pub(crate) mod info;
 pub(crate) mod jobs;

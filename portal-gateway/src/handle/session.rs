@@ -1,18 +1,14 @@
 //! Logins and tokens.
 
-use muster_model::id::UserName;
+use muster_model::people::PASSWORD_CHARS_MIN;
 use serde_json::json;
-use tokio::time::Instant;
 
 use crate::call::Call;
 use crate::error::ApiError;
 use crate::port::{self, Login, Users};
 use crate::reply::{HandlerResult, HttpReply};
 use crate::wire::user::Check;
-use muster_model::login::LoginTrust;
 
-/// Shortest password upstream takes, in characters.
-const PASSWORD_CHARS_MIN: usize = 6;
 /// Bounds of the life a client may ask for, in seconds. Like upstream we check it and then
 /// issue the usual life.
 const EXPIRATION_S: (i64, i64) = (60, 604_800);
@@ -39,20 +35,12 @@ async fn let_in(
     users: &dyn Users,
     (user, password): (&str, &str),
 ) -> Result<Login, ApiError> {
-    let Some(address) = call.address else {
-        return Ok(users.login(user, password, LoginTrust::Usual).await?);
-    };
-    // Names that no user can have are counted as one.
-    let counted = user.parse::<UserName>().map_or("", |_| user);
-    let admitted = call.attempts.admit(address, counted, Instant::now());
-    let trust = admitted.map_err(|left| ApiError::TooManyWrong {
-        retry_s: left.as_secs() + 1,
-    })?;
+    let trust = call.admit_password(user)?;
     let login = users.login(user, password, trust).await;
     match &login {
-        Ok(_) => call.attempts.right(address, counted, Instant::now()),
+        Ok(_) => call.count_password(user, true),
         Err(port::PortError::NoUser(_) | port::PortError::WrongPassword) => {
-            call.attempts.wrong(address, counted, Instant::now());
+            call.count_password(user, false);
         }
         Err(_) => {}
     }

@@ -1,12 +1,24 @@
-//! Users and groups, as far as reading goes.
+//! Users: what is shown of them, and how they are changed.
 
-use serde_json::Value;
+use http::StatusCode;
+use http::header::ETAG;
+use muster_model::id::{GroupName, UserName};
+use muster_model::people::{
+    ExtensionChange, GroupsChange, NewUser, PeopleChange, PeopleDenial, UserPatch,
+};
+use muster_model::secret::Hidden;
+use serde_json::{Value, json};
 
 use crate::call::Call;
 use crate::error::ApiError;
-use crate::port::Users;
-use crate::reply::{HandlerResult, HttpReply};
-use crate::wire::user::{self, WireUser};
+use crate::fields::Fields;
+use crate::port::{PortError, Users};
+use crate::reply::{HandlerResult, HttpReply, ascii};
+use crate::wire::user::WireUser;
+
+/// What a whole update by an admin, and by the user, has to name.
+const WHOLE_USER: [&str; 5] = ["email", "virtualCluster", "admin", "password", "extension"];
+const WHOLE_SELF: [&str; 3] = ["email", "newPassword", "extension"];
 
 /// `GET /users`
 pub(crate) async fn list(call: Call, users: &dyn Users) -> HandlerResult {
@@ -22,21 +34,312 @@ pub(crate) async fn list(call: Call, users: &dyn Users) -> HandlerResult {
 /// `GET /users/:user`
 pub(crate) async fn one(call: Call, users: &dyn Users) -> HandlerResult {
     let user = users.user(call.params.text("user")).await?;
-    HttpReply::json(&WireUser::of(&user, call.caller()?))
+    let reply = HttpReply::json(&WireUser::of(&user, call.caller()?))?;
+    Ok(reply.with(ETAG, revision_tag(user.revision)))
 }
 
-/// `GET /groups`
-pub(crate) async fn groups(_: Call) -> HandlerResult {
-    let groups: Vec<Value> = user::groups().into_iter().map(|(_, group)| group).collect();
-    HttpReply::json(&groups)
+/// `POST /users`
+pub(crate) async fn add(mut call: Call, users: &dyn Users) -> HandlerResult {
+    let mut fields = call.fields().await?;
+    let name = fields.name("username");
+    let email = fields.optional_email("email");
+    let password = fields.new_password();
+    let groups = rights(&mut fields);
+    let extension = fields.optional_object("extension").unwrap_or_default();
+    let user = NewUser {
+        name: fields.finish_with(name)?,
+        email: email.unwrap_or_default(),
+        password,
+        groups,
+        extension: Value::Object(extension).to_string(),
+    };
+    let added = users
+        .change(&call.author()?, PeopleChange::AddUser(user))
+        .await;
+    added.map_err(|error| match error {
+        PortError::People(PeopleDenial::NoVc(vc)) => ApiError::NoVcGroup(vc),
+        error => error.into(),
+    })?;
+    changed("User is created successfully")
 }
 
-/// `GET /groups/:group`
-pub(crate) async fn group(call: Call) -> HandlerResult {
-    let name = call.params.text("group");
-    let group = user::groups().into_iter().find(|(one, _)| *one == name);
-    match group {
-        Some((_, group)) => HttpReply::json(&group),
-        None => Err(ApiError::NoGroup(name.to_owned())),
+/// `PUT /users {"patch", "data"}`, or the data alone
+pub(crate) async fn update(mut call: Call, users: &dyn Users) -> HandlerResult {
+    let (is_whole, mut fields) = data(&mut call).await?;
+    let name = fields.name::<UserName>("username");
+    if is_whole {
+        fields.demand(&WHOLE_USER);
     }
+    let patch = UserPatch {
+        email: fields.optional_email("email"),
+        password: fields.optional_password("password"),
+        groups: rights(&mut fields),
+        ..extension(&mut fields)
+    };
+    let name = fields.finish_with(name)?;
+    patch_user(&call, users, &name, patch).await?;
+    changed(&format!("Update user {name} successfully"))
+}
+
+/// `PUT /users/me {"patch", "data"}`, or the data alone
+pub(crate) async fn update_self(mut call: Call, users: &dyn Users) -> HandlerResult {
+    let (is_whole, mut fields) = data(&mut call).await?;
+    let name = fields.name::<UserName>("username");
+    if is_whole {
+        fields.demand(&WHOLE_SELF);
+    }
+    let own = UserPatch {
+        email: fields.optional_email("email"),
+        ..extension(&mut fields)
+    };
+    let patch = with_password(&call, &mut fields, own, true);
+    let name = fields.finish_with(name)?;
+    if name != call.caller()?.user {
+        return Err(not_yours(&call, name.as_str())?);
+    }
+    patch_user(&call, users, &name, patch).await?;
+    changed(&format!("Update user {name} successfully"))
+}
+
+/// `DELETE /users/:user`
+pub(crate) async fn remove(call: Call, users: &dyn Users) -> HandlerResult {
+    let user = named(&call)?;
+    let revision = call.revision()?;
+    let change = PeopleChange::RemoveUser { user, revision };
+    users.change(&call.author()?, change).await?;
+    HttpReply::json(&json!({"message": "user is removed successfully"}))
+}
+
+/// `PUT /users/:user/group {"groupname"}`
+pub(crate) async fn add_group(mut call: Call, users: &dyn Users) -> HandlerResult {
+    let group = group_name(&mut call).await?;
+    let groups = GroupsChange {
+        add: [group.clone()].into(),
+        ..GroupsChange::default()
+    };
+    let user = patch_groups(&call, users, groups).await?;
+    changed(&format!("User {user} is added into group {group}"))
+}
+
+/// `DELETE /users/:user/group {"groupname"}`
+pub(crate) async fn remove_group(mut call: Call, users: &dyn Users) -> HandlerResult {
+    let group = group_name(&mut call).await?;
+    let groups = GroupsChange {
+        remove: [group.clone()].into(),
+        ..GroupsChange::default()
+    };
+    let user = patch_groups(&call, users, groups).await?;
+    changed(&format!("User {user} is removed from group {group}"))
+}
+
+/// `PUT /users/:user/grouplist {"grouplist"}`
+pub(crate) async fn set_groups(mut call: Call, users: &dyn Users) -> HandlerResult {
+    let mut fields = call.fields().await?;
+    fields.demand(&["grouplist"]);
+    let groups = GroupsChange {
+        set: fields.optional_names("grouplist"),
+        ..GroupsChange::default()
+    };
+    fields.finish()?;
+    patch_groups(&call, users, groups).await?;
+    changed("update user grouplist successfully.")
+}
+
+/// `PUT /users/:user/virtualcluster {"virtualCluster"}`
+pub(crate) async fn set_vcs(mut call: Call, users: &dyn Users) -> HandlerResult {
+    let mut fields = call.fields().await?;
+    fields.demand(&["virtualCluster"]);
+    let groups = GroupsChange {
+        vcs: fields.optional_names("virtualCluster"),
+        ..GroupsChange::default()
+    };
+    fields.finish()?;
+    patch_groups(&call, users, groups).await?;
+    changed("Update user virtualCluster data successfully.")
+}
+
+/// `PUT /users/:user/admin {"admin"}`
+pub(crate) async fn set_admin(mut call: Call, users: &dyn Users) -> HandlerResult {
+    let mut fields = call.fields().await?;
+    let admin = fields.bool("admin");
+    fields.finish()?;
+    let groups = GroupsChange {
+        admin: Some(admin),
+        ..GroupsChange::default()
+    };
+    patch_groups(&call, users, groups).await?;
+    changed("Update user admin permission successfully.")
+}
+
+/// `PUT /users/:user/extension {"extension"}`
+pub(crate) async fn merge_extension(mut call: Call, users: &dyn Users) -> HandlerResult {
+    check_self_or_admin(&call)?;
+    let mut fields = call.fields().await?;
+    fields.demand(&["extension"]);
+    let patch = extension(&mut fields);
+    fields.finish()?;
+    patch_user(&call, users, &named(&call)?, patch).await?;
+    changed("Update user extension data successfully.")
+}
+
+/// `PUT /users/:user/email {"email"}`
+pub(crate) async fn set_email(mut call: Call, users: &dyn Users) -> HandlerResult {
+    check_self_or_admin(&call)?;
+    let mut fields = call.fields().await?;
+    fields.demand(&["email"]);
+    let patch = UserPatch {
+        email: fields.optional_email("email"),
+        ..UserPatch::default()
+    };
+    fields.finish()?;
+    patch_user(&call, users, &named(&call)?, patch).await?;
+    changed("Update user email data successfully.")
+}
+
+/// `PUT /users/:user/password {"oldPassword", "newPassword"}`
+pub(crate) async fn set_password(mut call: Call, users: &dyn Users) -> HandlerResult {
+    check_self_or_admin(&call)?;
+    let is_self = is_self(&call)?;
+    let mut fields = call.fields().await?;
+    fields.demand(&["newPassword"]);
+    let patch = with_password(&call, &mut fields, UserPatch::default(), is_self);
+    fields.finish()?;
+    patch_user(&call, users, &named(&call)?, patch).await?;
+    changed("update user password successfully.")
+}
+
+/// Whether all fields of a user or a group have to be named, and those that are. Some clients send them
+/// without `data` around them; then only what they name changes.
+pub(super) async fn data(call: &mut Call) -> Result<(bool, Fields), ApiError> {
+    let mut fields = call.fields().await?;
+    let patch = fields.optional_bool("patch");
+    match fields.optional_object("data") {
+        None => Ok((patch == Some(false), fields)),
+        Some(data) => {
+            fields.finish()?;
+            Ok((patch != Some(true), Fields::of(data)))
+        }
+    }
+}
+
+/// Which groups a user is to be in, by virtual clusters and as an admin.
+fn rights(fields: &mut Fields) -> GroupsChange {
+    let admin = fields.optional_bool("admin");
+    let vcs = fields.optional_names("virtualCluster");
+    GroupsChange {
+        // Clients send an empty list for an admin, who may use all of them. It would be refused.
+        vcs: vcs.filter(|vcs| !vcs.is_empty() || admin != Some(true)),
+        admin,
+        ..GroupsChange::default()
+    }
+}
+
+fn extension(fields: &mut Fields) -> UserPatch {
+    let extension = fields.optional_object("extension");
+    UserPatch {
+        extension: extension.map(|it| ExtensionChange::Merge(Value::Object(it).to_string())),
+        ..UserPatch::default()
+    }
+}
+
+/// Adds the new password to what is changed. Users have to give their old one. Root on the socket need not:
+/// this is how an admin who forgot theirs gets a new one.
+fn with_password(call: &Call, fields: &mut Fields, patch: UserPatch, is_self: bool) -> UserPatch {
+    let password = fields.optional_password("newPassword");
+    let is_checked = password.is_some() && is_self && call.address.is_some();
+    if is_checked {
+        fields.demand(&["oldPassword"]);
+    }
+    let old = fields.optional_text("oldPassword");
+    UserPatch {
+        password,
+        old_password: old.filter(|_| is_checked).map(Hidden),
+        ..patch
+    }
+}
+
+async fn group_name(call: &mut Call) -> Result<GroupName, ApiError> {
+    let mut fields = call.fields().await?;
+    let group = fields.name("groupname");
+    fields.finish_with(group)
+}
+
+async fn patch_groups(
+    call: &Call,
+    users: &dyn Users,
+    groups: GroupsChange,
+) -> Result<UserName, ApiError> {
+    let user = named(call)?;
+    let patch = UserPatch {
+        groups,
+        ..UserPatch::default()
+    };
+    patch_user(call, users, &user, patch).await?;
+    Ok(user)
+}
+
+/// Changes a user. A wrong old password counts like one at a login.
+async fn patch_user(
+    call: &Call,
+    users: &dyn Users,
+    user: &UserName,
+    patch: UserPatch,
+) -> Result<(), ApiError> {
+    let patch = UserPatch {
+        revision: call.revision()?,
+        ..patch
+    };
+    let is_checked = patch.old_password.is_some();
+    if is_checked {
+        call.admit_password(user.as_str())?;
+    }
+    let change = PeopleChange::ChangeUser {
+        user: user.clone(),
+        patch,
+    };
+    let done = users.change(&call.author()?, change).await;
+    match &done {
+        Ok(()) if is_checked => call.count_password(user.as_str(), true),
+        Err(PortError::People(PeopleDenial::WrongPassword)) => {
+            call.count_password(user.as_str(), false);
+        }
+        _ => {}
+    }
+    Ok(done?)
+}
+
+/// The user that the path names. A name that no user can have is just a user that is not there.
+fn named(call: &Call) -> Result<UserName, ApiError> {
+    let text = call.params.text("user");
+    let missing = |_| PortError::People(PeopleDenial::NoUser(text.to_owned())).into();
+    text.parse().map_err(missing)
+}
+
+fn is_self(call: &Call) -> Result<bool, ApiError> {
+    Ok(call.caller()?.user.as_str() == call.params.text("user"))
+}
+
+fn check_self_or_admin(call: &Call) -> Result<(), ApiError> {
+    match is_self(call)? || call.caller()?.admin {
+        true => Ok(()),
+        false => Err(not_yours(call, call.params.text("user"))?),
+    }
+}
+
+fn not_yours(call: &Call, user: &str) -> Result<ApiError, ApiError> {
+    Ok(ApiError::NotOwner {
+        user: call.caller()?.user.to_string(),
+        what: format!("user {user}"),
+    })
+}
+
+/// What `If-Match` takes later.
+pub(super) fn revision_tag(revision: u64) -> http::HeaderValue {
+    ascii(format!("\"{revision}\""))
+}
+
+/// 201, as upstream answers a change.
+pub(super) fn changed(message: &str) -> HandlerResult {
+    let reply = HttpReply::json(&json!({"message": message}))?;
+    Ok(reply.with_status(StatusCode::CREATED))
 }

@@ -1,5 +1,6 @@
 //! Why the cluster did not do what it was asked, by any of the ports.
 
+use muster_model::people::PeopleDenial;
 use muster_model::protocol::{JobProblem, upstream_message};
 use muster_model::vc::unknown;
 
@@ -20,6 +21,9 @@ pub enum PortError {
     NoToken,
     #[error("Your token is invalid.")]
     InvalidToken,
+    /// Why users or groups are not changed.
+    #[error(transparent)]
+    People(#[from] PeopleDenial),
     #[error("{0}")]
     Forbidden(String),
     #[error("Job {0} is not found.")]

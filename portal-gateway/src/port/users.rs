@@ -1,8 +1,9 @@
 //! Users, and the tokens that they come with.
 
 use async_trait::async_trait;
-use muster_model::id::{UserName, VcName};
+use muster_model::id::{GroupName, UserName, VcName};
 use muster_model::login::LoginTrust;
+use muster_model::people::{AuditLog, Author, GroupAcl, PeopleChange};
 
 use super::PortError;
 
@@ -47,13 +48,34 @@ pub struct UserView {
     /// Their address, may be empty.
     pub email: String,
     /// Groups they belong to.
-    pub groups: Vec<String>,
+    pub groups: Vec<GroupName>,
     /// Free-form JSON that clients keep with the user.
     pub extension: serde_json::Value,
     /// Whether they are an admin.
     pub admin: bool,
     /// Virtual clusters they may submit to.
     pub vcs: Vec<VcName>,
+    /// Storages they may use, the default ones first.
+    pub storages: Vec<String>,
+    /// Rises with every change.
+    pub revision: u64,
+}
+
+/// A group.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GroupView {
+    /// Its name.
+    pub name: GroupName,
+    /// What it is for.
+    pub description: String,
+    /// Its name in a directory of people elsewhere.
+    pub external_name: String,
+    /// What its members may do.
+    pub acl: GroupAcl,
+    /// Free-form JSON that clients keep with the group, without `acls`.
+    pub extension: serde_json::Value,
+    /// Rises with every change.
+    pub revision: u64,
 }
 
 /// Users and their tokens. [`PortError::NoUser`] where there is none of that name.
@@ -63,6 +85,13 @@ pub trait Users: std::fmt::Debug + Send + Sync {
     async fn list(&self) -> Result<Vec<UserView>, PortError>;
     /// One user.
     async fn user(&self, name: &str) -> Result<UserView, PortError>;
+    /// Every group.
+    async fn groups(&self) -> Result<Vec<GroupView>, PortError>;
+    /// Changes a user or a group: here before this returns, elsewhere within about a second.
+    /// [`PortError::People`] says why not.
+    async fn change(&self, by: &Author, change: PeopleChange) -> Result<(), PortError>;
+    /// The newest records of changes, at most `limit`; of one user or group if one is named.
+    async fn audit(&self, subject: Option<&str>, limit: usize) -> Result<AuditLog, PortError>;
     /// Checks a password and issues a token.
     async fn login(
         &self,

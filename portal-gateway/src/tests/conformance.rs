@@ -54,5 +54,5 @@ async fn nodes() {
 #[tokio::test]
 async fn users() {
     let fake = Setup::new().fake;
-    conformance::users(&*fake, ("ann", "ann-password")).await;
+    conformance::users(&*fake, ("admin", "admin-password")).await;
 }

@@ -1,15 +1,19 @@
 //! The gateway over a fake cluster: every request goes through the real filter, and those of
 //! `serving`, `crowd` and `secure` through real listeners.
 
+mod asking;
 mod conformance;
 mod crowd;
 mod files;
+mod groups;
 mod jobs;
 mod listing;
 mod mesh;
 mod own;
+mod people_safety;
 mod rules;
 mod samples;
 mod secure;
 mod serving;
 mod setup;
+mod users;

@@ -154,10 +154,12 @@ fn people(fake: &FakeCluster) {
         let user = UserView {
             name: name.parse().unwrap(),
             email: String::new(),
-            groups: groups.iter().map(|group| (*group).to_owned()).collect(),
+            groups: groups.iter().map(|group| group.parse().unwrap()).collect(),
             extension: serde_json::json!({"jobSSH": {"key": "secret"}, "mark": "plain"}),
             admin,
             vcs: vec!["default".parse().unwrap()],
+            storages: Vec::new(),
+            revision: 1,
         };
         fake.add_user(&format!("{name}-password"), user);
         let caller = |application| Caller {

@@ -5,6 +5,7 @@ pub(crate) mod attempt;
 pub(crate) mod cluster;
 pub(crate) mod event;
 pub(crate) mod exit;
+pub(crate) mod group;
 pub(crate) mod job;
 pub(crate) mod task;
 pub(crate) mod user;

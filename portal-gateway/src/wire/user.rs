@@ -1,13 +1,13 @@
-//! Users, groups and what a token says.
+//! Users, and what a token says.
 
 use muster_model::id::UserName;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::port::{self, Caller, TokenInfo, UserView};
+use crate::port::{Caller, TokenInfo, UserView};
 
 /// Parts of a user's extension that hold secrets: only the user and admins see them.
-const SECRET_EXTENSIONS: [&str; 3] = ["jobSSH", "boundedClusters", "githubPAT"];
+pub(crate) const SECRET_EXTENSIONS: [&str; 3] = ["jobSSH", "boundedClusters", "githubPAT"];
 
 /// A user.
 #[derive(Debug, Serialize)]
@@ -27,12 +27,12 @@ impl WireUser {
     pub(crate) fn of(user: &UserView, caller: &Caller) -> Self {
         Self {
             username: user.name.to_string(),
-            grouplist: user.groups.clone(),
+            grouplist: user.groups.iter().map(ToString::to_string).collect(),
             email: user.email.clone(),
             extension: extension(user, caller),
             admin: user.admin,
             virtual_cluster: user.vcs.iter().map(ToString::to_string).collect(),
-            storage_config: Vec::new(),
+            storage_config: user.storages.clone(),
         }
     }
 }
@@ -46,27 +46,6 @@ fn extension(user: &UserView, caller: &Caller) -> Value {
         fields.retain(|name, _| !SECRET_EXTENSIONS.contains(&name.as_str()));
     }
     Value::Object(fields)
-}
-
-/// The group whose members are admins.
-pub(crate) const ADMIN_GROUP: &str = "admingroup";
-
-/// The two groups that every OpenPAI has.
-pub(crate) fn groups() -> Vec<(&'static str, Value)> {
-    let group = |name, description, admin: bool, vcs: &[&str]| {
-        let group = json!({
-            "groupname": name,
-            "description": description,
-            "externalName": "",
-            "extension": {"acls": {"admin": admin, "virtualClusters": vcs, "storageConfigs": []}},
-        });
-        (name, group)
-    };
-    let vc = port::DEFAULT_VC;
-    vec![
-        group(ADMIN_GROUP, "admin's group", true, &[]),
-        group(vc, "group for default vc", false, &[vc]),
-    ]
 }
 
 /// What `tokens/check` answers: the token's payload and the rights of its user.

@@ -54,6 +54,7 @@ fn cluster_map(cluster: ClusterId, vcs: &BTreeMap<VcName, GroupId>, store: Store
         },
         vcs: vcs.iter().map(creation).collect(),
         users: BTreeMap::new(),
+        groups: BTreeMap::new(),
         closed: BTreeMap::new(),
         description: 0,
     }

@@ -10,6 +10,7 @@
 //! - `records`: what the state says, signed.
 //! - `scheduling`: which members jobs are kept off.
 //! - `users`: logins, tokens of users, and what all members are told of them.
+//! - `people`: users and groups added, changed and removed; the audit log.
 //! - `leading`: what the leader does on its own.
 //! - `copies`: where copies may lie, for virtual clusters that begin.
 //! - `creations`: new virtual clusters.
@@ -23,6 +24,7 @@ mod creations;
 mod documents;
 pub mod hash;
 mod leading;
+mod people;
 mod records;
 mod recovery;
 mod replacement;

@@ -2,13 +2,14 @@
 
 use muster_gossip::member::MemberId;
 use muster_model::id::UserName;
+use muster_model::people::{Author, NewPassword};
 
 use super::ClusterService;
 use crate::answers::event::Event;
 use crate::answers::port::{CopiesPort as _, MemberPort, WantedToken, WantedTokenKind};
 use crate::cluster::{
-    ClusterEntry, ClusterMap, ClusterRejection, ClusterState, ClusterUser, Keys, TOKEN_TEXT_MAX,
-    UserToken,
+    ClusterEntry, ClusterMap, ClusterRejection, ClusterState, ClusterUser, Hidden, Keys,
+    PeopleEdit, TOKEN_TEXT_MAX, UserFields, UserToken,
 };
 use crate::request::cluster::{Denial, ForgetToken, GetClusterMap, IssueToken, LogIn, LoggedIn};
 use crate::request::{Answers, RequestFailure};
@@ -16,6 +17,17 @@ use crate::request::{Answers, RequestFailure};
 /// So far, in seconds, the clock of whoever asks may be from this one. Within it a token bears the
 /// time of the question, so that a question asked twice gives one token.
 const SKEW_S: u64 = 60;
+/// How the hashes begin that were imported.
+const IMPORTED_HASH: &str = "$pbkdf2-";
+
+/// A user, with what a login needs.
+struct FoundUser {
+    name: UserName,
+    user: ClusterUser,
+    /// Whether they may do everything.
+    admin: bool,
+    keys: Keys,
+}
 
 impl<P: MemberPort> Answers<GetClusterMap> for ClusterService<P> {
     async fn answer(&self, _: MemberId, _: GetClusterMap) -> Result<ClusterMap, RequestFailure> {
@@ -38,19 +50,18 @@ impl<P: MemberPort> Answers<LogIn> for ClusterService<P> {
             number,
         } = request;
         let found = self.user(&user).await?;
-        let hash = found.as_ref().map(|(_, user, _)| &user.password_hash);
-        let right = self.port.is_right(hash.cloned(), password, trust).await;
-        let (name, user, keys) = match (right, found) {
+        let hash = found.as_ref().map(|found| found.user.password_hash.clone());
+        let given = password.clone();
+        let right = self.port.is_right(hash, password, trust).await;
+        let found = match (right, found) {
             (None, _) => return Ok(Err(Denial::Busy)),
             (Some(_), None) => return Ok(Err(Denial::NoUser)),
             (Some(false), Some(_)) => return Ok(Err(Denial::WrongPassword)),
             (Some(true), Some(found)) => found,
         };
-        let stamp = (at_s, number);
-        let issued = self
-            .issue(&name, &user, &keys, (WantedTokenKind::Person, stamp))
-            .await;
-        issued.map(Ok)
+        self.renew_hash(&found, given).await;
+        let kind = (WantedTokenKind::Person, (at_s, number));
+        self.issue(&found, kind).await.map(Ok)
     }
 }
 
@@ -60,12 +71,11 @@ impl<P: MemberPort> Answers<IssueToken> for ClusterService<P> {
         _: MemberId,
         request: IssueToken,
     ) -> Result<Result<LoggedIn, Denial>, RequestFailure> {
-        let Some((name, user, keys)) = self.user(&request.user).await? else {
+        let Some(found) = self.user(&request.user).await? else {
             return Ok(Err(Denial::NoUser));
         };
         let kind = (WantedTokenKind::Program, (request.at_s, request.number));
-        let issued = self.issue(&name, &user, &keys, kind).await;
-        issued.map(Ok)
+        self.issue(&found, kind).await.map(Ok)
     }
 }
 
@@ -93,41 +103,71 @@ impl<P: MemberPort> Answers<ForgetToken> for ClusterService<P> {
 
 impl<P: MemberPort> ClusterService<P> {
     /// A user, and the keys.
-    async fn user(
-        &self,
-        name: &str,
-    ) -> Result<Option<(UserName, ClusterUser, Keys)>, RequestFailure> {
+    async fn user(&self, name: &str) -> Result<Option<FoundUser>, RequestFailure> {
         let Ok(name) = name.parse::<UserName>() else {
             return Ok(None);
         };
         let read = self.read(move |state| {
             let user = state.user(&name)?.clone();
-            Some((name, user, state.keys()?.clone()))
+            Some(FoundUser {
+                name,
+                admin: state.rights(&user).admin,
+                user,
+                keys: state.keys()?.clone(),
+            })
         });
         Ok(read.await?)
     }
 
+    /// A hash that was imported becomes one of ours, now that the password is known. If that does not come about,
+    /// the next login does it.
+    async fn renew_hash(&self, found: &FoundUser, password: Hidden<String>) {
+        if !found.user.password_hash.0.starts_with(IMPORTED_HASH) {
+            return;
+        }
+        let hash = self
+            .port
+            .hash(&found.name, NewPassword::Plain(password))
+            .await;
+        let Ok(password_hash) = hash else {
+            return;
+        };
+        let edit = PeopleEdit::PutUser {
+            name: found.name.clone(),
+            fields: UserFields {
+                password_hash,
+                ..found.user.fields()
+            },
+            forgets_logins: false,
+            seen: Some(found.user.revision),
+        };
+        let by = Author {
+            user: found.name.to_string(),
+            address: String::new(),
+            node: String::new(),
+        };
+        let _ = self.edit_people(edit, &by).await;
+    }
+
     async fn issue(
         &self,
-        name: &UserName,
-        user: &ClusterUser,
-        keys: &Keys,
+        found: &FoundUser,
         (kind, (at_s, number)): (WantedTokenKind, (u64, u64)),
     ) -> Result<LoggedIn, RequestFailure> {
         let now_s = self.now_ms() / 1_000;
         let wanted = WantedToken {
-            user: name,
+            user: &found.name,
             kind,
             at_s: stamp(at_s, now_s),
             number,
             now_s,
         };
-        let issued = self.port.token(keys, &wanted).map_err(|why| {
+        let issued = self.port.token(&found.keys, &wanted).map_err(|why| {
             self.copies().tell(Event::NoToken(why));
             RequestFailure::unavailable("the cluster's key of tokens cannot be used")
         })?;
         let entry = ClusterEntry::UserToken {
-            user: name.clone(),
+            user: found.name.clone(),
             token: UserToken {
                 text: issued.text.clone(),
                 expires_s: issued.expires_s,
@@ -137,7 +177,7 @@ impl<P: MemberPort> ClusterService<P> {
         self.commit(&entry).await?;
         Ok(LoggedIn {
             token: issued.text,
-            admin: user.admin,
+            admin: found.admin,
         })
     }
 }

@@ -270,11 +270,11 @@ fn the_feature_level_only_rises() {
 fn snapshots_and_entries_of_other_releases_are_refused() {
     let mut snapshot = Bench::of(2).state.snapshot();
     assert!(ClusterState::restore(&snapshot[..snapshot.len() - 1]).is_err());
-    snapshot[0] = 9;
+    snapshot[0] = 250;
     assert!(ClusterState::restore(&snapshot).is_err());
     assert!(ClusterState::restore(&[]).is_err());
     let mut entry = init().encode().unwrap();
-    entry[0] = 9;
+    entry[0] = 250;
     assert!(ClusterEntry::decode(&entry).is_err());
     assert!(ClusterEntry::decode(&[]).is_err());
 }

@@ -6,6 +6,7 @@ mod creations;
 mod documents;
 mod joining;
 mod members;
+mod people;
 mod records;
 mod recovery;
 mod replacement;

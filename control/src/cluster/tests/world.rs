@@ -52,9 +52,13 @@ pub(super) fn keys() -> Keys {
 pub(super) fn user(admin: bool) -> ClusterUser {
     ClusterUser {
         password_hash: Hidden("$argon2id$x".to_owned()),
-        admin,
         email: "a@b".to_owned(),
         extension: "{}".to_owned(),
+        groups: admin
+            .then(|| "admingroup".parse().unwrap())
+            .into_iter()
+            .collect(),
+        revision: 0,
         tokens: Vec::new(),
     }
 }

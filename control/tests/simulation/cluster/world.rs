@@ -1,6 +1,6 @@
 //! Random entries, members that come, go and fall, and restarts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use muster_control::cluster::{
     ActivationProgress, ActivationStep, Admission, Canary, ClusterApplied, ClusterEntry,
@@ -460,9 +460,10 @@ fn user_name(number: u64) -> UserName {
 fn user() -> ClusterUser {
     ClusterUser {
         password_hash: Hidden("$argon2id$".to_owned()),
-        admin: false,
         email: String::new(),
         extension: "{}".to_owned(),
+        groups: BTreeSet::new(),
+        revision: 0,
         tokens: Vec::new(),
     }
 }

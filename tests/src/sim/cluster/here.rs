@@ -20,7 +20,9 @@ use muster_gossip::mesh::Mesh;
 use muster_gossip::record::{DocumentId, Record};
 use muster_gossip::{ClusterId, MemberId};
 use muster_model::id::NodeId;
+use muster_model::id::UserName;
 use muster_model::login::LoginTrust;
+use muster_model::people::{NewPassword, PeopleDenial};
 
 use crate::sim::mesh::Signer;
 use crate::sim::random::Random;
@@ -369,6 +371,10 @@ impl MemberPort for Here {
         _: LoginTrust,
     ) -> Option<bool> {
         None
+    }
+
+    async fn hash(&self, _: &UserName, _: NewPassword) -> Result<Hidden<String>, PeopleDenial> {
+        Err(PeopleDenial::Busy)
     }
 
     fn token(&self, _: &Keys, _: &WantedToken<'_>) -> Result<SignedToken, String> {
