@@ -275,7 +275,7 @@ fn triples(of: &[usize]) -> Vec<(usize, usize, usize)> {
 }
 
 /// Three virtual clusters, each with a task that stays, of which one has lost three of its five voters, and
-/// another one and the cluster state have not. The third may have lost them too.
+/// another one and the cluster have not. The third may have lost them too.
 struct Torn {
     site: Site,
     names: [&'static str; 3],

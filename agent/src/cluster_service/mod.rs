@@ -1,5 +1,5 @@
-//! The cluster state at this node: what they are settled with, and their loop. What is answered and decided
-//! is in [`muster_control::answers::cluster`].
+//! The service of the cluster at this node: what it runs on, and its loop. Its answers and decisions are in
+//! [`muster_control::answers::cluster`].
 
 pub(crate) mod bodies;
 pub(crate) mod leading;
@@ -35,10 +35,10 @@ use crate::passwords::PasswordChecks;
 use crate::requests::PeerClient;
 use bodies::Bodies;
 
-/// The cluster state, as this member takes part in them.
+/// The service of the cluster, on this node.
 pub(crate) type NodeClusterService = answers::cluster::ClusterService<Here>;
 
-/// What they are settled with at this node.
+/// What it runs on at this node.
 pub(crate) struct Here {
     /// This node's copies of groups, and which of them holds the cluster state.
     pub(crate) group: ClusterGroup,

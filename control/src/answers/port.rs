@@ -105,7 +105,7 @@ pub trait CopiesPort: Send + Sync {
     fn tell(&self, event: Event);
 }
 
-/// What the cluster state need of a member.
+/// What the service of the cluster needs of a member.
 pub trait MemberPort: Send + Sync {
     /// Its copies of groups.
     type Copies: CopiesPort;

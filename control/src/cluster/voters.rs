@@ -264,7 +264,7 @@ impl<'a> VotersView<'a> {
     }
 
     /// A healthy voter makes room only when all seats are taken, and it is drained, or the racks are
-    /// strictly better used then, or as well and it vote in the cluster group too; and who comes has been
+    /// strictly better used then, or as well and it votes in the cluster group too; and who comes has been
     /// well for long. A copy that is there already goes first, so that what was begun is ended.
     fn swap(&self) -> Option<VoterSwap> {
         let voters = self.voters(CopyHealth::Sound);

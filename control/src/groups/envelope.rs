@@ -53,7 +53,7 @@ pub enum Word {
     },
 }
 
-/// What came out of a envelope.
+/// What came out of an envelope.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Envelope {
     /// For the host of all groups.

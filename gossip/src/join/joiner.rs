@@ -224,8 +224,8 @@ impl Joiner {
     }
 }
 
-/// The genuine ones of some records, and how many were not: admissions, which group settles the
-/// cluster's cluster state, and what admitted nodes say of themselves.
+/// The genuine ones of some records, and how many were not: admissions, which group holds the
+/// cluster state, and what admitted nodes say of themselves.
 fn genuine<'a>(
     trust: &ClusterTrust,
     records: impl Iterator<Item = &'a Arc<Record>> + Clone,

@@ -54,7 +54,7 @@ pub use creations::named_vcs;
 pub use leading::Leading;
 pub use records::root_hash;
 
-/// The cluster state, as one member takes part in them.
+/// The service of the cluster at one member: its answers, and what the leader does.
 #[derive(Debug)]
 pub struct ClusterService<P> {
     cluster: ClusterId,
@@ -63,12 +63,12 @@ pub struct ClusterService<P> {
 }
 
 impl<P: MemberPort> ClusterService<P> {
-    /// Those of a cluster, at this member of it.
+    /// That of a cluster, at this member of it.
     pub const fn new(cluster: ClusterId, me: MemberId, port: P) -> Self {
         Self { cluster, me, port }
     }
 
-    /// What they are settled with.
+    /// What it runs on.
     pub const fn port(&self) -> &P {
         &self.port
     }
@@ -78,7 +78,7 @@ impl<P: MemberPort> ClusterService<P> {
         self.port.copies()
     }
 
-    /// The group that settles them by now.
+    /// The group that holds the cluster state by now.
     pub fn group(&self) -> GroupId {
         GroupId(self.port.lineage().group)
     }
