@@ -26,7 +26,11 @@ impl LocalMembership {
             let found = shown.members.iter().find(|member| member.id == id);
             found.map_or_else(String::new, |member| member.name.clone())
         };
-        let me = named(member.me.0);
+        // Right after the first start the mesh has not heard of this node yet.
+        let me = match named(member.me.0) {
+            name if name.is_empty() => self.mesh.node().to_string(),
+            name => name,
+        };
         let closed = self.accounts.closed();
         for member in &mut shown.members {
             let word = member.name.parse().ok().and_then(|name| closed.get(&name));

@@ -16,6 +16,7 @@ use muster_gossip::net::NetCounters;
 use muster_gossip::net::join::{AskError, JoinNetConfig as JoinConfig, QuestionProtocol, To};
 use muster_gossip::net::keys::{Ed25519Signer, Ed25519Verifier};
 use muster_gossip::record::AdmissionState;
+use muster_model::id::NodeId;
 use muster_model::mesh::{ClusterView, Joined};
 use tokio::sync::{Mutex, watch};
 use tokio::time::Instant;
@@ -57,6 +58,11 @@ pub(crate) struct Service {
 }
 
 impl Service {
+    /// The name of this node.
+    pub(crate) const fn node(&self) -> &NodeId {
+        &self.dependencies.node.identity.node
+    }
+
     /// Takes up the membership that the files hold; at the first start, founds a cluster of this
     /// node alone.
     ///
