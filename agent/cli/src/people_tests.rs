@@ -347,7 +347,7 @@ Members
   eve   yes
 "
     );
-    // Whoever is no admin sees the rest.
+    // Users without the admin right see the rest.
     let show = ["group", "show", "research", "-o", "json"];
     let (status, out, err) = stub.muster(&show).await;
     let shown: Value = serde_json::from_str(&out).unwrap();

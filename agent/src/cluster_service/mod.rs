@@ -96,7 +96,7 @@ impl MemberPort for Here {
     async fn publish(&self, records: Vec<Arc<Record>>, bodies: Vec<(DocumentRef, Arc<[u8]>)>) {
         let mesh = &self.way.mesh;
         for record in records {
-            // A mesh that has ended is told of by whoever runs it.
+            // The task that runs the mesh reports its end.
             let _ = mesh.input(MeshInput::Record(record)).await;
         }
         for (document, body) in bodies {

@@ -64,7 +64,7 @@ pub enum Event {
     },
     /// They are not yet.
     Unsettled(RequestFailure),
-    /// Nobody says what cells these have: what is known of it holds.
+    /// No machine reports which cells these have: the last known state holds.
     Unheard(BTreeSet<VcName>),
     /// They are waited for still.
     StillUnheard(RequestFailure),

@@ -1,5 +1,5 @@
-//! Several things asked at a time, and what is waited for only so long. Futures are polled in their order whenever
-//! whoever has them is: nothing here depends on which of them woke it.
+//! Several requests under way at a time, and limits of waiting. All futures are polled in order each time that the
+//! whole is polled: nothing here depends on which of them woke it.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};

@@ -108,7 +108,7 @@ impl ClusterState {
             }
         }
         self.groups.clone_from(&told.groups);
-        // Passwords are told to nobody: the copy's are those that there are.
+        // A cluster map holds no passwords: those of the copy stay in force.
         let before = std::mem::replace(&mut self.users, told.users.clone());
         for (name, known) in before {
             if let Some(user) = self.users.get_mut(&name) {

@@ -14,7 +14,7 @@ use crate::cluster::{
 use crate::request::cluster::{Denial, ForgetToken, GetClusterMap, IssueToken, LogIn, LoggedIn};
 use crate::request::{Answers, RequestFailure};
 
-/// So far, in seconds, the clock of whoever asks may be from this one. Within it a token bears the
+/// Seconds by which the clock of the asking node may differ from this one. Within them a token bears the
 /// time of the question, so that a question asked twice gives one token.
 const SKEW_S: u64 = 60;
 /// How the hashes begin that were imported.
