@@ -254,7 +254,8 @@ pub struct NodeLease {
 pub struct Age {
     /// The virtual cluster.
     pub vc: VcName,
-    /// So many seconds at most; none: nobody knows, for the agent with the copy was started since.
+    /// So many seconds at most; none: unknown, for the copy was not compared with the leader since its agent
+    /// started.
     pub seconds: Option<u64>,
 }
 

@@ -1,7 +1,7 @@
 //! Virtual clusters by the cluster's own description: applied, asked about, taken back.
 
 use std::collections::BTreeSet;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use muster_tests::net::{BareNode, Lan, View, Watch};
@@ -41,7 +41,7 @@ fn lists(node: &BareNode, expect: &[&str]) -> Result<()> {
             "{} lists {listed:?} in place of {expect:?}",
             node.name()
         );
-        std::thread::sleep(std::time::Duration::from_millis(100));
+        std::thread::sleep(Duration::from_millis(100));
     }
 }
 
@@ -210,7 +210,7 @@ async fn what_a_machine_alone_has_stays_when_it_lets_others_in() -> Result<()> {
     let began = std::time::Instant::now();
     while !ours(&lan.node(2).prints(&["rules", "show"])?) {
         ensure!(began.elapsed() < LIMIT, "the rules do not come to n2");
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
     }
     // Any member may change it, and a restart changes nothing.
     let less = "virtualClusters: {vision: {virtualCells: [{cellType: CPU-NODE, cellNumber: 2}]}}\n";
@@ -274,6 +274,9 @@ fn triples(of: &[usize]) -> Vec<(usize, usize, usize)> {
     all
 }
 
+/// How long the copies have to ask their leader for the first time.
+const COPIES_ASK: Duration = Duration::from_secs(3);
+
 /// Three virtual clusters, each with a task that stays, of which one has lost three of its five voters, and
 /// another one and the cluster have not. The third may have lost them too.
 struct Torn {
@@ -308,6 +311,9 @@ impl Torn {
             waits(site.node(3), &goes_on, &["RUNNING"])?;
         }
         let (lost, other, gone) = parted(&all.views().await?[0].0, names)?;
+        // Each copy asks its leader how far the log is committed, soon after its start. A copy that was not
+        // able to ask before the leader was lost cannot say how old it is.
+        tokio::time::sleep(COPIES_ASK).await;
         for number in gone {
             site.lan.node_mut(number).kill()?;
         }
@@ -415,7 +421,7 @@ async fn containerd_a_virtual_cluster_without_its_majority_stops_no_other() -> R
             Ok(()) => break,
             Err(why) => ensure!(begun.elapsed() < LIMIT, "{why:#}"),
         }
-        std::thread::sleep(std::time::Duration::from_millis(200));
+        std::thread::sleep(Duration::from_millis(200));
     }
     ends(site.node(gone[1]), "late")?;
     let begun = Instant::now();
@@ -428,7 +434,7 @@ async fn containerd_a_virtual_cluster_without_its_majority_stops_no_other() -> R
             begun.elapsed() < LIMIT,
             "{lost} is led, and copies are told"
         );
-        std::thread::sleep(std::time::Duration::from_millis(200));
+        std::thread::sleep(Duration::from_millis(200));
     }
     for name in names {
         let name = format!("on-{name}");
@@ -465,7 +471,7 @@ async fn containerd_a_virtual_cluster_goes_on_without_most_of_its_voters() -> Re
         if told.is_ok() || begun.elapsed() > LIMIT {
             break told?;
         }
-        std::thread::sleep(std::time::Duration::from_millis(200));
+        std::thread::sleep(Duration::from_millis(200));
     };
     println!("it was told {:?} later how {lost} goes on", begun.elapsed());
     let begun = Instant::now();
@@ -562,7 +568,7 @@ async fn containerd_what_was_promised_is_had_in_a_flood_of_others_jobs() -> Resu
     let begun = Instant::now();
     while runs()?.len() < 3 {
         ensure!(begun.elapsed() < LIMIT, "{:#?}", runs()?);
-        std::thread::sleep(std::time::Duration::from_millis(100));
+        std::thread::sleep(Duration::from_millis(100));
     }
     // Both of speech's machines, at once; by the leader of its own.
     two_for_speech(&site)?;
@@ -570,7 +576,7 @@ async fn containerd_what_was_promised_is_had_in_a_flood_of_others_jobs() -> Resu
     let begun = Instant::now();
     while runs()?.len() < 3 {
         ensure!(begun.elapsed() < LIMIT, "{:#?}", runs()?);
-        std::thread::sleep(std::time::Duration::from_millis(100));
+        std::thread::sleep(Duration::from_millis(100));
     }
     let mut gave_way = 0;
     for name in &flood {
@@ -611,7 +617,7 @@ async fn containerd_who_lost_a_promise_gives_way_to_who_has_it_and_waits() -> Re
     let begun = Instant::now();
     while !lacking()? {
         ensure!(begun.elapsed() < LIMIT, "nothing is said to be lacking");
-        std::thread::sleep(std::time::Duration::from_millis(200));
+        std::thread::sleep(Duration::from_millis(200));
     }
     let retries = |name: &str| -> Result<Value> {
         let detail = site.node(2).json(&["job", "show", name])?;

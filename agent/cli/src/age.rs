@@ -20,8 +20,8 @@ fn sentence(Age { vc, seconds }: &Age) -> String {
             span(seconds.saturating_mul(1000))
         ),
         None => format!(
-            "what is shown of {vc} is of unknown age: its leader cannot be reached, and who has a copy of \
-             what it knew was started since"
+            "what is shown of {vc} is of unknown age: its leader cannot be reached, and no copy that can be \
+             reached was compared with it since its agent started"
         ),
     }
 }

@@ -11,7 +11,8 @@ use futures::future::join_all;
 use muster_consensus::GroupId;
 use muster_control::request::member::ListCommitted;
 use muster_gossip::member::MemberId;
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use muster_model::time::Time;
+use tokio::time::{sleep, timeout};
 
 use crate::clock;
 use crate::requests::RequestRouter;
@@ -19,59 +20,70 @@ use crate::vc::CommitMark;
 
 /// A copy is asked for anew when its mark is so old.
 const PAUSE: Duration = Duration::from_secs(10);
-/// So often it is looked whether there is something to ask: a copy without a mark does not wait for one.
-/// By this and the pause a copy may seem older than it is.
+/// How often the loop looks for copies to ask about. By this and the pause a copy may seem older than it is.
 const LOOK: Duration = Duration::from_secs(2);
+/// How often it looks while a copy here has no mark yet. If the leader is lost before the first mark, the
+/// age of what the copy says stays unknown.
+const LOOK_UNMARKED: Duration = Duration::from_millis(250);
 /// How long an answer is waited for.
 const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 
 /// A group to be asked about, and the last entry that the copy of it here has taken.
-type Due = (GroupId, u64);
+type Copied = (GroupId, u64);
+
+/// What is to be asked.
+#[derive(Default)]
+struct Due {
+    /// By the member that leads them, as far as the copies know.
+    by_leader: BTreeMap<MemberId, Vec<Copied>>,
+    /// A copy here has no mark yet, whether or not its leader is known.
+    unmarked: bool,
+}
 
 /// Runs until the mesh ends.
 pub(crate) async fn run(requests: RequestRouter) {
-    let mut pause = interval(LOOK);
-    pause.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        pause.tick().await;
         let groups = requests.led().served();
         requests.local_copies().marks().keep(&groups);
-        let by_leader = by_leader(&requests, groups).await;
+        let Due {
+            by_leader,
+            unmarked,
+        } = due(&requests, groups).await;
         let asked = by_leader
             .into_iter()
             .map(|(leader, due)| ask(&requests, leader, due));
         join_all(asked).await;
+        sleep(if unmarked { LOOK_UNMARKED } else { LOOK }).await;
     }
 }
 
-/// Those that this node has copies of and that are due, by who leads them, as far as the copies know.
-async fn by_leader(
-    requests: &RequestRouter,
-    groups: BTreeSet<GroupId>,
-) -> BTreeMap<MemberId, Vec<Due>> {
-    let mut led: BTreeMap<MemberId, Vec<Due>> = BTreeMap::new();
+/// The copies of this node that are due.
+async fn due(requests: &RequestRouter, groups: BTreeSet<GroupId>) -> Due {
+    let mut due = Due::default();
     for group in groups {
         let Ok(applied) = requests.local_copies().applied(group).await else {
             continue;
         };
-        if !is_due(requests, group, applied) {
+        let known = requests.local_copies().marks().known_at(group, applied);
+        due.unmarked |= known.is_none();
+        if !is_old(known) {
             continue;
         }
         if let Some(leader) = requests.leader_here(group).await {
-            led.entry(leader).or_default().push((group, applied));
+            let of_leader = due.by_leader.entry(leader).or_default();
+            of_leader.push((group, applied));
         }
     }
-    led
+    due
 }
 
-fn is_due(requests: &RequestRouter, group: GroupId, applied: u64) -> bool {
-    let known = requests.local_copies().marks().known_at(group, applied);
+fn is_old(known: Option<Time>) -> bool {
     let passed = known.map(|known| clock::since_boot().micros_since(known));
     passed.is_none_or(|us| u128::from(us) >= PAUSE.as_micros())
 }
 
 /// One message for all that somebody leads.
-async fn ask(requests: &RequestRouter, leader: MemberId, due: Vec<Due>) {
+async fn ask(requests: &RequestRouter, leader: MemberId, due: Vec<Copied>) {
     let asked = clock::since_boot();
     let groups = due.iter().map(|(group, _)| group.0).collect();
     let asked_for = requests.member(leader, ListCommitted { groups });
