@@ -1,9 +1,15 @@
 //! The policy of a cluster: what holds on all its machines alike. It is one of the cluster's documents.
 
+mod access;
+mod limit;
+
 use serde::{Deserialize, Serialize};
 use serde_saphyr::Options;
 
 use crate::cluster_spec::SpecProblem;
+
+pub use access::{AccessPolicy, JobVisibility};
+pub use limit::{LIMITS_MAX, LimitPeriod, LimitSubject, UsageLimit};
 
 /// Most bytes of a policy that is read.
 pub const POLICY_BYTES_MAX: usize = 64 << 10;
@@ -24,6 +30,10 @@ pub struct ClusterPolicy {
     pub logs: LogPolicy,
     /// How documents come into force.
     pub documents: DocumentPolicy,
+    /// Which users see which jobs.
+    pub access: AccessPolicy,
+    /// How much of a virtual cluster users and groups may have.
+    pub limits: Vec<UsageLimit>,
 }
 
 /// Whose turn it is when not every job fits.
@@ -193,6 +203,7 @@ impl ClusterPolicy {
         if self.tasks.pids < 16 {
             problems.push(SpecProblem::new("tasks.pids", "must be at least 16"));
         }
+        problems.extend(limit::problems(&self.limits));
         problems
     }
 }
@@ -201,8 +212,8 @@ fn options() -> Options {
     serde_saphyr::options! {
         budget: serde_saphyr::budget! {
             max_depth: 16,
-            max_nodes: 1_024,
-            max_events: 4_096,
+            max_nodes: 8_192,
+            max_events: 32_768,
             max_documents: 1,
             max_total_scalar_bytes: POLICY_BYTES_MAX,
         },
