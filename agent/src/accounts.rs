@@ -274,6 +274,16 @@ impl Accounts {
             .unwrap_or_default()
     }
 
+    /// The users of a group, as far as is known here.
+    pub(crate) fn members_of(&self, group: &GroupName) -> BTreeSet<UserName> {
+        let Some(cluster_map) = self.cluster_map() else {
+            return BTreeSet::new();
+        };
+        let users = cluster_map.users.iter();
+        let members = users.filter(|(_, user)| user.groups.contains(group));
+        members.map(|(name, _)| name.clone()).collect()
+    }
+
     /// What a user may do; none if there is no such user, as far as is known here.
     pub(crate) fn rights(&self, name: &UserName) -> Option<Rights> {
         self.cluster_map()?.rights(name)

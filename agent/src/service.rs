@@ -14,6 +14,7 @@ use muster_control::coordinator::{self, Coordinator};
 use muster_control::fence::StartId;
 use muster_control::groups::MakeCoordinator;
 use muster_control::ledger::{self, Ledger};
+use muster_control::usage_rules::UsageRules;
 use muster_exec::engine::Engine;
 use muster_exec::engine::containerd::{Containerd, ContainerdConfig};
 use muster_gossip::key::ClusterId;
@@ -311,7 +312,7 @@ async fn start(
             .clone()
             .follow(accounts.clone(), groups.clone()),
     );
-    tokio::spawn(policy.clone().follow(groups.clone()));
+    tokio::spawn(policy.clone().follow(accounts.clone(), groups.clone()));
     tokio::spawn(node_loop.run());
     tokio::spawn(loops::terms::run(vc_handle.clone(), node_handle.clone()));
     // Not among what it watches: a thread of the others that hangs may take all their tasks with it.
@@ -433,7 +434,7 @@ fn coordinator() -> MakeCoordinator {
             vc: vc.clone(),
             generation,
             seed: rand::random(),
-            policy: coordinator_policy(&ClusterPolicy::default()),
+            policy: coordinator_policy(&ClusterPolicy::default(), UsageRules::default()),
         })
     })
 }

@@ -14,6 +14,7 @@
 //! - [`groups::GroupHost`]: this node's copies of Raft groups, with the coordinators of those that it
 //!   leads.
 //! - [`request`]: what agents ask each other.
+//! - [`usage_rules`]: how much of a virtual cluster users and groups may have.
 //! - [`answers`]: what they answer, as async code over a port.
 //! - [`environment`]: the variables that a task is started with.
 //! - [`cluster::ClusterState`]: the replicated state of the whole cluster: members, tokens,
@@ -76,5 +77,6 @@ pub mod now;
 pub mod order;
 pub mod request;
 mod small_map;
+pub mod usage_rules;
 pub mod vc;
 pub mod verdict;

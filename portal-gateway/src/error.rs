@@ -26,6 +26,10 @@ pub(crate) enum ApiError {
     NotAdmin,
     #[error("User {user} is not allowed to do this operation on {what}.")]
     NotOwner { user: String, what: String },
+    #[error(
+        "User {user} is no admin and sees their own usage only, not that of {of}: leave `user` and `all` out"
+    )]
+    OthersUsage { user: String, of: String },
     #[error("API {0} is not found.")]
     NoApi(String),
     #[error("{0}")]
@@ -109,9 +113,11 @@ impl ApiError {
         use StatusCode as S;
         match self {
             Self::Guest => (S::UNAUTHORIZED, Some("UnauthorizedUserError")),
-            Self::ApplicationToken | Self::NotAdmin | Self::NotOwner { .. } | Self::LogLink => {
-                (S::FORBIDDEN, Some("ForbiddenUserError"))
-            }
+            Self::ApplicationToken
+            | Self::NotAdmin
+            | Self::NotOwner { .. }
+            | Self::OthersUsage { .. }
+            | Self::LogLink => (S::FORBIDDEN, Some("ForbiddenUserError")),
             Self::NoApi(_) => (S::NOT_FOUND, Some("NoApiError")),
             Self::Parameters(_) => (S::BAD_REQUEST, Some("InvalidParametersError")),
             Self::Syntax(_) | Self::Broken(_) => (S::BAD_REQUEST, None),

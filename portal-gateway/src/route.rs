@@ -205,6 +205,7 @@ static ROUTES: &[Route] = routes! {
     POST "api/muster/v1/images/import" Admin => images::import(images);
     POST "api/muster/v1/images/pull" Admin => images::pull(images);
     GET "api/muster/v1/nodes" User => nodes::list(nodes);
+    GET "api/muster/v1/usage" User => usage::list(nodes, users);
     GET "api/muster/v1/virtual-clusters" User => nodes::virtual_clusters(nodes);
     POST "api/muster/v1/virtual-clusters/what-if" Admin => nodes::what_if(nodes);
     GET "api/muster/v1/virtual-clusters/:vc/recovery" Admin => membership::recovery(membership);

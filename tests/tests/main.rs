@@ -21,4 +21,5 @@ mod sim;
 mod stage;
 mod star;
 mod survival;
+mod usage;
 mod virtual_clusters;

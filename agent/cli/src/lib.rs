@@ -44,6 +44,7 @@ mod status;
 mod stub;
 mod table;
 mod terminal;
+mod usage;
 mod user;
 mod vc;
 
@@ -120,6 +121,9 @@ pub enum Command {
     /// Show who changed which user or group, when and from where.
     #[command(after_help = audit::EXAMPLES)]
     Audit(audit::AuditArguments),
+    /// Show what users and groups use of what the policy limits.
+    #[command(after_help = usage::EXAMPLES)]
+    Usage(usage::UsageArguments),
     /// Keep new tasks off a machine; what runs there goes on.
     #[command(after_help = scheduling::CORDON)]
     Cordon(scheduling::CordonArguments),
@@ -208,6 +212,7 @@ async fn dispatch(cli: Cli, console: &Console) -> Result<CliStatus, CliError> {
         Command::User(command) => command.run(&api()?, console).await,
         Command::Group(command) => command.run(&api()?, console).await,
         Command::Audit(arguments) => arguments.run(&api()?, console).await,
+        Command::Usage(arguments) => arguments.run(&api()?, console).await,
         Command::Cordon(arguments) => arguments.run(&api()?, console).await,
         Command::Uncordon(arguments) | Command::Undrain(arguments) => {
             arguments.run(&api()?, console).await

@@ -1,17 +1,18 @@
 //! Nodes: this one, those that may run tasks, and the virtual clusters that share them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use muster_control::request::Json;
 use muster_control::request::cluster::Schedule;
 use muster_model::finding::Finding;
-use muster_model::id::{JobKey, NodeId, TaskId};
+use muster_model::id::{JobKey, NodeId, TaskId, UserName};
 use muster_model::known_node::KnownNode;
 use muster_model::mesh::{Health, MemberReach, MemberTask};
 use muster_model::node::NodeView;
 use muster_model::vc::{VcView, WhatIf};
-use muster_portal_gateway::port::{Caller, NewScheduling, Nodes, PortError};
+use muster_portal_gateway::port::{Caller, FoundUsage, NewScheduling, Nodes, PortError};
 
 use super::errors::told_of;
 use super::membership::LocalMembership;
@@ -35,6 +36,10 @@ impl Nodes for LocalNodes {
 
     async fn virtual_clusters(&self) -> Result<Vec<VcView>, PortError> {
         Ok(self.node.vc.virtual_clusters().await?)
+    }
+
+    async fn usage(&self, users: BTreeSet<UserName>) -> Result<FoundUsage, PortError> {
+        Ok(self.node.vc.usage(users).await?)
     }
 
     async fn what_if(&self, text: &str) -> Result<WhatIf, PortError> {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use muster_control::coordinator;
+use muster_control::usage_rules::UsageRules;
 use muster_gossip::record::DocumentId;
 use muster_model::policy::{ClusterPolicy, PlacementPolicy};
 use muster_placement::decide::{DecisionPolicy, Turns};
@@ -14,6 +15,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::kind::{About, DocumentKind, PutInForce, Versioned, lines};
+use crate::accounts::Accounts;
 use crate::groups::Groups;
 use crate::mesh_file::{self, MeshFile};
 
@@ -86,13 +88,29 @@ impl PolicyInForce {
         Ok(())
     }
 
-    /// Tells the coordinators of this node, as long as the agent runs.
-    pub(crate) async fn follow(self, groups: Groups) {
+    /// Tells the coordinators of this node, as long as the agent runs. What holds for a group goes by the users
+    /// that are in it now.
+    pub(crate) async fn follow(self, accounts: Accounts, groups: Groups) {
         let mut versions = self.0.subscribe();
+        let mut people = accounts.watch();
+        let mut told = None;
         loop {
-            let policy = coordinator_policy(&versions.borrow_and_update().policy);
-            let told = groups.set_policy(policy).await;
-            if told.is_err() || versions.changed().await.is_err() {
+            people.mark_unchanged();
+            let policy = versions.borrow_and_update().policy.clone();
+            let members = |group: &_| accounts.members_of(group);
+            let limits = UsageRules::new(policy.limits.clone(), members);
+            let policy = coordinator_policy(&policy, limits);
+            if told.as_ref() != Some(&policy) {
+                if groups.set_policy(policy.clone()).await.is_err() {
+                    return;
+                }
+                told = Some(policy);
+            }
+            let changed = tokio::select! {
+                changed = versions.changed() => changed,
+                changed = people.changed() => changed,
+            };
+            if changed.is_err() {
                 return;
             }
         }
@@ -141,8 +159,12 @@ impl DocumentKind for PolicyInForce {
 }
 
 /// What coordinators go by.
-pub(crate) fn coordinator_policy(policy: &ClusterPolicy) -> coordinator::LeaderPolicy {
+pub(crate) fn coordinator_policy(
+    policy: &ClusterPolicy,
+    limits: UsageRules,
+) -> coordinator::LeaderPolicy {
     coordinator::LeaderPolicy {
+        limits: Arc::new(limits),
         disk_mb: policy.tasks.disk_mb,
         stop_grace_ms: policy.tasks.stop_grace_ms,
         placement: placement(&policy.placement),
@@ -174,7 +196,7 @@ mod tests {
 
     #[test]
     fn the_policy_that_nobody_edited_is_what_coordinators_are_made_with() {
-        let policy = coordinator_policy(&ClusterPolicy::default());
+        let policy = coordinator_policy(&ClusterPolicy::default(), UsageRules::default());
         assert_eq!(policy.placement, DecisionPolicy::default());
         let tasks = ClusterPolicy::default().tasks;
         assert_eq!(policy.stop_grace_ms, tasks.stop_grace_ms);

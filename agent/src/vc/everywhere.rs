@@ -4,20 +4,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::future::join_all;
-use muster_control::request::Answers;
 use muster_control::request::vc::{
     DescriptionVersion, Explain, FindJob, GetTerm, GiveUp, JobList, ListFoundTasks, ListJobs,
-    ListNodes, ListTasksOn, ListWantedImages, OfVc, SayOff, TryDescription,
+    ListNodes, ListTasksOn, ListUsage, ListWantedImages, OfVc, SayOff, TryDescription,
 };
+use muster_control::request::{Answers, Json};
 use muster_control::vc::NotFound;
 use muster_gossip::member::MemberId;
 use muster_model::explanation::Explanation;
-use muster_model::id::{self, JobKey, TaskId, VcName};
+use muster_model::id::{self, JobKey, TaskId, UserName, VcName};
 use muster_model::job_query::JobQuery;
 use muster_model::known_node::KnownNode;
 use muster_model::vc::{Amount, VcView, WhatIf};
 use muster_model::view::{Age, JobSummary};
-use muster_portal_gateway::port::FoundJobs;
+use muster_portal_gateway::port::{FoundJobs, FoundUsage};
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout};
 
@@ -345,6 +345,20 @@ impl VcHandle {
         let (told, away) = heard.some()?;
         let tasks = told.into_iter().flat_map(|(_, tasks)| tasks).collect();
         Ok(TasksOn { tasks, away })
+    }
+
+    /// What these users, and the groups that they are in, have of what the policy limits.
+    ///
+    /// # Errors
+    /// When nobody answers.
+    pub(crate) async fn usage(&self, users: BTreeSet<UserName>) -> Result<FoundUsage, VcError> {
+        let heard = self.everywhere(&ListUsage(users)).await?;
+        let (told, away) = heard.some()?;
+        let usage = told
+            .into_iter()
+            .flat_map(|(_, Json(usage))| usage)
+            .collect();
+        Ok(FoundUsage { usage, away })
     }
 
     /// Gives up the tasks on a node that is off, as an admin says: soon after this returns. The virtual

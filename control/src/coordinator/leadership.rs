@@ -34,8 +34,9 @@ impl LeaderTerm {
 
     /// It goes by this from now on. Whether that is something else than before.
     pub(super) fn set_policy(&mut self, policy: LeaderPolicy) -> bool {
-        let before = std::mem::replace(&mut self.options.policy, policy);
-        before != policy
+        let is_other = self.options.policy != policy;
+        self.options.policy = policy;
+        is_other
     }
 
     pub(super) const fn leads(&self) -> bool {

@@ -36,11 +36,13 @@
 //!  views                    what people are told; changes nothing
 //!  gangs
 //!  planner, bindings, history
+//!  allowance                what users and groups may still have by the policy's limits
 //!  context                  the state, the time, the term: what an input is handled with
 //!  inventory, liveness
 //!  nodes, places            places: where tasks are by what is committed
 //! ```
 
+mod allowance;
 mod bindings;
 mod context;
 mod gangs;
@@ -62,10 +64,12 @@ use std::collections::BTreeSet;
 
 use muster_model::explanation::Explanation;
 use muster_model::id::{JobKey, NodeId, UserName};
-use muster_model::job::JobSpec;
+use muster_model::job::{JobSpec, RoleSpec};
 use muster_model::known_node::KnownNode;
 use muster_model::time::Time;
+use muster_model::usage::UsageView;
 use muster_model::vc::VcView;
+use muster_placement::decide::Decision;
 
 pub use bindings::Bindings;
 pub use input::CoordinatorInput;
@@ -78,7 +82,9 @@ pub use views::Outlook;
 use crate::fence::Term;
 use crate::now::Now;
 use crate::order::{NodeReport, Tell};
+use crate::usage_rules::{GangUse, HeldUse};
 use crate::vc::{NotFound, VcApplied, VcEntry, VcRejection, VcState};
+use allowance::Allowance;
 use bindings::{Binder, Readiness};
 use gangs::{GangContext, GangSteering};
 use history::HistoryHour;
@@ -86,7 +92,7 @@ use inventory::Inventory;
 use leadership::LeaderTerm;
 use liveness::Liveness;
 use nodes::ReportedNodes;
-use planner::Planner;
+use planner::{Admission, Planner};
 use views::{Explainer, NodeRoster, Quotas, Viewpoint};
 
 /// The leader of one virtual cluster.
@@ -410,13 +416,27 @@ impl Coordinator {
             return;
         }
         let (gangs, binder, mut parts) = self.split(state, out);
-        let ready_at = |run: &_| gangs.ready_at(run);
         let (context, nodes) = (parts.context, &*parts.nodes);
+        let placing = gangs.reserving(state);
+        let mut allowance = Allowance::new(&context, placing);
+        let admission = Admission {
+            ready_at: &|run| gangs.ready_at(run),
+            allowance: &allowance,
+        };
         let decided = parts
             .planner
-            .plan(&context, nodes, parts.inventory, ready_at);
+            .plan(&context, nodes, parts.inventory, &admission);
         for (current, decision) in decided {
             let gang = &current.run.gang;
+            if matches!(decision, Decision::Place(_) | Decision::Preempt { .. }) {
+                // Each kept to the limits, but not all that one plan places together.
+                if let Err(limit) = allowance.check(&current) {
+                    parts.planner.hold_back(gang, limit);
+                    parts.inventory.end(gang);
+                    continue;
+                }
+                allowance.take(&current);
+            }
             let step = parts.planner.decided(parts.inventory, gang, decision);
             if step.lacks_cells {
                 binder.look_soon();
@@ -527,8 +547,30 @@ impl Coordinator {
         user: &UserName,
         unheard: usize,
     ) -> Result<Option<String>, UnplaceableJob> {
-        let policy = &self.leadership.options().policy.placement;
-        self.quotas().judge(job, user, policy, unheard)
+        let options = self.leadership.options();
+        self.within_limits(job, user)?;
+        let placement = &options.policy.placement;
+        self.quotas().judge(job, user, placement, unheard)
+    }
+
+    /// Whether the limits allow what has to start at the same time, if its user and their groups have nothing else.
+    fn within_limits(&self, job: &JobSpec, user: &UserName) -> Result<(), UnplaceableJob> {
+        let options = self.leadership.options();
+        let gpus = |role: &RoleSpec| u64::from(role.resources.gpu);
+        let most = job.roles.iter().max_by_key(|role| gpus(role));
+        let gang = GangUse {
+            gpus: match job.gang {
+                true => u64::from(job.gpu_count()),
+                false => most.map_or(0, gpus),
+            },
+            is_new_job: true,
+        };
+        let now_ms = self.leadership.now().wall.as_millis();
+        for rule in options.policy.limits.of(&options.vc, user) {
+            let checked = rule.check(gang, HeldUse::default(), |_| 0, now_ms);
+            checked.map_err(|limit| UnplaceableJob::limited(job, &limit))?;
+        }
+        Ok(())
     }
 
     /// What is wrong with the cells that jobs are placed on, as sentences for people.
@@ -563,6 +605,14 @@ impl Coordinator {
         self.inventory
             .layout()
             .lacking(&self.leadership.options().vc)
+    }
+
+    /// What these users, and the groups that they are in, have of what is limited.
+    pub fn usage(&self, now: Time, state: &VcState, users: &BTreeSet<UserName>) -> Vec<UsageView> {
+        let mut context = self.leadership.context(state);
+        context.wall = now;
+        let placing = self.gangs.reserving(state);
+        Allowance::new(&context, placing).views(users)
     }
 
     /// Why a job waits, a sentence part, if it does and this node leads.

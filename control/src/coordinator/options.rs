@@ -1,9 +1,13 @@
 //! What a coordinator is made with, and what it goes by.
 
+use std::sync::Arc;
+
 use muster_model::id::VcName;
 
+use crate::usage_rules::UsageRules;
+
 /// What a leader goes by: times, limits and whose turn it is. All times in milliseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaderPolicy {
     /// A reservation that is not launched ends by itself after this.
     pub reserve_ttl_ms: u64,
@@ -27,6 +31,8 @@ pub struct LeaderPolicy {
     pub placement: muster_placement::decide::DecisionPolicy,
     /// How long a gang may run before one of its own virtual cluster may evict it.
     pub min_run_ms: u64,
+    /// How much users and groups may have.
+    pub limits: Arc<UsageRules>,
 }
 
 impl Default for LeaderPolicy {
@@ -43,6 +49,7 @@ impl Default for LeaderPolicy {
             disk_mb: 0,
             placement: muster_placement::decide::DecisionPolicy::default(),
             min_run_ms: 0,
+            limits: Arc::default(),
         }
     }
 }

@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 
 use muster_gossip::member::MemberId;
 use muster_model::explanation::Explanation;
-use muster_model::id::{JobKey, NodeId, TaskId};
+use muster_model::id::{JobKey, NodeId, TaskId, UserName};
 use muster_model::job_query::JobQuery;
 use muster_model::known_node::KnownNode;
+use muster_model::usage::UsageView;
 use muster_model::vc::{Amount, VcView, WhatIf};
 use muster_model::view::{JobDetail, JobEvent, JobSummary, TaskView};
 use serde::{Deserialize, Serialize};
@@ -42,6 +43,7 @@ requests! {
         GiveUp,
         ListUsed,
         ListNodes,
+        ListUsage,
 }
 
 /// What a copy of the log answers too, with how old that is.
@@ -214,6 +216,17 @@ pub struct ListFoundTasks;
 
 impl Request for ListFoundTasks {
     type Answer = String;
+}
+
+/// What these users, and the groups that they are in, have of what the policy limits.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ListUsage(
+    /// The users.
+    pub BTreeSet<UserName>,
+);
+
+impl Request for ListUsage {
+    type Answer = Json<Vec<UsageView>>;
 }
 
 /// What would become of jobs and promises by a description.

@@ -57,7 +57,10 @@ impl VcState {
                 if !self.is_live(run, task, uid) || !self.may_end(run, end) {
                     return Err(VcRejection::NotCurrent(run.clone()));
                 }
-                self.change(run.gang.job, |job| job.end_task(run, task, end, *at_ms))
+                let used = self.used_by(run, task);
+                let applied = self.change(run.gang.job, |job| job.end_task(run, task, end, *at_ms));
+                self.count_gpu_time(used, *at_ms);
+                applied
             }
             VcEntry::Bound { version, cells } => self.bind(*version, cells),
             VcEntry::Released(cells) => self.release(cells),

@@ -1,14 +1,16 @@
 //! What can be found quickly: the queue, and the gangs that nodes may hold something for.
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use muster_model::id::UserName;
 use muster_model::state::PriorityClass;
 
-use super::attempt::GangPhase;
+use super::attempt::{AttemptGang, GangPhase};
 use super::job::JobRecord;
 use super::names::Names;
 use crate::gang::{GangId, JobId};
+use crate::usage_rules::HeldUse;
 
 /// A waiting gang's place in the queue: priority, then the order of acceptance, then the
 /// job's own order of tasks.
@@ -26,6 +28,8 @@ pub(super) struct JobIndex {
     pub(super) names: Names,
     pub(super) waiting: BTreeSet<QueuePosition>,
     pub(super) live: BTreeSet<GangId>,
+    /// What the jobs of each user have that have machines.
+    pub(super) held: BTreeMap<UserName, HeldUse>,
 }
 
 impl JobIndex {
@@ -37,6 +41,10 @@ impl JobIndex {
                 self.live.insert(gang);
             }
         }
+        if let Some(more) = held(job) {
+            let held = self.held.entry(job.accepted.key.user.clone()).or_default();
+            *held = held.plus(more);
+        }
     }
 
     pub(super) fn remove(&mut self, job: &JobRecord) {
@@ -44,7 +52,28 @@ impl JobIndex {
             self.waiting.remove(&turn);
             self.live.remove(&gang);
         }
+        if let (Some(less), Some(held)) = (held(job), self.held.get_mut(&job.accepted.key.user)) {
+            held.gpus = held.gpus.saturating_sub(less.gpus);
+            held.jobs = held.jobs.saturating_sub(less.jobs);
+            if *held == HeldUse::default() {
+                self.held.remove(&job.accepted.key.user);
+            }
+        }
     }
+}
+
+/// What a job has, if it has machines.
+fn held(job: &JobRecord) -> Option<HeldUse> {
+    let mut gangs = job.attempt.gangs.iter();
+    gangs.any(AttemptGang::is_live).then(|| {
+        let live = job
+            .attempt
+            .tasks
+            .iter()
+            .filter(|task| task.live().is_some());
+        let gpus = live.map(|task| job.gpus_of(&task.id)).sum();
+        HeldUse { gpus, jobs: 1 }
+    })
 }
 
 fn turns(job: &JobRecord) -> impl Iterator<Item = (QueuePosition, GangId)> {

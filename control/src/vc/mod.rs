@@ -10,6 +10,7 @@ mod completion;
 mod document;
 mod ending;
 mod entry;
+mod gpu_time;
 mod index;
 pub(crate) mod job;
 mod last_end;
@@ -47,6 +48,8 @@ use crate::fence::Term;
 use crate::gang::{GangId, GangRun, JobId};
 use archive::Finished;
 use attempt::AttemptGang;
+use gpu_time::GpuTime;
+pub(crate) use gpu_time::GpusSince;
 use index::JobIndex;
 use job::JobRecord;
 
@@ -56,7 +59,7 @@ pub const JOBS_MAX: usize = 100_000;
 pub const TAGS_MAX: usize = 64;
 
 /// First byte of every snapshot. A changed layout takes the next number.
-const VERSION: u8 = 5;
+const VERSION: u8 = 6;
 
 /// The state of one virtual cluster.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -70,6 +73,7 @@ pub struct VcState {
     /// Hours that leaders have counted.
     hours: u64,
     own_cells: OwnCells,
+    gpu_time: GpuTime,
     #[serde(skip)]
     index: JobIndex,
 }

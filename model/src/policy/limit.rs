@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::period::LimitPeriod;
 use crate::cluster_spec::SpecProblem;
 use crate::id::{GroupName, UserName, VcName};
 
@@ -40,19 +41,6 @@ pub struct UsageLimit {
     /// The period of `gpu_hours`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub period: Option<LimitPeriod>,
-}
-
-/// The period in which GPU hours are counted, in UTC. They are counted from zero in each.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum LimitPeriod {
-    /// From midnight on.
-    Day,
-    /// From Monday on.
-    #[default]
-    Week,
-    /// From the first of the month on.
-    Month,
 }
 
 /// Whom an entry limits.

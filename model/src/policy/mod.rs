@@ -2,6 +2,7 @@
 
 mod access;
 mod limit;
+mod period;
 
 use serde::{Deserialize, Serialize};
 use serde_saphyr::Options;
@@ -9,7 +10,9 @@ use serde_saphyr::Options;
 use crate::cluster_spec::SpecProblem;
 
 pub use access::{AccessPolicy, JobVisibility};
-pub use limit::{LIMITS_MAX, LimitPeriod, LimitSubject, UsageLimit};
+pub use limit::{LIMITS_MAX, LimitSubject, UsageLimit};
+pub(crate) use period::date;
+pub use period::{DAY_MS, LimitPeriod, PeriodSpan};
 
 /// Most bytes of a policy that is read.
 pub const POLICY_BYTES_MAX: usize = 64 << 10;

@@ -1,17 +1,19 @@
 //! Nodes in memory: this one, and others that it is told of.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use muster_model::cluster_spec::ClusterSpec;
 use muster_model::finding::Finding;
+use muster_model::id::UserName;
 use muster_model::known_node::{Has, KnownNode, Share};
 use muster_model::mesh::{Health, MemberReach, MemberTask, Scheduling, SchedulingView};
 use muster_model::node::NodeView;
+use muster_model::usage::{UsageSubject, UsageView};
 use muster_model::vc::{VcView, WhatIf};
 
 use super::{FakeCluster, NOW_S};
-use crate::port::{Caller, DEFAULT_VC, NewScheduling, Nodes, PortError};
+use crate::port::{Caller, DEFAULT_VC, FoundUsage, NewScheduling, Nodes, PortError};
 
 #[derive(Debug)]
 pub(super) struct FakeNodes {
@@ -21,6 +23,7 @@ pub(super) struct FakeNodes {
     findings: Vec<Finding>,
     /// What runs on members.
     tasks: BTreeMap<String, Vec<MemberTask>>,
+    usage: Vec<UsageView>,
 }
 
 impl Default for FakeNodes {
@@ -34,6 +37,7 @@ impl Default for FakeNodes {
             },
             findings: vec![Finding::ok("fsync", "state", "p99 1.0 ms")],
             tasks: BTreeMap::new(),
+            usage: Vec::new(),
         }
     }
 }
@@ -62,6 +66,11 @@ impl FakeCluster {
     /// Says what the doctor finds.
     pub fn set_findings(&self, findings: Vec<Finding>) {
         self.state().nodes.findings = findings;
+    }
+
+    /// Says what users and groups use of what is limited.
+    pub fn set_usage(&self, usage: Vec<UsageView>) {
+        self.state().nodes.usage = usage;
     }
 
     /// Says what runs on a member: jobs with their tasks.
@@ -105,6 +114,19 @@ impl Nodes for FakeCluster {
         vc.guaranteed = share.healthy;
         vc.used = share.used();
         Ok(vec![vc])
+    }
+
+    async fn usage(&self, users: BTreeSet<UserName>) -> Result<FoundUsage, PortError> {
+        let state = self.state();
+        let is_asked = |view: &&UsageView| match &view.subject {
+            UsageSubject::User(user) => users.contains(user),
+            UsageSubject::Group(_) => true,
+        };
+        let usage = state.nodes.usage.iter().filter(is_asked);
+        Ok(FoundUsage {
+            usage: usage.cloned().collect(),
+            away: state.jobs.away.clone(),
+        })
     }
 
     async fn what_if(&self, text: &str) -> Result<WhatIf, PortError> {

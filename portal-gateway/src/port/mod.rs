@@ -26,7 +26,7 @@ pub use images::{Images, ProgressStream};
 pub use jobs::{AcceptedSubmission, Awaited, FoundJobs, Jobs};
 pub use logs::{LogFileInfo, LogRange, LogSlice, LogWish, Logs};
 pub use membership::{JoinRequest, Membership};
-pub use nodes::{DEFAULT_VC, NewScheduling, Nodes};
+pub use nodes::{DEFAULT_VC, FoundUsage, NewScheduling, Nodes};
 pub use users::{Caller, GroupView, Login, TokenInfo, UserView, Users};
 
 /// A stream of body bytes. An error ends it and closes the connection unfinished, so that a

@@ -1,10 +1,14 @@
 //! Nodes: this one, those of the cluster, what may run on them, and the virtual clusters that share them.
 
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
 use muster_model::finding::Finding;
+use muster_model::id::{UserName, VcName};
 use muster_model::known_node::KnownNode;
 use muster_model::mesh::{Health, MemberTask, Scheduling};
 use muster_model::node::NodeView;
+use muster_model::usage::UsageView;
 use muster_model::vc::{VcView, WhatIf};
 
 use super::{Caller, PortError};
@@ -21,6 +25,15 @@ pub struct NewScheduling {
     pub reason: String,
 }
 
+/// What is used of what the policy limits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FoundUsage {
+    /// By virtual cluster, and user or group.
+    pub usage: Vec<UsageView>,
+    /// Virtual clusters whose leaders do not answer.
+    pub away: Vec<VcName>,
+}
+
 /// Nodes. [`PortError::NoMember`] where there is none of that name.
 #[async_trait]
 pub trait Nodes: std::fmt::Debug + Send + Sync {
@@ -28,6 +41,8 @@ pub trait Nodes: std::fmt::Debug + Send + Sync {
     async fn list(&self) -> Result<Vec<KnownNode>, PortError>;
     /// Every virtual cluster.
     async fn virtual_clusters(&self) -> Result<Vec<VcView>, PortError>;
+    /// What these users, and the groups that they are in, have of what the policy limits.
+    async fn usage(&self, users: BTreeSet<UserName>) -> Result<FoundUsage, PortError>;
     /// What would become of jobs and promises if the cluster were described so.
     /// [`PortError::InvalidDocument`] when it cannot be.
     async fn what_if(&self, text: &str) -> Result<WhatIf, PortError>;

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use muster_model::people::AuditLog;
+use muster_model::usage::UsageView;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -196,6 +197,20 @@ impl Api {
     pub(crate) async fn remove_group(&self, name: &str) -> Result<(), CliError> {
         let what = format!("cannot remove {name}");
         self.client.delete(&what, &group_path(name)).await
+    }
+
+    /// What a user and their groups use of what is limited: the caller's, one user's, or that of all.
+    pub(crate) async fn usage(
+        &self,
+        of: Option<&str>,
+        all: bool,
+    ) -> Result<Vec<UsageView>, CliError> {
+        let path = match of {
+            Some(user) => format!("/api/muster/v1/usage?user={}", encode(user)),
+            None if all => "/api/muster/v1/usage?all=true".to_owned(),
+            None => "/api/muster/v1/usage".to_owned(),
+        };
+        self.client.get("cannot show the usage", &path).await
     }
 
     /// The newest records of the audit log, of one user or group if `subject` names it.

@@ -10,6 +10,7 @@ use muster_gossip::member::MemberId;
 use muster_model::explanation::Explanation;
 use muster_model::id::{JobKey, TaskId};
 use muster_model::known_node::KnownNode;
+use muster_model::usage::UsageView;
 use muster_model::vc::{Amount, VcView, WhatIf};
 use muster_model::view::{JobDetail, JobEvent, JobSummary, TaskView};
 
@@ -17,7 +18,7 @@ use crate::answers::port::CopiesPort;
 use crate::groups::{GroupState, Local};
 use crate::request::vc::{
     ChangeJob, CurrentTerm, DescriptionVersion, Explain, FindJob, GetTerm, GiveUp, JobList,
-    ListEvents, ListFoundTasks, ListJobs, ListNodes, ListTasksOn, ListUsed, ListVcs,
+    ListEvents, ListFoundTasks, ListJobs, ListNodes, ListTasksOn, ListUsage, ListUsed, ListVcs,
     ListWantedImages, NotTaken, RenewLease, SayOff, ShowConfig, ShowJob, ShowTask, Submit,
     TryDescription,
 };
@@ -161,4 +162,5 @@ for_the_leader_alone! {
     SayOff => (),
     GiveUp => (),
     ListNodes => Vec<KnownNode>,
+    ListUsage => Json<Vec<UsageView>>,
 }

@@ -9,6 +9,7 @@ use muster_model::explanation::Explanation;
 use muster_model::id::{JobKey, TaskId};
 use muster_model::known_node::KnownNode;
 use muster_model::remark::Remark;
+use muster_model::usage::UsageView;
 use muster_model::vc::{Amount, VcView, WhatIf};
 use muster_model::view::{JobDetail, JobEvent, JobSummary, TaskView};
 use muster_placement::description;
@@ -21,7 +22,7 @@ use crate::fence::Term;
 use crate::groups::{ApplyOutcome, GroupError, Local, LocalGroup};
 use crate::request::vc::{
     ChangeJob, CurrentTerm, DescriptionVersion, Explain, FindJob, GetTerm, GiveUp, JobList,
-    ListEvents, ListFoundTasks, ListJobs, ListNodes, ListTasksOn, ListUsed, ListVcs,
+    ListEvents, ListFoundTasks, ListJobs, ListNodes, ListTasksOn, ListUsage, ListUsed, ListVcs,
     ListWantedImages, NotTaken, RenewLease, SayOff, ShowConfig, ShowJob, ShowTask, Submit,
     TryDescription,
 };
@@ -214,6 +215,16 @@ impl<P: CopiesPort> Answers<DescriptionVersion> for AtLeader<'_, P> {
 impl<P: CopiesPort> Answers<ListFoundTasks> for AtLeader<'_, P> {
     async fn answer(&self, _: MemberId, _: ListFoundTasks) -> Result<String, RequestFailure> {
         Ok(self.read(|view| view.found()).await?)
+    }
+}
+
+impl<P: CopiesPort> Answers<ListUsage> for AtLeader<'_, P> {
+    async fn answer(
+        &self,
+        _: MemberId,
+        ListUsage(users): ListUsage,
+    ) -> Result<Json<Vec<UsageView>>, RequestFailure> {
+        Ok(Json(self.read(move |view| view.usage(&users)).await?))
     }
 }
 

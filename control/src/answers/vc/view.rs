@@ -1,5 +1,7 @@
 //! A virtual cluster as its leader sees it.
 
+use std::collections::BTreeSet;
+
 use muster_model::explanation::Explanation;
 use muster_model::id::{JobKey, NodeId, UserName};
 use muster_model::job::JobSpec;
@@ -7,6 +9,7 @@ use muster_model::job_query::JobQuery;
 use muster_model::known_node::KnownNode;
 use muster_model::state::JobState;
 use muster_model::time::Time;
+use muster_model::usage::UsageView;
 use muster_model::vc::VcView;
 use muster_model::view::{JobDetail, JobSummary, NodeLease, RunLease};
 
@@ -113,6 +116,11 @@ impl<'a> VcLeaderView<'a> {
     pub fn judge(&self, job: &JobSpec, user: &UserName) -> Result<Option<String>, UnplaceableJob> {
         let unheard = self.reports.map_or(0, |reports| reports.unheard());
         self.coordinator.judge(job, user, unheard)
+    }
+
+    /// What these users, and the groups that they are in, have of what is limited.
+    pub fn usage(&self, users: &BTreeSet<UserName>) -> Vec<UsageView> {
+        self.coordinator.usage(self.wall, self.state, users)
     }
 
     /// What is wrong with the cells that jobs are placed on.

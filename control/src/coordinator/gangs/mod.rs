@@ -30,6 +30,7 @@ use muster_model::time::Time;
 use crate::gang::{GangId, GangRun, JobId};
 use crate::order::TaskStanding;
 use crate::vc::attempt::GangPhase;
+use crate::vc::{Current, VcState};
 
 pub(super) use lost::LivenessView;
 pub(super) use parts::GangContext;
@@ -77,6 +78,15 @@ impl GangSteering {
     pub(super) fn is_reserving(&self, gang: &GangId) -> bool {
         let work = self.runs.get(gang);
         work.is_some_and(|work| work.reserving.is_some())
+    }
+
+    /// Gangs that wait, and whose places are being reserved.
+    pub(super) fn reserving<'s, 'a: 's>(
+        &'s self,
+        state: &'a VcState,
+    ) -> impl Iterator<Item = Current<'a>> + use<'s, 'a> {
+        let reserving = self.runs.reserving().filter_map(|gang| state.current(gang));
+        reserving.filter(|current| current.gang.phase == GangPhase::Waiting)
     }
 
     /// Where a task of a gang stands that has this place.

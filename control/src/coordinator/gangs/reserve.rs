@@ -128,7 +128,8 @@ pub(super) fn steer_reserving(
     parts: &mut GangContext<'_>,
 ) -> Reserved {
     let run = &current.run;
-    let (policy, now) = (parts.context.options.policy, parts.context.now);
+    let (options, now) = (parts.context.options, parts.context.now);
+    let policy = &options.policy;
     let Some(work) = runs.of(run) else {
         return Reserved::LookAgain(None);
     };

@@ -48,6 +48,15 @@ impl GangRuns {
         self.current.get_mut(gang)
     }
 
+    /// The gangs whose places are being reserved.
+    pub(super) fn reserving(&self) -> impl Iterator<Item = &GangId> {
+        let reserving = self
+            .current
+            .iter()
+            .filter(|(_, work)| work.reserving.is_some());
+        reserving.map(|(gang, _)| gang)
+    }
+
     /// The next round of a gang, if one is being reserved.
     pub(super) fn next(&self, gang: &GangId) -> Option<&RunWork> {
         self.next.get(gang)
@@ -142,7 +151,8 @@ impl GangRuns {
         parts: &mut GangContext<'_>,
     ) -> Option<Time> {
         let OrderTarget { run, node, kind } = *target;
-        let (policy, now) = (parts.context.options.policy, parts.context.now);
+        let (options, now) = (parts.context.options, parts.context.now);
+        let policy = &options.policy;
         let link = self.link(target, now)?;
         let due = link.due(kind, policy.resend_ms, policy.resend_max_ms)?;
         if due > now {

@@ -118,7 +118,8 @@ impl GangSteering {
         current: &Current<'_>,
         parts: &mut GangContext<'_>,
     ) -> Option<Time> {
-        let (policy, now) = (parts.context.options.policy, parts.context.now);
+        let (options, now) = (parts.context.options, parts.context.now);
+        let policy = &options.policy;
         let gang = &current.run.gang;
         let work = self.runs.get_mut(gang)?;
         let is_ready = |place: &&TaskPlacement| {
@@ -177,7 +178,8 @@ impl GangSteering {
     ) -> Option<Time> {
         let gang = &current.run.gang;
         self.runs.begin(&current.run).reserving = None;
-        let policy = parts.context.options.policy;
+        let options = parts.context.options;
+        let policy = &options.policy;
         let (disk_mb, grace_ms) = (policy.disk_mb, policy.stop_grace_ms);
         let mut launch: Option<GangLaunch> = None;
         let mut wake: Option<Time> = None;

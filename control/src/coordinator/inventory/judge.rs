@@ -4,6 +4,7 @@ use muster_model::cluster_spec::ClusterSpec;
 use muster_model::id::{TaskId, UserName};
 use muster_model::job::{JobSpec, RoleSpec};
 use muster_model::time::Time;
+use muster_model::usage::ReachedLimit;
 use muster_model::vc::unknown;
 use muster_placement::cells::Cells;
 use muster_placement::decide::{self, DecisionPolicy, GangRefusal};
@@ -29,6 +30,15 @@ impl UnplaceableJob {
         Self {
             path: VC_PATH.to_owned(),
             why: unknown(job.vc.as_str()),
+        }
+    }
+
+    /// It asks for more than a limit of the policy allows.
+    pub(in crate::coordinator) fn limited(job: &JobSpec, limit: &ReachedLimit) -> Self {
+        let needs = limit.in_words(&job.vc);
+        Self {
+            path: VC_PATH.to_owned(),
+            why: format!("{needs}; ask for less, or have an admin raise `limits` in the policy"),
         }
     }
 }

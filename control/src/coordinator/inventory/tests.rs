@@ -13,7 +13,7 @@ use muster_placement::decide::{self, Decision, DecisionPolicy};
 use muster_placement::gang::{Leaf, Placement};
 
 use super::*;
-use crate::coordinator::tests::role;
+use crate::coordinator::tests::bench::role;
 use crate::fence::{LedgerEpoch, StartId};
 use crate::order::{FreeList, NodeReport};
 use crate::vc::{AcceptedJob, JobDocument, Placed, TaskEnd, VcEntry};

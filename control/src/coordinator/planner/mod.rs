@@ -12,15 +12,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use muster_model::cluster_spec::ClusterSpec;
 use muster_model::id::NodeId;
 use muster_model::time::Time;
+use muster_model::usage::ReachedLimit;
 use muster_placement::decide::{Decision, WaitReason};
 use muster_placement::gang::{GangNumber as Number, Placement};
 
+use super::allowance::Allowance;
 use super::context::Context;
 use super::inventory::Inventory;
 use super::liveness::Liveness;
 use super::nodes::ReportedNodes;
 use super::places::nodes_in_use;
-use crate::gang::GangId;
+use crate::gang::{GangId, GangRun};
 use crate::vc::attempt::GangPhase;
 use crate::vc::{Current, VcState};
 
@@ -77,6 +79,8 @@ pub(super) struct Planner {
     again: Time,
     /// Gangs that were found not to fit, and why.
     waiting: BTreeMap<GangId, WaitReason>,
+    /// Gangs that a limit of their user's or a group's holds back.
+    limited: BTreeMap<GangId, ReachedLimit>,
     /// Gangs that wait for others to give way.
     preempting: BTreeMap<GangId, Vec<Number>>,
     /// Gangs that leaf cells are kept for: they are part of every plan.
@@ -100,6 +104,14 @@ pub(super) struct Planned {
     pub(super) placement: Placement,
     /// Gangs of other virtual clusters that would have to give way for it.
     pub(super) victims: Vec<Number>,
+}
+
+/// What is asked of a gang before it is planned.
+pub(super) struct Admission<'a> {
+    /// When a run may be planned, by what is being done about it; none while it is being reserved.
+    pub(super) ready_at: &'a dyn Fn(&GangRun) -> Option<Time>,
+    /// What its user may still have.
+    pub(super) allowance: &'a Allowance<'a>,
 }
 
 /// What a decision calls for, in this order.
@@ -154,6 +166,7 @@ impl Planner {
     /// What is not waiting any more is not remembered.
     pub(super) fn forget(&mut self, gang: &GangId) {
         self.waiting.remove(gang);
+        self.limited.remove(gang);
         self.pauses.forget(gang);
         self.preempting.remove(gang);
         self.kept.remove(gang);
@@ -200,6 +213,25 @@ impl Planner {
     /// Why no cell could hold a gang, if so.
     pub(super) fn impossible(&self, gang: &GangId) -> Option<&Impossible> {
         self.impossible.get(gang)
+    }
+
+    /// The limit that holds a gang back, if one does.
+    pub(super) fn limit(&self, gang: &GangId) -> Option<&ReachedLimit> {
+        self.limited.get(gang)
+    }
+
+    /// A gang is held back by a limit that what was decided just before has reached: others may have its room.
+    pub(super) fn hold_back(&mut self, gang: &GangId, limit: ReachedLimit) {
+        self.note_limit(gang, limit);
+        self.look_at_all();
+    }
+
+    /// Nobody gives way for a gang that a limit holds back, nor is anything kept for it.
+    fn note_limit(&mut self, gang: &GangId, limit: ReachedLimit) {
+        self.waiting.remove(gang);
+        self.preempting.remove(gang);
+        self.kept.remove(gang);
+        self.limited.insert(gang.clone(), limit);
     }
 
     /// Who is to give way for a gang, if it waits for that.
@@ -271,6 +303,7 @@ impl Planner {
             "what no cell could hold is not planned"
         );
         self.waiting.remove(gang);
+        self.limited.remove(gang);
         self.preempting.remove(gang);
         let mut step = PlannedStep::default();
         match decision {
@@ -314,7 +347,8 @@ impl Planner {
     /// Who does not, as a sentence.
     pub(super) fn audit(&self, state: &VcState) -> Result<(), String> {
         let gangs = self.waiting.keys().chain(self.preempting.keys());
-        let mut gangs = gangs.chain(&self.kept).chain(self.impossible.keys());
+        let gangs = gangs.chain(&self.kept).chain(self.impossible.keys());
+        let mut gangs = gangs.chain(self.limited.keys());
         let is_stale = |gang: &&GangId| {
             let current = state.current(gang);
             current.is_none_or(|current| current.gang.phase != GangPhase::Waiting)
@@ -340,7 +374,8 @@ impl Planner {
 
     /// When there is something to plan though nothing happens.
     fn timeout(&self) -> Option<Time> {
-        let again = self.is_blocked().then_some(self.again);
+        let waits = self.is_blocked() || !self.limited.is_empty();
+        let again = waits.then_some(self.again);
         [self.pauses.next(), again].into_iter().flatten().min()
     }
 }

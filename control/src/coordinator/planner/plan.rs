@@ -8,12 +8,12 @@ use muster_placement::gang::GangNumber as Number;
 use muster_placement::plan::{Plan, advance};
 use muster_placement::queue::{GangQueue, Queued};
 
-use super::{GANGS_PER_MS, Impossible, PlanDue, Planner, REPLAN_MS};
+use super::{Admission, GANGS_PER_MS, Impossible, PlanDue, Planner, REPLAN_MS};
 use crate::coordinator::context::Context;
 use crate::coordinator::inventory::{Inventory, Terms};
 use crate::coordinator::liveness::Liveness;
 use crate::coordinator::nodes::ReportedNodes;
-use crate::gang::{GangId, GangRun};
+use crate::gang::GangId;
 use crate::vc::Current;
 use crate::vc::attempt::GangPhase;
 
@@ -43,14 +43,13 @@ impl Planner {
         self.due != PlanDue::Nothing
     }
 
-    /// Plans what is due on cells that are up to date. `ready_at`: when a run may be planned, by what is being
-    /// done about it; none while it is being reserved.
+    /// Plans what is due on cells that are up to date.
     pub(in crate::coordinator) fn plan<'a>(
         &mut self,
         context: &Context<'a>,
         nodes: &ReportedNodes,
         inventory: &mut Inventory,
-        ready_at: impl Fn(&GangRun) -> Option<Time>,
+        admission: &Admission<'_>,
     ) -> Decided<'a> {
         // Most of what nodes tell is of no matter while nothing waits.
         if self.is_idle {
@@ -67,9 +66,10 @@ impl Planner {
         let due = std::mem::take(&mut self.due);
         if due == PlanDue::All {
             self.waiting.clear();
+            self.limited.clear();
             self.look_again_later(context);
         }
-        let ready = self.ready(context, due, ready_at);
+        let ready = self.ready(context, due, admission);
         if due == PlanDue::All {
             let pause_ms = ready.len() as u64 / GANGS_PER_MS;
             self.all_at = context.now.plus_millis(pause_ms);
@@ -101,13 +101,13 @@ impl Planner {
         &mut self,
         context: &Context<'a>,
         due: PlanDue,
-        ready_at: impl Fn(&GangRun) -> Option<Time>,
+        admission: &Admission<'_>,
     ) -> Vec<Current<'a>> {
         let state = context.state;
         let newcomers = std::mem::take(&mut self.newcomers);
         if due == PlanDue::All {
             let all = state.waiting();
-            let is_ready = |current: &Current<'_>| self.is_ready(context, current, &ready_at);
+            let is_ready = |current: &Current<'_>| self.is_ready(context, current, admission);
             return all.filter(is_ready).collect();
         }
         let gangs = newcomers.iter().chain(&self.kept);
@@ -115,7 +115,7 @@ impl Planner {
         let mut ready = Vec::new();
         for current in gangs.iter().filter_map(|gang| state.current(gang)) {
             let is_waiting = current.gang.phase == GangPhase::Waiting;
-            if is_waiting && self.is_ready(context, &current, &ready_at) {
+            if is_waiting && self.is_ready(context, &current, admission) {
                 ready.push(current);
             }
         }
@@ -127,21 +127,29 @@ impl Planner {
         &mut self,
         context: &Context<'_>,
         current: &Current<'_>,
-        ready_at: &impl Fn(&GangRun) -> Option<Time>,
+        admission: &Admission<'_>,
     ) -> bool {
         let gang = &current.run.gang;
-        let Some(retry_at) = ready_at(&current.run) else {
+        let Some(retry_at) = (admission.ready_at)(&current.run) else {
             return false;
         };
-        let is_settled = self.waiting.contains_key(gang) && !self.kept.contains(gang);
+        let has_no_room = self.waiting.contains_key(gang) && !self.kept.contains(gang);
+        let is_settled = has_no_room || self.limited.contains_key(gang);
         if is_settled || self.impossible.contains_key(gang) {
             return false;
         }
         let at = self.pauses.note(context, current).max(retry_at);
         if at > context.now {
             self.pauses.wait_until(at);
+            return false;
         }
-        at <= context.now
+        match admission.allowance.check(current) {
+            Ok(()) => true,
+            Err(limit) => {
+                self.note_limit(gang, limit);
+                false
+            }
+        }
     }
 
     /// The queue that is planned, and whose the numbers in it are.

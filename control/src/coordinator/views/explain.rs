@@ -7,6 +7,7 @@ use muster_model::explanation::{
 };
 use muster_model::id::{JobKey, NodeId};
 use muster_model::time::Time;
+use muster_model::usage::{ReachedAmount, ReachedLimit};
 use muster_placement::decide::WaitReason;
 use muster_placement::explain::{self, Constraint, Troubles, explain, troubles};
 use muster_placement::gang::GangNumber as Number;
@@ -68,6 +69,9 @@ impl Explainer<'_> {
         }
         if self.gangs.is_reserving(gang) {
             return Some("waits for its resources to be reserved".to_owned());
+        }
+        if let Some(limit) = self.planner.limit(gang) {
+            return Some(limit.in_words(&self.context.options.vc));
         }
         if let Some(victims) = self.planner.victims(gang) {
             let names = self.names(victims);
@@ -302,7 +306,9 @@ impl Explainer<'_> {
             now,
             ..self.context.terms()
         };
-        let gangs = self.context.state.waiting().filter_map(|current| {
+        let waiting = self.context.state.waiting();
+        let waiting = waiting.filter(|current| self.planner.limit(&current.run.gang).is_none());
+        let gangs = waiting.filter_map(|current| {
             Some(Queued {
                 gang: self.inventory.demand_of(&current, &terms)?,
                 since: Time::from_millis(current.job.accepted.submitted_ms),
@@ -335,11 +341,13 @@ impl Explainer<'_> {
 
     /// What is to be said of a gang that no plan has to do with.
     fn in_short(&self, current: &Current<'_>) -> GangExplanation {
-        let is_impossible = self.planner.impossible(&current.run.gang).is_some();
+        let gang = &current.run.gang;
+        let is_impossible = self.planner.impossible(gang).is_some();
         let is_paused = self.is_paused(current);
         let (constraint, earliest) = match self.nothing_there() {
             _ if is_impossible && !self.unheard().is_empty() => ("hardware", Earliest::Unknown),
             _ if is_impossible => ("refused", Earliest::Never),
+            _ if let Some(limit) = self.planner.limit(gang) => ("limit", earliest_within(limit)),
             Some(_) if !is_paused => ("nodes", Earliest::Unknown),
             _ => ("turn", Earliest::Now),
         };
@@ -424,5 +432,14 @@ fn span(seconds: u64) -> String {
     match seconds {
         0..120 => format!("{seconds} s"),
         _ => format!("{} minutes", seconds / 60),
+    }
+}
+
+/// When a limit lets a gang start at the earliest.
+const fn earliest_within(limit: &ReachedLimit) -> Earliest {
+    match limit.amount {
+        _ if limit.is_for_ever() => Earliest::Never,
+        ReachedAmount::GpuHours { span, .. } => Earliest::At(span.end_ms()),
+        ReachedAmount::Gpus { .. } | ReachedAmount::Jobs(_) => Earliest::Unknown,
     }
 }
