@@ -24,6 +24,7 @@ use muster_model::id::{JobKey, NodeId, TaskId};
 use muster_model::job::{JobSpec, Partition, Resources, RoleSpec};
 use muster_model::launch::TaskPlacement;
 use muster_model::node::{Capacity, Free};
+use muster_model::sight::JobSight;
 use muster_model::state::{ExecutionType, JobState, PriorityClass};
 use muster_model::time::Time;
 use muster_model::vc::WhatIf;
@@ -416,7 +417,9 @@ impl Bench {
     }
 
     fn waiting_for(&self, name: &str) -> String {
-        let reason = self.coordinator.waiting_for(&self.state, &key(name));
+        let reason = self
+            .coordinator
+            .waiting_for(&self.state, &key(name), &JobSight::All);
         reason.unwrap_or_default()
     }
 }
@@ -591,7 +594,7 @@ fn without_a_node_nothing_is_refused() {
     );
     let told = bench
         .coordinator
-        .explanation(bench.now, &bench.state, &key("x"));
+        .explanation(bench.now, &bench.state, (&key("x"), &JobSight::All));
     let told = told.unwrap().gangs.remove(0);
     assert_eq!(
         (&*told.constraint, told.earliest),
