@@ -78,7 +78,7 @@ impl JobSight {
     pub fn check(&self, vc: &VcName, job: &JobKey) -> Result<(), HiddenJobs> {
         match self.closed(vc) {
             Some(why) if !self.is_user(job.user.as_str()) => {
-                Err(self.hidden(format!("job {job}"), vc, why))
+                Err(self.hidden(HiddenWhat::Job(job.clone()), vc, why))
             }
             _ => Ok(()),
         }
@@ -103,7 +103,7 @@ impl JobSight {
         let (mut hidden, mut open) = (Vec::new(), 0);
         for vc in vcs.into_iter().filter(is_wanted) {
             match self.closed(vc) {
-                Some(why) => hidden.push(self.hidden(others(users), vc, why)),
+                Some(why) => hidden.push(self.hidden(HiddenWhat::List(users.clone()), vc, why)),
                 None => open += 1,
             }
         }
@@ -124,7 +124,7 @@ impl JobSight {
         }
     }
 
-    fn hidden(&self, what: String, vc: &VcName, visibility: JobVisibility) -> HiddenJobs {
+    fn hidden(&self, what: HiddenWhat, vc: &VcName, visibility: JobVisibility) -> HiddenJobs {
         let user = match self {
             Self::All => None,
             Self::Limited(limited) => limited.user.clone(),
@@ -135,13 +135,6 @@ impl JobSight {
             vc: vc.clone(),
             visibility,
         }
-    }
-}
-
-fn others(users: &[String]) -> String {
-    match users {
-        [] => "jobs of others".to_owned(),
-        users => format!("jobs of {}", users.join(", ")),
     }
 }
 
@@ -165,13 +158,32 @@ impl ListSight {
     }
 }
 
+/// What was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HiddenWhat {
+    /// One job.
+    Job(JobKey),
+    /// The jobs of these users in a list; of all others if none is named.
+    List(Vec<String>),
+}
+
+impl fmt::Display for HiddenWhat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Job(job) => write!(f, "job {job}"),
+            Self::List(users) if users.is_empty() => f.write_str("jobs of others"),
+            Self::List(users) => write!(f, "jobs of {}", users.join(", ")),
+        }
+    }
+}
+
 /// Jobs that a user does not see. Display says why, and what can be done.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct HiddenJobs {
     /// The user; none: somebody without a login.
     pub user: Option<UserName>,
-    /// `job ada~train`, `jobs of others`.
-    pub what: String,
+    /// Which.
+    pub what: HiddenWhat,
     /// Where they are.
     pub vc: VcName,
     /// Who sees them.
@@ -200,10 +212,14 @@ impl fmt::Display for HiddenJobs {
                  muster policy show."
             )?,
         }
-        write!(
-            f,
-            " Your own jobs: muster job list --user {user} (username={user} in a query)"
-        )
+        match what {
+            HiddenWhat::Job(_) => Ok(()),
+            HiddenWhat::List(_) => write!(
+                f,
+                " To list your own jobs, name yourself: muster job list --user {user}, or username={user} \
+                 in a query."
+            ),
+        }
     }
 }
 

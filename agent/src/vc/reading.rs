@@ -43,7 +43,7 @@ impl From<HiddenJobs> for UnseenJob {
 }
 
 /// What was found of a job, and where the job is.
-pub(crate) type Seen<T> = Result<(VcName, Dated<T>), UnseenJob>;
+pub(crate) type SeenOfJob<T> = Result<(VcName, Dated<T>), UnseenJob>;
 
 impl VcHandle {
     /// The jobs that are asked for and seen, with why they wait.
@@ -89,7 +89,7 @@ impl VcHandle {
         job: &JobKey,
         attempt: Option<u32>,
         sight: &JobSight,
-    ) -> Result<Seen<JobDetail>, VcError> {
+    ) -> Result<SeenOfJob<JobDetail>, VcError> {
         let request = ShowJob {
             job: job.clone(),
             attempt,
@@ -107,7 +107,7 @@ impl VcHandle {
         &self,
         job: &JobKey,
         sight: &JobSight,
-    ) -> Result<Seen<String>, VcError> {
+    ) -> Result<SeenOfJob<String>, VcError> {
         let request = ShowConfig(job.clone());
         self.look_up((job, sight), &request, |config| config).await
     }
@@ -120,7 +120,7 @@ impl VcHandle {
         &self,
         job: &JobKey,
         sight: &JobSight,
-    ) -> Result<Seen<Vec<JobEvent>>, VcError> {
+    ) -> Result<SeenOfJob<Vec<JobEvent>>, VcError> {
         let request = ListEvents {
             job: job.clone(),
             sight: sight.clone(),
@@ -138,7 +138,7 @@ impl VcHandle {
         job: &JobKey,
         (attempt, task): (u32, &TaskId),
         sight: &JobSight,
-    ) -> Result<Seen<TaskView>, VcError> {
+    ) -> Result<SeenOfJob<TaskView>, VcError> {
         let request = ShowTask {
             job: job.clone(),
             attempt,
@@ -193,7 +193,7 @@ impl VcHandle {
         (job, sight): (&JobKey, &JobSight),
         request: &R,
         open: impl Fn(R::Answer) -> Result<T, NotFound>,
-    ) -> Result<Seen<T>, VcError>
+    ) -> Result<SeenOfJob<T>, VcError>
     where
         for<'a> AtLeader<'a>: Answers<R>,
         for<'a> AtCopy<'a>: Answers<R>,
