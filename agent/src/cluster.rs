@@ -8,6 +8,7 @@ mod launches;
 mod logs;
 mod membership;
 mod nodes;
+mod sights;
 mod users;
 mod view;
 mod waiting;
@@ -22,6 +23,7 @@ use self::jobs::LocalJobs;
 use self::logs::LocalLogs;
 use self::membership::LocalMembership;
 use self::nodes::LocalNodes;
+use self::sights::JobSights;
 use self::users::LocalUsers;
 use self::waiting::WaitingClients;
 use crate::accounts::Accounts;
@@ -29,6 +31,7 @@ use crate::alarms::Alarms;
 use crate::description::Descriptions;
 use crate::doctor::Doctor;
 use crate::documents::DocumentKinds;
+use crate::documents::policy::PolicyInForce;
 use crate::images::NodeImages;
 use crate::mesh::Service;
 use crate::node_status::NodeStatus;
@@ -56,6 +59,8 @@ pub(crate) struct ClusterDependencies {
     pub(crate) documents: DocumentKinds,
     /// The way into the cluster.
     pub(crate) mesh: Arc<Service>,
+    /// Says which users see which jobs.
+    pub(crate) policy: PolicyInForce,
 }
 
 /// The ports to a cluster of these parts.
@@ -85,6 +90,10 @@ pub(crate) fn ports(parts: ClusterDependencies) -> Ports {
             mesh: parts.mesh.clone(),
             node: parts.node.clone(),
             waiting: WaitingClients::default(),
+            sights: JobSights {
+                policy: parts.policy,
+                accounts: parts.accounts.clone(),
+            },
         }),
         users: Arc::new(LocalUsers {
             accounts: parts.accounts,

@@ -380,7 +380,7 @@ async fn start(
         lost_log,
         address,
         task_ports,
-        policy,
+        policy: policy.clone(),
         engine,
         peers: Arc::new(MeshPeers(Arc::clone(&mesh))),
     });
@@ -396,6 +396,7 @@ async fn start(
         documents,
         mesh,
         node,
+        policy,
     });
     Ok(((ports, link_key), node_handle, groups))
 }

@@ -87,8 +87,8 @@ pub struct Lack {
 /// Who holds what is missing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CellHolder {
-    /// The job.
-    pub job: JobKey,
+    /// The job; none: one that the user who asks does not see.
+    pub job: Option<JobKey>,
     /// How many of the missing leaf cells it holds.
     pub leaves: u32,
     /// When it ends at the latest by its own word, milliseconds since the epoch.
@@ -112,8 +112,8 @@ pub enum Earliest {
 /// A job that could go on elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Move {
-    /// The job.
-    pub job: JobKey,
+    /// The job; none: one that the user who asks does not see.
+    pub job: Option<JobKey>,
     /// How many leaf cells it has.
     pub leaves: u32,
     /// The nodes it would go to.

@@ -29,6 +29,7 @@ pub mod pull;
 pub mod remark;
 pub mod row;
 pub mod secret;
+pub mod sight;
 pub mod state;
 pub mod time;
 pub mod usage;

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 use crate::cluster_spec::Level;
-use crate::id::NodeId;
+use crate::id::{NodeId, VcName};
 use crate::pull::Pull;
 
 /// Names a device on its node for as long as the hardware stays: a GPU's UUID, or `sim-V100-3`.
@@ -107,6 +107,8 @@ pub struct NodeView {
 pub struct NodeTask {
     /// `user~job`.
     pub job: String,
+    /// The virtual cluster of the job.
+    pub vc: VcName,
     /// `role:index`.
     pub task: String,
     /// The attempt's uid.

@@ -9,6 +9,7 @@ use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderName, IF_MATCH, RANGE};
 use muster_model::id::{JobKey, TaskId, UserName};
 use muster_model::login::LoginTrust;
 use muster_model::people::Author;
+use muster_model::sight::JobSight;
 use tokio::time::Instant;
 
 use crate::attempts::LoginAttempts;
@@ -17,7 +18,7 @@ use crate::config::GatewayConfig;
 use crate::error::ApiError;
 use crate::fields::Fields;
 use crate::inflate::ContentEncoding;
-use crate::port::{self, ByteStream, Caller, Jobs, LogRange};
+use crate::port::{self, ByteStream, Caller, JobReader, Jobs, LogRange};
 use crate::query::Query;
 use crate::range;
 use crate::route::Params;
@@ -43,6 +44,21 @@ impl Call {
     /// Who asks. A guest, if the route is open.
     pub(crate) fn caller(&self) -> Result<&Caller, ApiError> {
         self.caller.as_ref().ok_or(ApiError::Guest)
+    }
+
+    /// Whose sight counts for what the caller is shown of jobs.
+    pub(crate) fn reader(&self) -> JobReader {
+        match (&self.caller, &self.token) {
+            (None, _) => JobReader::Guest,
+            // Root may act for users that there are not.
+            (Some(_), None) => JobReader::Root,
+            (Some(caller), Some(_)) => JobReader::User(caller.user.clone()),
+        }
+    }
+
+    /// Which jobs the caller sees.
+    pub(crate) fn sight(&self, jobs: &dyn Jobs) -> Result<JobSight, ApiError> {
+        Ok(jobs.sight(&self.reader())?)
     }
 
     /// Who asks, for the record of changes. The node is for the agent to fill in.
@@ -105,7 +121,7 @@ impl Call {
         if caller.admin || caller.user == key.user {
             return Ok(());
         }
-        jobs.job(key, None).await?;
+        jobs.job(&self.sight(jobs)?, key, None).await?;
         Err(ApiError::NotOwner {
             user: caller.user.to_string(),
             what: format!("job {key}"),

@@ -210,7 +210,7 @@ fn cluster_code(error: &port::PortError) -> (StatusCode, Option<&'static str>) {
         E::LoginsBusy => (S::TOO_MANY_REQUESTS, "TooManyLoginsError"),
         E::NoToken => (S::NOT_FOUND, "NoTokenError"),
         E::InvalidToken => (S::UNAUTHORIZED, "UnauthorizedUserError"),
-        E::Forbidden(_) => (S::FORBIDDEN, "ForbiddenUserError"),
+        E::Forbidden(_) | E::Hidden(_) => (S::FORBIDDEN, "ForbiddenUserError"),
         E::NoJob(_) | E::NoAttempt { .. } | E::NoTask { .. } => (S::NOT_FOUND, "NoJobError"),
         E::NoTag(_) => (S::NOT_FOUND, "NoTagError"),
         E::NoLog => (S::NOT_FOUND, "NoTaskLogError"),

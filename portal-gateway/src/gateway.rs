@@ -36,8 +36,9 @@ use crate::tally::EventTally;
 
 const ANY_ORIGIN: HeaderValue = HeaderValue::from_static("*");
 /// Headers of ours that a page of another origin may read.
-const EXPOSED: HeaderValue =
-    HeaderValue::from_static("Content-Range, ETag, X-Muster-Age, X-Muster-Away, X-Muster-Start");
+const EXPOSED: HeaderValue = HeaderValue::from_static(
+    "Content-Range, ETag, X-Muster-Age, X-Muster-Away, X-Muster-Hidden, X-Muster-Start",
+);
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 

@@ -8,6 +8,7 @@ use crate::port::{FoundJobs, Jobs};
 use crate::query::Query;
 use muster_model::job_order::JobOrder;
 use muster_model::job_query::{First, JobFilter, JobQuery};
+use muster_model::sight::JobSight;
 
 /// Rows when no limit is named.
 const LIMIT_DEFAULT: u64 = 5000;
@@ -44,7 +45,11 @@ impl Listing {
     }
 
     /// Asks for the jobs that are to be listed, and for those before them.
-    pub(crate) async fn ask(&self, jobs: &dyn Jobs) -> Result<FoundJobs, ApiError> {
+    pub(crate) async fn ask(
+        &self,
+        sight: &JobSight,
+        jobs: &dyn Jobs,
+    ) -> Result<FoundJobs, ApiError> {
         let Some(filter) = &self.filter else {
             return Ok(FoundJobs::default());
         };
@@ -56,7 +61,7 @@ impl Listing {
                 count: usize::try_from(last).unwrap_or(usize::MAX),
             }),
         };
-        Ok(jobs.list(&query).await?)
+        Ok(jobs.list(sight, &query).await?)
     }
 
     /// The page of `jobs` that was asked for.

@@ -1,14 +1,16 @@
 //! Log links: addresses of a task's logs that work without a login, for a while.
 //!
 //! OpenPAI's portal fetches logs without its token, so the right to read is in the link: an
-//! HMAC-signed JWT that names one task attempt and an end time.
+//! HMAC-signed JWT that names one task attempt, its job, an end time, and the user that it was made for. A link
+//! opens what that user sees when it is used: it ends with their right.
 
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
-use muster_model::id::AttemptUid;
+use muster_model::id::{AttemptUid, JobKey, UserName, VcName};
 use serde::{Deserialize, Serialize};
 
 use crate::config::LogLinkKey;
 use crate::error::ApiError;
+use crate::port::{JobReader, Jobs, PortError};
 use crate::token::TOKEN_BYTES_MAX;
 
 #[derive(Serialize, Deserialize)]
@@ -18,13 +20,36 @@ struct LinkClaims {
     exp: u64,
 }
 
-/// A task attempt's log, and where it lies.
+/// A task attempt's log, where it lies, and whose sight opens it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LogLocation {
     /// The task attempt.
     pub(crate) uid: AttemptUid,
     /// The address of its node, if it is known. Signed with the rest: a link leads nowhere else.
     pub(crate) node: Option<String>,
+    /// The job.
+    pub(crate) job: JobKey,
+    /// The virtual cluster of the job.
+    pub(crate) vc: VcName,
+    /// The user that the link is for; none: root on a node.
+    pub(crate) reader: Option<UserName>,
+}
+
+impl LogLocation {
+    /// Whose sight opens it.
+    pub(crate) fn job_reader(&self) -> JobReader {
+        let reader = self.reader.clone();
+        reader.map_or(JobReader::Root, JobReader::User)
+    }
+
+    /// Checks that its reader sees the job now.
+    pub(crate) fn check(&self, jobs: &dyn Jobs) -> Result<(), ApiError> {
+        let sight = jobs.sight(&self.job_reader());
+        // There is no such user any more.
+        let sight = sight.map_err(|_| ApiError::LogLink)?;
+        let seen = sight.check(&self.vc, &self.job);
+        Ok(seen.map_err(PortError::from)?)
+    }
 }
 
 /// The `token` of a link to a log that works until `expires_s`.
@@ -69,6 +94,9 @@ mod tests {
         let place = |uid: &str| LogLocation {
             uid: uid.parse().unwrap(),
             node: Some("10.0.0.1".to_owned()),
+            job: "ada~train".parse().unwrap(),
+            vc: "lab".parse().unwrap(),
+            reader: Some("bob".parse().unwrap()),
         };
         let token = sign(&key, &place("a-1"), 100).unwrap();
         assert_eq!(open(&key, &token, 99).unwrap(), place("a-1"));

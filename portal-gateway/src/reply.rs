@@ -7,6 +7,7 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderValue, StatusCode};
 use muster_model::id::VcName;
+use muster_model::sight::HiddenJobs;
 use muster_model::view::Age;
 use serde::Serialize;
 
@@ -24,6 +25,8 @@ pub(crate) const METHODS: &str = "GET,HEAD,PUT,PATCH,POST,DELETE";
 const AWAY: HeaderName = HeaderName::from_static("x-muster-away");
 /// Says how many seconds old what is told of virtual clusters is, for their leaders do not answer.
 const AGE: HeaderName = HeaderName::from_static("x-muster-age");
+/// Names virtual clusters whose jobs of others are missing in a listing, for its user does not see them.
+const HIDDEN: HeaderName = HeaderName::from_static("x-muster-hidden");
 const RATE_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 const RATE_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 const RATE_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
@@ -153,6 +156,16 @@ impl HttpReply {
         match ages.is_empty() {
             true => self,
             false => self.with(AGE, ascii(ages.join(", "))),
+        }
+    }
+
+    /// Names virtual clusters whose jobs of others are left out, and who sees them: `lab=private`.
+    pub(crate) fn hiding(self, hidden: &[HiddenJobs]) -> Self {
+        let named = |it: &HiddenJobs| format!("{}={}", it.vc, it.visibility.as_str());
+        let all: Vec<_> = hidden.iter().map(named).collect();
+        match all.is_empty() {
+            true => self,
+            false => self.with(HIDDEN, ascii(all.join(", "))),
         }
     }
 

@@ -37,7 +37,7 @@ pub(crate) enum RateClass {
 /// One route.
 pub(crate) struct Route {
     /// `None` for any.
-    method: Option<Method>,
+    pub(crate) method: Option<Method>,
     /// Words, `a|b` for either word, `:x` for a parameter, `*` at the end for one or more words.
     pub(crate) pattern: &'static str,
     pub(crate) access: RouteAccess,
@@ -91,11 +91,11 @@ macro_rules! routes {
 }
 
 /// All of them, each with its handler and the ports that this may use. The first that fits is taken.
-static ROUTES: &[Route] = routes! {
+pub(crate) static ROUTES: &[Route] = routes! {
     GET "" Open => nodes::root();
-    GET "status" Open => nodes::status(nodes, membership);
-    GET "status.json" Open => nodes::status_json(nodes, membership);
-    GET "status.txt" Open => nodes::status_text(nodes, membership);
+    GET "status" Open => nodes::status(jobs, nodes, membership);
+    GET "status.json" Open => nodes::status_json(jobs, nodes, membership);
+    GET "status.txt" Open => nodes::status_text(jobs, nodes, membership);
     GET "healthz" Open => info::health();
     ANY "api/v1" Open => info::info();
     ANY "api/v2" Open => info::root();
@@ -153,7 +153,7 @@ static ROUTES: &[Route] = routes! {
     PUT "api/v2/jobs/:job/tag" User => jobs::add_tag(jobs);
     DELETE "api/v2/jobs/:job/tag" User => jobs::remove_tag(jobs);
     GET "api/v2/jobs/:job/events" User => jobs::events(jobs);
-    GET "api/v2/jobs/:job/ssh" User => jobs::ssh();
+    GET "api/v2/jobs/:job/ssh" User => jobs::ssh(jobs);
     GET "api/v2/jobs/:job/attempts/:attempt" User => jobs::detail(jobs);
     GET "api/v2/jobs/:job/job-attempts" User => tasks::job_attempts(jobs);
     GET "api/v2/jobs/:job/job-attempts/healthz" User => tasks::job_attempts_health();
@@ -163,8 +163,8 @@ static ROUTES: &[Route] = routes! {
     GET "api/v2/jobs/:job/attempts/:attempt/taskRoles/:role/taskIndex/:index/attempts/:task/logs"
         User => logs::locations(jobs, logs);
     GET "log-manager/:node/api/v1/proof" Open => logs::proof();
-    GET "log-manager/:node/api/v1/logs" Open => logs::linked_files(logs);
-    GET "log-manager/:node/api/v1/logs/:file" Open => logs::linked(logs);
+    GET "log-manager/:node/api/v1/logs" Open => logs::linked_files(jobs, logs);
+    GET "log-manager/:node/api/v1/logs/:file" Open => logs::linked(jobs, logs);
 
     GET "api/v1/jobs" User List => listings::list(jobs);
     GET "api/v1/user/:user/jobs" User List => listings::of_user(jobs);
@@ -184,7 +184,7 @@ static ROUTES: &[Route] = routes! {
     GET "api/muster/v1/cluster/members" User => membership::members(membership);
     DELETE "api/muster/v1/cluster/members/:member" Admin => membership::expel(membership);
     PUT "api/muster/v1/cluster/members/:member/scheduling" Admin => nodes::schedule(nodes);
-    GET "api/muster/v1/cluster/members/:member/tasks" User => nodes::tasks_on(nodes);
+    GET "api/muster/v1/cluster/members/:member/tasks" User => nodes::tasks_on(jobs, nodes);
     POST "api/muster/v1/cluster/members/:member/off" Admin => nodes::say_off(nodes);
     GET "api/muster/v1/cluster/join" Admin => membership::join_plan(membership);
     POST "api/muster/v1/cluster/join" Admin => membership::join(membership);

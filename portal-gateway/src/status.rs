@@ -4,11 +4,13 @@
 use std::future::Future;
 use std::time::Duration;
 
+use muster_model::id::JobKey;
 use muster_model::mesh::{Health, MeshView};
 use muster_model::node::{Device, NodeTask, NodeView};
+use muster_model::sight::{HIDDEN_JOB, JobSight};
 use serde::Serialize;
 
-use crate::port::{Membership, Nodes, PortError};
+use crate::port::{JobReader, Jobs, Membership, Nodes, PortError};
 
 /// A part of the agent that needs longer is left out, with a word on it.
 const PART_LIMIT: Duration = Duration::from_secs(2);
@@ -75,19 +77,25 @@ pub(crate) struct ShownTask {
 
 impl StatusPage {
     /// Asks every part of the agent at once. What does not answer is missing, nothing else is.
-    pub(crate) async fn gather(nodes: &dyn Nodes, membership: &dyn Membership) -> Self {
+    pub(crate) async fn gather(
+        jobs: &dyn Jobs,
+        nodes: &dyn Nodes,
+        membership: &dyn Membership,
+    ) -> Self {
         let mut missing = Vec::new();
+        let sight = jobs.sight(&JobReader::Guest);
         let (node, health, mesh) = tokio::join!(
             part(nodes.this()),
             part(nodes.health()),
             part(membership.view())
         );
         let mut keep = |what: &str, why: String| missing.push(format!("{what}: {why}"));
+        let node = node.and_then(|node| Ok((node, sight.map_err(|why| why.to_string())?)));
         let node = node.map_err(|why| keep("this node", why)).ok();
         let health = health.map_err(|why| keep("health", why)).ok();
         let mesh = mesh.map_err(|why| keep("mesh", why)).ok();
         Self {
-            node: node.map(ThisNode::of),
+            node: node.map(|(node, sight)| ThisNode::of(unnamed(node, &sight))),
             health,
             mesh: mesh.map(MeshView::without_users),
             missing,
@@ -113,6 +121,22 @@ impl StatusPage {
         }
         problems
     }
+}
+
+/// A node without the names of jobs that somebody without a login does not see.
+fn unnamed(mut node: NodeView, sight: &JobSight) -> NodeView {
+    let is_seen = |task: &NodeTask| {
+        let job = task.job.parse::<JobKey>();
+        job.is_ok_and(|job| sight.sees(&task.vc, &job.user))
+    };
+    for task in node.tasks.iter_mut().filter(|task| !is_seen(task)) {
+        for problem in &mut node.problems {
+            *problem = problem.replace(&task.job, HIDDEN_JOB);
+        }
+        HIDDEN_JOB.clone_into(&mut task.job);
+        task.task.clear();
+    }
+    node
 }
 
 async fn part<T>(asked: impl Future<Output = Result<T, PortError>>) -> Result<T, String> {
@@ -148,7 +172,7 @@ impl ThisNode {
         let holder = |device: &Device| {
             let mut tasks = node.tasks.iter();
             let task = tasks.find(|task| task.devices.contains(&device.index));
-            task.map(|task| format!("{} {}", task.job, task.task))
+            task.map(|task| format!("{} {}", task.job, task.task).trim_end().to_owned())
         };
         let devices = node.capacity.devices.iter();
         Self {

@@ -302,6 +302,7 @@ n2                                                                  it cannot be
             engine_faults: vec!["runc: stuck start: it may hang (fixed in 1.3.6)".into()],
             problems: vec!["GPU 2 fell off the bus".into()],
             tasks: vec![NodeTask {
+                vc: "default".parse().unwrap(),
                 job: "ada~train".into(),
                 task: "main:0".into(),
                 uid: "u".into(),

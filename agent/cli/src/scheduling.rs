@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use muster_model::mesh::{Leadership, MemberReach, MemberTask, MeshView, Scheduling};
+use muster_model::sight::HIDDEN_JOB;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
@@ -226,6 +227,7 @@ fn is_silent(node: &str, mesh: &MeshView) -> bool {
 
 /// `ada~train, bob~eval and 3 more`: the jobs that tasks belong to.
 pub(super) fn jobs(tasks: &[MemberTask]) -> String {
-    let jobs: BTreeSet<&str> = tasks.iter().map(|task| task.job.as_str()).collect();
+    let name = |task: &'_ MemberTask| task.job.clone().unwrap_or_else(|| HIDDEN_JOB.to_owned());
+    let jobs: BTreeSet<String> = tasks.iter().map(name).collect();
     at_most(NAMED_MAX, jobs.iter())
 }

@@ -572,3 +572,20 @@ async fn a_long_list_of_jobs_is_asked_for_in_pages_by_what_is_wanted() {
     let asked: Vec<String> = asked.skip(2).collect();
     assert_eq!(asked, [0, 1_800, 0, 1_800].map(|offset| line(offset, "")));
 }
+
+#[tokio::test]
+async fn jobs_that_the_user_does_not_see_are_told_beside_the_list() {
+    let stub = AgentStub::start();
+    let hidden = "lab=private, vision=group";
+    let line = "GET /api/muster/v1/jobs?limit=2000&offset=0";
+    stub.answer(line, [page(1..=1).with("x-muster-hidden", hidden)]);
+    let (status, out, err) = stub.muster(&["job", "list"]).await;
+    assert_eq!(status, CliStatus::Ok);
+    assert!(out.contains("ada~j1"), "{out}");
+    for expect in [
+        "jobs of others in lab are not shown: its jobs are private",
+        "jobs of others in vision are not shown: they are shown to users of a group with vision",
+    ] {
+        assert!(err.contains(expect), "{err}");
+    }
+}

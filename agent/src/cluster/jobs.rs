@@ -6,26 +6,29 @@ use std::time::Duration;
 use async_trait::async_trait;
 use muster_control::vc::{AcceptedJob, JobDocument, NotFound, VcEntry};
 use muster_model::explanation::Explanation;
-use muster_model::id::{JobKey, TaskId, VcName};
+use muster_model::id::{JobKey, TaskId, UserName, VcName};
 use muster_model::job_query::JobQuery;
 use muster_model::protocol;
+use muster_model::sight::JobSight;
 use muster_model::state::ExecutionType;
 use muster_model::vc::unknown;
-use muster_model::view::{Dated, JobDetail, JobEvent, JobSummary, TaskView};
+use muster_model::view::{Dated, JobDetail, JobEvent, JobSummary};
 use muster_portal_gateway::port::{
-    AcceptedSubmission, Awaited, Caller, FoundJobs, Jobs, PortError,
+    AcceptedSubmission, Awaited, Caller, FoundJobs, HiddenFuture, JobReader, JobTask, Jobs,
+    PortError,
 };
 use tokio::time::{Instant, timeout};
 use uuid::Uuid;
 
 use super::errors::{told, unavailable};
+use super::sights::JobSights;
 use super::waiting::WaitingClients;
 use crate::accounts::Accounts;
 use crate::clock;
 use crate::description::Descriptions;
 use crate::mesh::Service;
 use crate::node_status::NodeStatus;
-use crate::vc::{self, VcHandle, Vcs};
+use crate::vc::{self, UnseenJob, VcHandle, Vcs};
 
 /// How long a job waits for this node to be told of a new virtual cluster.
 const SERVED_LIMIT: Duration = Duration::from_secs(5);
@@ -40,6 +43,7 @@ pub(super) struct LocalJobs {
     pub(super) mesh: Arc<Service>,
     pub(super) node: NodeStatus,
     pub(super) waiting: WaitingClients,
+    pub(super) sights: JobSights,
 }
 
 impl LocalJobs {
@@ -104,25 +108,32 @@ impl LocalJobs {
         )))
     }
 
-    async fn summary(&self, key: &JobKey) -> Result<JobSummary, PortError> {
-        self.sought(|| async {
-            let job = self.vc.job(key.clone()).await?;
-            Ok(job.ok_or_else(|| NotFound::Job(key.clone())))
-        })
-        .await
+    async fn summary(&self, sight: &JobSight, key: &JobKey) -> Result<JobSummary, PortError> {
+        let look = || async {
+            let job = self.vc.job(key.clone(), sight).await?;
+            Ok(job.ok_or_else(|| NotFound::Job(key.clone()).into()))
+        };
+        let job = self.sought(look).await?;
+        sight.check(&job.vc, key)?;
+        Ok(job)
     }
 
     /// What is looked for. The job may be in a virtual cluster that was born a moment ago: where there is
     /// none, it is looked for once more in those of which this node had not heard.
     async fn sought<T, F>(&self, look: impl Fn() -> F) -> Result<T, PortError>
     where
-        F: Future<Output = Result<Result<T, NotFound>, vc::VcError>>,
+        F: Future<Output = Result<Result<T, UnseenJob>, vc::VcError>>,
     {
         let found = match self.asked(look().await.map_err(PortError::from)).await? {
-            Err(NotFound::Job(_)) if self.hears_of_more().await => look().await?,
+            Err(UnseenJob::Missing(NotFound::Job(_))) if self.hears_of_more().await => {
+                look().await?
+            }
             found => found,
         };
-        found.map_err(not_found)
+        found.map_err(|unseen| match unseen {
+            UnseenJob::Missing(missing) => not_found(missing),
+            UnseenJob::Hidden(hidden) => hidden.into(),
+        })
     }
 
     /// What was asked of the cluster. An expelled node says so in the place of a leader that does not answer.
@@ -139,7 +150,7 @@ impl LocalJobs {
         if self.vc.groups().len() < 2 {
             return false;
         }
-        let known = self.vc.job(job.key.clone()).await;
+        let known = self.vc.job(job.key.clone(), &JobSight::All).await;
         known.is_ok_and(|known| known.is_some_and(|known| known.vc != job.spec.vc))
     }
 
@@ -175,7 +186,8 @@ impl LocalJobs {
     }
 
     async fn change(&self, key: &JobKey, entry: VcEntry) -> Result<(), PortError> {
-        let vc = self.sought(|| self.vc.vc_of(key)).await?;
+        let look = || async { Ok(self.vc.vc_of(key).await?.map_err(UnseenJob::from)) };
+        let vc = self.sought(look).await?;
         self.vc.change(&vc, entry).await?;
         Ok(())
     }
@@ -204,50 +216,79 @@ impl Jobs for LocalJobs {
         Ok(submitted)
     }
 
-    async fn list(&self, query: &JobQuery) -> Result<FoundJobs, PortError> {
+    fn sight(&self, reader: &JobReader) -> Result<JobSight, PortError> {
+        self.sights.of(reader)
+    }
+
+    fn until_hidden(&self, reader: &JobReader, vc: &VcName, owner: &UserName) -> HiddenFuture {
+        let sights = self.sights.clone();
+        Box::pin(sights.until_hidden(reader.clone(), vc.clone(), owner.clone()))
+    }
+
+    async fn list(&self, sight: &JobSight, query: &JobQuery) -> Result<FoundJobs, PortError> {
         let known = self.vc.groups();
         let is_known = |name: &String| known.keys().any(|vc| vc.as_str() == name);
         if !query.filter.vcs.iter().all(is_known) {
             self.hears_of_more().await;
         }
-        let listed = self.vc.listed(query.clone()).await;
-        self.asked(listed.map_err(PortError::from)).await
+        let limits = sight.list(&query.filter, self.vc.groups().keys())?;
+        let listed = self.vc.listed(query.clone(), sight).await;
+        let mut found = self.asked(listed.map_err(PortError::from)).await?;
+        found.hidden = limits.told(found.total)?;
+        Ok(found)
     }
 
-    async fn job(&self, key: &JobKey, attempt: Option<u32>) -> Result<Dated<JobDetail>, PortError> {
-        self.sought(|| self.vc.detail(key.clone(), attempt)).await
+    async fn job(
+        &self,
+        sight: &JobSight,
+        key: &JobKey,
+        attempt: Option<u32>,
+    ) -> Result<Dated<JobDetail>, PortError> {
+        let found = self.sought(|| self.vc.detail(key, attempt, sight));
+        Ok(found.await?.1)
     }
 
-    async fn explanation(&self, key: &JobKey) -> Result<Explanation, PortError> {
-        let told = self.sought(|| self.vc.explanation(key.clone()));
+    async fn explanation(&self, sight: &JobSight, key: &JobKey) -> Result<Explanation, PortError> {
+        let told = self.sought(|| self.vc.explanation(key.clone(), sight));
         let mut explanation = told.await?;
         self.add_pulls(&mut explanation.launches).await;
         Ok(explanation)
     }
 
-    async fn config(&self, key: &JobKey) -> Result<Dated<serde_json::Value>, PortError> {
-        let config = self.sought(|| self.vc.config(key.clone()));
-        let Dated { value, age } = config.await?;
+    async fn config(
+        &self,
+        sight: &JobSight,
+        key: &JobKey,
+    ) -> Result<Dated<serde_json::Value>, PortError> {
+        let config = self.sought(|| self.vc.config(key, sight));
+        let (_, Dated { value, age }) = config.await?;
         let value = serde_json::from_str(&value).map_err(unavailable)?;
         Ok(Dated { value, age })
     }
 
-    async fn events(&self, key: &JobKey) -> Result<Dated<Vec<JobEvent>>, PortError> {
-        self.sought(|| self.vc.events(key.clone())).await
+    async fn events(
+        &self,
+        sight: &JobSight,
+        key: &JobKey,
+    ) -> Result<Dated<Vec<JobEvent>>, PortError> {
+        let events = self.sought(|| self.vc.events(key, sight));
+        Ok(events.await?.1)
     }
 
     async fn task(
         &self,
+        sight: &JobSight,
         key: &JobKey,
-        attempt: u32,
-        task: &TaskId,
-    ) -> Result<Dated<TaskView>, PortError> {
-        let look = || self.vc.task(key.clone(), attempt, task.clone());
-        self.sought(look).await
+        (attempt, task): (u32, &TaskId),
+    ) -> Result<JobTask, PortError> {
+        let look = || self.vc.task(key, (attempt, task), sight);
+        let (vc, found) = self.sought(look).await?;
+        Ok(JobTask { vc, found })
     }
 
     async fn wait(
         &self,
+        sight: &JobSight,
         key: &JobKey,
         awaited: &Awaited,
         timeout: Duration,
@@ -256,7 +297,7 @@ impl Jobs for LocalJobs {
         let end = Instant::now() + timeout;
         loop {
             watch.mark();
-            let job = self.summary(key).await?;
+            let job = self.summary(sight, key).await?;
             if awaited.is_reached(&job) || Instant::now() >= end {
                 return Ok(job);
             }

@@ -7,10 +7,11 @@ use async_trait::async_trait;
 use muster_control::request::Json;
 use muster_control::request::cluster::Schedule;
 use muster_model::finding::Finding;
-use muster_model::id::{JobKey, NodeId, TaskId, UserName};
+use muster_model::id::{JobKey, NodeId, TaskId, UserName, VcName};
 use muster_model::known_node::KnownNode;
 use muster_model::mesh::{Health, MemberReach, MemberTask};
 use muster_model::node::NodeView;
+use muster_model::sight::JobSight;
 use muster_model::vc::{VcView, WhatIf};
 use muster_portal_gateway::port::{Caller, FoundUsage, NewScheduling, Nodes, PortError};
 
@@ -92,7 +93,7 @@ impl Nodes for LocalNodes {
         Ok(())
     }
 
-    async fn tasks_on(&self, member: &str) -> Result<Vec<MemberTask>, PortError> {
+    async fn tasks_on(&self, sight: &JobSight, member: &str) -> Result<Vec<MemberTask>, PortError> {
         let missing = || PortError::NoMember(member.to_owned());
         let node = member.parse().map_err(|_| missing())?;
         if !self.membership.seen().await?.has_had(member) {
@@ -105,7 +106,7 @@ impl Nodes for LocalNodes {
                 "it is not known what virtual cluster {vc} has on {member}: its leader does not \
                  answer; try again"
             ))),
-            None => Ok(member_tasks(found.tasks)),
+            None => Ok(member_tasks(found.tasks, sight)),
         }
     }
 
@@ -127,7 +128,7 @@ impl Nodes for LocalNodes {
         let node: NodeId = member.parse().map_err(|_| missing())?;
         let found = self.node.vc.tasks_on(node.clone()).await?;
         let away = self.node.vc.off(node).await?;
-        let tasks = member_tasks(found.tasks);
+        let tasks = member_tasks(found.tasks, &JobSight::All);
         tracing::warn!(member, by = %caller.user, tasks = tasks.len(), ?away, "said to be off");
         match away.first() {
             Some(vc) => Err(PortError::Unavailable(format!(
@@ -143,11 +144,14 @@ impl Nodes for LocalNodes {
     }
 }
 
-/// Tasks of a member, as they are shown.
-fn member_tasks(tasks: Vec<(JobKey, TaskId)>) -> Vec<MemberTask> {
-    let shown = tasks.into_iter().map(|(job, task)| MemberTask {
-        job: job.to_string(),
-        task: task.to_string(),
+/// Tasks of a member, as they are shown: each of them, and named as far as its job is seen.
+fn member_tasks(tasks: Vec<(VcName, JobKey, TaskId)>, sight: &JobSight) -> Vec<MemberTask> {
+    let shown = tasks.into_iter().map(|(vc, job, task)| {
+        let is_seen = sight.sees(&vc, &job.user);
+        MemberTask {
+            job: is_seen.then(|| job.to_string()),
+            task: is_seen.then(|| task.to_string()),
+        }
     });
     shown.collect()
 }

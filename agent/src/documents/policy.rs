@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use muster_control::coordinator;
 use muster_control::usage_rules::UsageRules;
 use muster_gossip::record::DocumentId;
-use muster_model::policy::{ClusterPolicy, PlacementPolicy};
+use muster_model::policy::{AccessPolicy, ClusterPolicy, PlacementPolicy};
 use muster_placement::decide::{DecisionPolicy, Turns};
 use muster_portal_gateway::port::PortError;
 use tokio::sync::watch;
@@ -32,7 +32,7 @@ const EDITED_LIMIT: Duration = Duration::from_secs(5);
 
 /// A policy with its text.
 #[derive(Debug)]
-struct PolicyVersion {
+pub(crate) struct PolicyVersion {
     policy: ClusterPolicy,
     text: Arc<str>,
     /// The document's version; 0 for the default.
@@ -65,6 +65,16 @@ impl PolicyInForce {
     /// The policy now.
     pub(crate) fn now(&self) -> ClusterPolicy {
         self.0.borrow().policy.clone()
+    }
+
+    /// Which users see which jobs, now: asked for with every request.
+    pub(crate) fn access(&self) -> AccessPolicy {
+        self.0.borrow().policy.access.clone()
+    }
+
+    /// Changes whenever another policy is put in force.
+    pub(crate) fn changes(&self) -> watch::Receiver<Arc<PolicyVersion>> {
+        self.0.subscribe()
     }
 
     /// Puts in force what this node went by last: before tasks are taken over and logs removed by it.

@@ -136,6 +136,7 @@ mod tests {
         };
         let holds = |index: u32| NodeTask {
             job: "alice~train".to_owned(),
+            vc: "default".parse().unwrap(),
             task: format!("worker:{index}"),
             uid: format!("a-{index}"),
             state: "Held".to_owned(),

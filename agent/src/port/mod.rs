@@ -178,6 +178,7 @@ mod tests {
         let port = Port::http(([0, 0, 0, 0], 7741).into());
         let task = NodeTask {
             job: "ann~evil".to_owned(),
+            vc: "default".parse().unwrap(),
             task: "main:0".to_owned(),
             uid: "a-0".to_owned(),
             state: "Held".to_owned(),

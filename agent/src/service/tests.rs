@@ -1,8 +1,9 @@
 use std::os::unix::fs::PermissionsExt as _;
 
 use muster_init::task_dir::TaskDir;
+use muster_model::sight::JobSight;
 use muster_portal_gateway::conformance;
-use muster_portal_gateway::port::Caller;
+use muster_portal_gateway::port::{Caller, EditedText, JobReader};
 
 use super::*;
 
@@ -40,6 +41,30 @@ async fn heard(ports: &Ports) {
     assert!(heard.is_ok(), "the leader has not heard of its node");
 }
 
+/// Whose jobs are hidden from now on is not shown any more, and what is being read of them ends.
+async fn a_policy_holds_at_once(ports: &Ports, admin: &Caller) {
+    let (vc, guest) = ("default".parse().unwrap(), JobReader::Guest);
+    let hidden = ports.jobs.until_hidden(&guest, &vc, &admin.user);
+    assert_eq!(ports.jobs.sight(&guest).unwrap(), JobSight::All);
+    let edit = |base, text: &str| EditedText {
+        base,
+        text: text.to_owned(),
+        now: true,
+    };
+    let private = edit(0, "access: {jobs: private}");
+    let version = ports.documents.edit(admin, "policy", private).await;
+    let sight = ports.jobs.sight(&guest).unwrap();
+    assert!(!sight.sees(&vc, &admin.user));
+    let ended = tokio::time::timeout(Duration::from_secs(5), hidden).await;
+    assert!(ended.is_ok(), "it is read on");
+    let own = JobReader::User(admin.user.clone());
+    assert_eq!(ports.jobs.sight(&own).unwrap(), JobSight::All, "an admin");
+    let public = edit(version.unwrap(), "{}");
+    let edited = ports.documents.edit(admin, "policy", public).await;
+    assert!(edited.is_ok(), "{edited:?}");
+    assert_eq!(ports.jobs.sight(&guest).unwrap(), JobSight::All);
+}
+
 /// Images are left out: they are containerd's. So is what needs the network.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_agent_is_what_its_gateway_takes_it_for() {
@@ -57,6 +82,8 @@ async fn an_agent_is_what_its_gateway_takes_it_for() {
     conformance::documents(&*ports.documents, &admin, "failure-rules").await;
     conformance::nodes(&*ports.nodes, &*ports.membership, &admin).await;
     conformance::jobs(&*ports.jobs, &admin).await;
+
+    a_policy_holds_at_once(&ports, &admin).await;
 
     let log = TaskDir::new(paths.tasks().join("a-0")).log();
     make_private_directory(&log).unwrap();

@@ -15,6 +15,7 @@ use muster_model::explanation::Explanation;
 use muster_model::id::{self, JobKey, TaskId, UserName, VcName};
 use muster_model::job_query::JobQuery;
 use muster_model::known_node::KnownNode;
+use muster_model::sight::JobSight;
 use muster_model::vc::{Amount, VcView, WhatIf};
 use muster_model::view::{Age, JobSummary};
 use muster_portal_gateway::port::{FoundJobs, FoundUsage};
@@ -23,6 +24,7 @@ use tokio::time::{Instant, timeout};
 
 use super::AtLeader;
 use super::handle::{VcError, VcHandle};
+use super::reading::UnseenJob;
 
 /// Why it is not known what jobs of a virtual cluster would lose, if its leader says nothing.
 const AWAY: &str = "nobody leads there who can be reached";
@@ -75,7 +77,7 @@ impl<T> GatheredAnswers<T> {
 #[derive(Debug)]
 pub(crate) struct TasksOn {
     /// The tasks.
-    pub(crate) tasks: Vec<(JobKey, TaskId)>,
+    pub(crate) tasks: Vec<(VcName, JobKey, TaskId)>,
     /// Virtual clusters that may have more there.
     pub(crate) away: Vec<VcName>,
 }
@@ -176,7 +178,8 @@ impl VcHandle {
     /// When no virtual cluster can be asked that the filter takes.
     pub(crate) async fn jobs(&self, query: JobQuery) -> Result<FoundJobs, VcError> {
         let vcs = self.wanted(&query)?;
-        let (told, away) = self.of(vcs, &ListJobs(query)).await.some()?;
+        let sight = JobSight::All;
+        let (told, away) = self.of(vcs, &ListJobs { query, sight }).await.some()?;
         let mut listed = FoundJobs {
             away,
             ..FoundJobs::default()
@@ -202,12 +205,17 @@ impl VcHandle {
         }
     }
 
-    /// One job, with why it waits; of two virtual clusters that have one of the name, the newest.
+    /// One job, with why it waits, if it is seen or not; of two virtual clusters that have one of the name, the
+    /// newest. `sight`: which others may be named.
     ///
     /// # Errors
     /// When it is not known whether there is one.
-    pub(crate) async fn job(&self, key: JobKey) -> Result<Option<JobSummary>, VcError> {
-        let (newest, all) = self.newest(key).await?;
+    pub(crate) async fn job(
+        &self,
+        key: JobKey,
+        sight: &JobSight,
+    ) -> Result<Option<JobSummary>, VcError> {
+        let (newest, all) = self.newest(key, sight).await?;
         match newest {
             Some(job) => Ok(Some(job)),
             None => all.map(|()| None),
@@ -217,9 +225,11 @@ impl VcHandle {
     /// The newest job of this name, of those who answer; and whether all do.
     async fn newest(
         &self,
-        key: JobKey,
+        job: JobKey,
+        sight: &JobSight,
     ) -> Result<(Option<JobSummary>, Result<(), VcError>), VcError> {
-        let heard = self.everywhere(&FindJob(key)).await?;
+        let sight = sight.clone();
+        let heard = self.everywhere(&FindJob { job, sight }).await?;
         let found = heard.told.iter().filter_map(|(_, job)| job.0.as_ref());
         let newest = found.max_by_key(|job| job.submitted).cloned();
         Ok((newest, heard.all().map(drop)))
@@ -237,7 +247,7 @@ impl VcHandle {
         {
             return Ok(Ok(only));
         }
-        let (newest, all) = self.newest(key.clone()).await?;
+        let (newest, all) = self.newest(key.clone(), &JobSight::All).await?;
         if newest.as_ref().is_none_or(|job| job.state().is_final()) {
             all?;
         }
@@ -245,21 +255,24 @@ impl VcHandle {
         Ok(newest.map(|job| job.vc).ok_or_else(missing))
     }
 
-    /// Why a job waits, in full.
+    /// Why a job waits, in full, if it is seen.
     ///
     /// # Errors
     /// [`VcError::Away`].
     pub(crate) async fn explanation(
         &self,
-        key: JobKey,
-    ) -> Result<Result<Explanation, NotFound>, VcError> {
-        match self.job(key.clone()).await? {
-            Some(job) => {
-                let why = self.ask(&job.vc, Explain(key)).await?;
-                Ok(why.map(|why| why.0))
-            }
-            None => Ok(Err(NotFound::Job(key))),
+        job: JobKey,
+        sight: &JobSight,
+    ) -> Result<Result<Explanation, UnseenJob>, VcError> {
+        let Some(found) = self.job(job.clone(), sight).await? else {
+            return Ok(Err(NotFound::Job(job).into()));
+        };
+        if let Err(hidden) = sight.check(&found.vc, &job) {
+            return Ok(Err(hidden.into()));
         }
+        let sight = sight.clone();
+        let why = self.ask(&found.vc, Explain { job, sight }).await?;
+        Ok(why.map(|why| why.0).map_err(UnseenJob::from))
     }
 
     /// The images that jobs want, by virtual cluster, and those that do not answer.
@@ -343,7 +356,11 @@ impl VcHandle {
     pub(crate) async fn tasks_on(&self, node: id::NodeId) -> Result<TasksOn, VcError> {
         let heard = self.everywhere(&ListTasksOn(node)).await?;
         let (told, away) = heard.some()?;
-        let tasks = told.into_iter().flat_map(|(_, tasks)| tasks).collect();
+        let tasks = told.into_iter().flat_map(|(vc, tasks)| {
+            let of = move |(job, task)| (vc.clone(), job, task);
+            tasks.into_iter().map(of)
+        });
+        let tasks = tasks.collect();
         Ok(TasksOn { tasks, away })
     }
 

@@ -23,6 +23,7 @@ pub(crate) use handle::{Seat, VcError, VcHandle, Vcs};
 pub(crate) use led::LedVcs;
 pub(crate) use local_copies::LocalCopies;
 pub(crate) use marks::CommitMark;
+pub(crate) use reading::UnseenJob;
 
 /// A virtual cluster, where it is led here.
 pub(crate) type AtLeader<'a> = answers::vc::AtLeader<'a, Groups>;

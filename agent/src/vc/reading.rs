@@ -11,6 +11,7 @@ use muster_control::request::{Aged, Answers, Json};
 use muster_control::vc::NotFound;
 use muster_model::id::{JobKey, TaskId, VcName};
 use muster_model::job_query::JobQuery;
+use muster_model::sight::{HiddenJobs, JobSight};
 use muster_model::vc::VcView;
 use muster_model::view::{Age, Dated, JobDetail, JobEvent, TaskView};
 use muster_portal_gateway::port::FoundJobs;
@@ -20,16 +21,45 @@ use super::everywhere::views;
 use super::handle::{Seat, VcError, VcHandle};
 use super::{AtCopy, AtLeader};
 
+/// Why a job is not shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum UnseenJob {
+    /// It, or what was asked for of it, is not there.
+    Missing(NotFound),
+    /// The user does not see it.
+    Hidden(HiddenJobs),
+}
+
+impl From<NotFound> for UnseenJob {
+    fn from(missing: NotFound) -> Self {
+        Self::Missing(missing)
+    }
+}
+
+impl From<HiddenJobs> for UnseenJob {
+    fn from(hidden: HiddenJobs) -> Self {
+        Self::Hidden(hidden)
+    }
+}
+
+/// What was found of a job, and where the job is.
+pub(crate) type SeenOfJob<T> = Result<(VcName, Dated<T>), UnseenJob>;
+
 impl VcHandle {
-    /// The jobs that are asked for, with why they wait.
+    /// The jobs that are asked for and seen, with why they wait.
     ///
     /// # Errors
     /// When nothing is to be heard of any virtual cluster that the filter takes.
-    pub(crate) async fn listed(&self, query: JobQuery) -> Result<FoundJobs, VcError> {
+    pub(crate) async fn listed(
+        &self,
+        query: JobQuery,
+        sight: &JobSight,
+    ) -> Result<FoundJobs, VcError> {
         let vcs = self.wanted(&query)?;
         let mut listed = FoundJobs::default();
         let mut unheard = None;
-        let all = self.look_at_all(vcs, &ListJobs(query)).await;
+        let sight = sight.clone();
+        let all = self.look_at_all(vcs, &ListJobs { query, sight }).await;
         let heard = all.iter().any(|(_, seen)| seen.is_ok());
         for (vc, seen) in all {
             match seen {
@@ -56,14 +86,16 @@ impl VcHandle {
     /// [`VcError::Away`].
     pub(crate) async fn detail(
         &self,
-        job: JobKey,
+        job: &JobKey,
         attempt: Option<u32>,
-    ) -> Result<Result<Dated<JobDetail>, NotFound>, VcError> {
+        sight: &JobSight,
+    ) -> Result<SeenOfJob<JobDetail>, VcError> {
         let request = ShowJob {
             job: job.clone(),
             attempt,
+            sight: sight.clone(),
         };
-        self.look_up(&job, &request, |detail| detail.map(|it| it.0))
+        self.look_up((job, sight), &request, |detail| detail.map(|it| it.0))
             .await
     }
 
@@ -73,10 +105,11 @@ impl VcHandle {
     /// [`VcError::Away`].
     pub(crate) async fn config(
         &self,
-        key: JobKey,
-    ) -> Result<Result<Dated<String>, NotFound>, VcError> {
-        let request = ShowConfig(key.clone());
-        self.look_up(&key, &request, |config| config).await
+        job: &JobKey,
+        sight: &JobSight,
+    ) -> Result<SeenOfJob<String>, VcError> {
+        let request = ShowConfig(job.clone());
+        self.look_up((job, sight), &request, |config| config).await
     }
 
     /// What happened to a job.
@@ -85,10 +118,14 @@ impl VcHandle {
     /// [`VcError::Away`].
     pub(crate) async fn events(
         &self,
-        key: JobKey,
-    ) -> Result<Result<Dated<Vec<JobEvent>>, NotFound>, VcError> {
-        let request = ListEvents(key.clone());
-        self.look_up(&key, &request, |events| events.map(|it| it.0))
+        job: &JobKey,
+        sight: &JobSight,
+    ) -> Result<SeenOfJob<Vec<JobEvent>>, VcError> {
+        let request = ListEvents {
+            job: job.clone(),
+            sight: sight.clone(),
+        };
+        self.look_up((job, sight), &request, |events| events.map(|it| it.0))
             .await
     }
 
@@ -98,13 +135,16 @@ impl VcHandle {
     /// [`VcError::Away`].
     pub(crate) async fn task(
         &self,
-        job: JobKey,
-        attempt: u32,
-        task: TaskId,
-    ) -> Result<Result<Dated<TaskView>, NotFound>, VcError> {
-        let key = job.clone();
-        let request = ShowTask { job, attempt, task };
-        self.look_up(&key, &request, |task| task.map(|it| it.0))
+        job: &JobKey,
+        (attempt, task): (u32, &TaskId),
+        sight: &JobSight,
+    ) -> Result<SeenOfJob<TaskView>, VcError> {
+        let request = ShowTask {
+            job: job.clone(),
+            attempt,
+            task: task.clone(),
+        };
+        self.look_up((job, sight), &request, |task| task.map(|it| it.0))
             .await
     }
 
@@ -146,36 +186,50 @@ impl VcHandle {
         }
     }
 
-    /// Looks for something of a job where the job is.
+    /// Looks for something of a job where the job is, if the job is seen. It is asked for at the very virtual
+    /// cluster that was checked: another one may have taken a job of the name meanwhile.
     async fn look_up<R: OfCopy, T>(
         &self,
-        key: &JobKey,
+        (job, sight): (&JobKey, &JobSight),
         request: &R,
         open: impl Fn(R::Answer) -> Result<T, NotFound>,
-    ) -> Result<Result<Dated<T>, NotFound>, VcError>
+    ) -> Result<SeenOfJob<T>, VcError>
     where
         for<'a> AtLeader<'a>: Answers<R>,
         for<'a> AtCopy<'a>: Answers<R>,
     {
-        let vc = match self.place_of(key).await? {
+        let vc = match self.place_of(job, sight).await? {
             Ok(vc) => vc,
-            Err(missing) => return Ok(Err(missing)),
+            Err(missing) => return Ok(Err(missing.into())),
         };
+        if let Err(hidden) = sight.check(&vc, job) {
+            return Ok(Err(hidden.into()));
+        }
         let Dated { value, age } = self.look_at(&vc, request).await?;
-        Ok(open(value).map(|value| Dated { value, age }))
+        let found = open(value).map(|value| (vc, Dated { value, age }));
+        Ok(found.map_err(UnseenJob::from))
     }
 
-    /// The virtual cluster that has a job; of two, the one with the newest.
-    async fn place_of(&self, key: &JobKey) -> Result<Result<VcName, NotFound>, VcError> {
-        let mut names = self.names()?;
-        if names.len() == 1
-            && let Some(only) = names.pop()
+    /// The virtual cluster that has a job; of two, the one with the newest. Of only one it is known without
+    /// asking, unless its jobs are hidden: what is not there is missing, and not hidden.
+    async fn place_of(
+        &self,
+        job: &JobKey,
+        sight: &JobSight,
+    ) -> Result<Result<VcName, NotFound>, VcError> {
+        let names = self.names()?;
+        if let [only] = names.as_slice()
+            && sight.sees(only, &job.user)
         {
-            return Ok(Ok(only));
+            return Ok(Ok(only.clone()));
         }
+        let find = FindJob {
+            job: job.clone(),
+            sight: sight.clone(),
+        };
         let mut newest: Option<(u64, VcName)> = None;
         let mut unheard = None;
-        for (vc, seen) in self.look_at_all(names, &FindJob(key.clone())).await {
+        for (vc, seen) in self.look_at_all(names, &find).await {
             match seen {
                 Ok(Dated { value, .. }) => {
                     newest = newest.max(value.0.map(|job| (job.submitted, vc)));
@@ -186,7 +240,7 @@ impl VcHandle {
         match (newest, unheard) {
             (Some((_, vc)), _) => Ok(Ok(vc)),
             (None, Some(why)) => Err(why),
-            (None, None) => Ok(Err(NotFound::Job(key.clone()))),
+            (None, None) => Ok(Err(NotFound::Job(job.clone()))),
         }
     }
 

@@ -66,6 +66,7 @@ use muster_model::explanation::Explanation;
 use muster_model::id::{JobKey, NodeId, UserName};
 use muster_model::job::{JobSpec, RoleSpec};
 use muster_model::known_node::KnownNode;
+use muster_model::sight::JobSight;
 use muster_model::time::Time;
 use muster_model::usage::UsageView;
 use muster_model::vc::VcView;
@@ -615,12 +616,13 @@ impl Coordinator {
         Allowance::new(&context, placing).views(users)
     }
 
-    /// Why a job waits, a sentence part, if it does and this node leads.
-    pub fn waiting_for(&self, state: &VcState, job: &JobKey) -> Option<String> {
-        self.explainer(state).waiting_for(job)
+    /// Why a job waits, a sentence part, if it does and this node leads. Other jobs are named as far as they
+    /// are seen.
+    pub fn waiting_for(&self, state: &VcState, job: &JobKey, sight: &JobSight) -> Option<String> {
+        self.explainer(state, sight).waiting_for(job)
     }
 
-    /// Why a job waits, in full.
+    /// Why a job waits, in full. Other jobs are named as far as they are seen.
     ///
     /// # Errors
     /// When there is no such job.
@@ -628,9 +630,9 @@ impl Coordinator {
         &self,
         now: Time,
         state: &VcState,
-        key: &JobKey,
+        (key, sight): (&JobKey, &JobSight),
     ) -> Result<Explanation, NotFound> {
-        self.explainer(state).explanation(now, key)
+        self.explainer(state, sight).explanation(now, key)
     }
 
     /// A description of the machines that were found, promised to one virtual cluster: to be edited.
@@ -700,8 +702,9 @@ impl Coordinator {
         }
     }
 
-    const fn explainer<'a>(&'a self, state: &'a VcState) -> Explainer<'a> {
+    const fn explainer<'a>(&'a self, state: &'a VcState, sight: &'a JobSight) -> Explainer<'a> {
         Explainer {
+            sight,
             context: self.leadership.context(state),
             nodes: &self.nodes,
             liveness: &self.liveness,

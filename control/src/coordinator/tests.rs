@@ -24,6 +24,7 @@ use muster_model::explanation::Earliest;
 use muster_model::id::NodeId;
 use muster_model::job::{JobSpec, Partition};
 use muster_model::node::Free;
+use muster_model::sight::JobSight;
 use muster_model::state::{JobState, PriorityClass};
 use muster_model::vc::WhatIf;
 
@@ -186,7 +187,7 @@ fn without_a_node_nothing_is_refused() {
     );
     let told = bench
         .coordinator
-        .explanation(bench.now, &bench.state, &key("x"));
+        .explanation(bench.now, &bench.state, (&key("x"), &JobSight::All));
     let told = told.unwrap().gangs.remove(0);
     assert_eq!(
         (&*told.constraint, told.earliest),

@@ -205,6 +205,7 @@ impl TaskGrant {
         };
         NodeTask {
             job: self.job.to_string(),
+            vc: self.vc.clone(),
             task: self.member.task.to_string(),
             uid: self.member.uid.to_string(),
             state: state.to_owned(),

@@ -1,5 +1,6 @@
 //! What the leader of a virtual cluster is asked; some of it a copy of its log as well. Whether its
-//! user may ask it was checked by the gateway that took it.
+//! user may ask it was checked by the gateway that took it, and whether they see the job by its node. Their
+//! sight goes with a question whose answer lists jobs, or may name others than the one that it is about.
 
 use std::collections::BTreeSet;
 
@@ -8,6 +9,7 @@ use muster_model::explanation::Explanation;
 use muster_model::id::{JobKey, NodeId, TaskId, UserName};
 use muster_model::job_query::JobQuery;
 use muster_model::known_node::KnownNode;
+use muster_model::sight::JobSight;
 use muster_model::usage::UsageView;
 use muster_model::vc::{Amount, VcView, WhatIf};
 use muster_model::view::{JobDetail, JobEvent, JobSummary, TaskView};
@@ -138,19 +140,21 @@ impl Request for ListWantedImages {
     type Answer = BTreeSet<String>;
 }
 
-/// The jobs that are asked for.
+/// The jobs that are asked for, as far as they are seen.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ListJobs(
+pub struct ListJobs {
     /// Which.
-    pub JobQuery,
-);
+    pub query: JobQuery,
+    /// What the user sees.
+    pub sight: JobSight,
+}
 
 /// Jobs of a list.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JobList {
     /// The first of those that the filter takes, or all.
     pub jobs: Json<Vec<JobSummary>>,
-    /// How many it takes.
+    /// How many it takes of those that are seen.
     pub total: usize,
 }
 
@@ -160,10 +164,12 @@ impl Request for ListJobs {
 
 /// One job, if there is one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct FindJob(
+pub struct FindJob {
     /// Its name.
-    pub JobKey,
-);
+    pub job: JobKey,
+    /// Which others may be named.
+    pub sight: JobSight,
+}
 
 impl Request for FindJob {
     type Answer = Json<Option<JobSummary>>;
@@ -176,6 +182,8 @@ pub struct ShowJob {
     pub job: JobKey,
     /// The attempt; the latest if none is named.
     pub attempt: Option<u32>,
+    /// Which others may be named.
+    pub sight: JobSight,
 }
 
 impl Request for ShowJob {
@@ -184,10 +192,12 @@ impl Request for ShowJob {
 
 /// Why a job waits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Explain(
+pub struct Explain {
     /// The job.
-    pub JobKey,
-);
+    pub job: JobKey,
+    /// Which others may be named.
+    pub sight: JobSight,
+}
 
 impl Request for Explain {
     type Answer = Result<Json<Explanation>, NotFound>;
@@ -255,10 +265,12 @@ impl Request for ShowConfig {
 
 /// What happened to a job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ListEvents(
+pub struct ListEvents {
     /// The job.
-    pub JobKey,
-);
+    pub job: JobKey,
+    /// Which others may be named.
+    pub sight: JobSight,
+}
 
 impl Request for ListEvents {
     type Answer = Result<Json<Vec<JobEvent>>, NotFound>;

@@ -3,6 +3,7 @@
 use muster_model::exit::{Cause, Verdict};
 use muster_model::id::{JobKey, TaskId};
 use muster_model::launch::TaskPlacement;
+use muster_model::sight::{HIDDEN_JOB, JobSight};
 use muster_model::state::ExecutionType;
 use muster_model::view::Trigger;
 use serde::{Deserialize, Serialize};
@@ -16,6 +17,8 @@ use crate::verdict;
 
 /// Why an event tells of a warning.
 const NOT_CARRIED_OUT: &str = "NotCarriedOut";
+/// How an event begins that names the job which the job gave way to.
+const GIVES_WAY_TO: &str = "It gives way to ";
 /// So many warnings of a job are events.
 const WARNINGS_TOLD_MAX: usize = 8;
 
@@ -156,6 +159,16 @@ impl JobRecord {
         );
     }
 
+    /// Leaves the name of another job out of what happened, if the user does not see that job. It is of the
+    /// same virtual cluster.
+    pub(super) fn hide_name(&self, message: &mut String, sight: &JobSight) {
+        let name = message.strip_prefix(GIVES_WAY_TO);
+        let name = name.and_then(|text| text.strip_suffix('.')?.parse::<JobKey>().ok());
+        if name.is_some_and(|by| !sight.sees(&self.accepted.spec.vc, &by.user)) {
+            *message = format!("{GIVES_WAY_TO}{HIDDEN_JOB}.");
+        }
+    }
+
     /// The platform ends a run.
     pub(super) fn stop_run(
         &mut self,
@@ -166,7 +179,7 @@ impl JobRecord {
     ) {
         let verdict = verdict::stopped(cause);
         match by {
-            Some(by) => self.warn("Preempted", format!("It gives way to {by}."), at_ms),
+            Some(by) => self.warn("Preempted", format!("{GIVES_WAY_TO}{by}."), at_ms),
             None => self.warn(
                 &verdict.spec.phrase.clone(),
                 verdict.diagnostics.clone(),

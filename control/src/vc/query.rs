@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use muster_model::cluster_spec::CPU_LEAF_FIRST;
 use muster_model::id::{JobKey, NodeId, TaskId};
 use muster_model::job::{Partition, Resources};
+use muster_model::sight::JobSight;
 use muster_model::state::{EXIT_ATTEMPT_COMPLETED, EXIT_STOPPED, SubState};
 use muster_model::vc::Amount;
 use muster_model::view::{
@@ -126,6 +127,20 @@ impl VcState {
     /// When there is no such job.
     pub fn events(&self, key: &JobKey) -> Result<Vec<JobEvent>, NotFound> {
         self.with_job(key, |job, _| Ok(job.events()))
+    }
+
+    /// The same for a user: a job that this one gave way to is named if they see it.
+    ///
+    /// # Errors
+    /// When there is no such job.
+    pub fn events_for(&self, key: &JobKey, sight: &JobSight) -> Result<Vec<JobEvent>, NotFound> {
+        self.with_job(key, |job, _| {
+            let mut events = job.events();
+            for event in &mut events {
+                job.hide_name(&mut event.message, sight);
+            }
+            Ok(events)
+        })
     }
 
     /// The job's document as submitted, as JSON, secrets masked.

@@ -36,10 +36,10 @@ pub struct SchedulingView {
 /// A task on a member.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct MemberTask {
-    /// Its job: `user~name`.
-    pub job: String,
-    /// Which of the job's: `role:index`.
-    pub task: String,
+    /// Its job: `user~name`; none: one that the user who asks does not see.
+    pub job: Option<String>,
+    /// Which of the job's: `role:index`; likewise.
+    pub task: Option<String>,
 }
 
 impl Scheduling {

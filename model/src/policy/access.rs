@@ -20,6 +20,17 @@ pub enum JobVisibility {
     Private,
 }
 
+impl JobVisibility {
+    /// The word that the policy has for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Public => "public",
+            Self::Group => "group",
+            Self::Private => "private",
+        }
+    }
+}
+
 /// Which users see which jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -34,5 +45,11 @@ impl AccessPolicy {
     /// Which users see the jobs of this virtual cluster.
     pub fn of(&self, vc: &VcName) -> JobVisibility {
         self.vcs.get(vc).copied().unwrap_or(self.jobs)
+    }
+
+    /// Whether every user sees all jobs.
+    pub fn is_public(&self) -> bool {
+        let mut all = self.vcs.values().chain([&self.jobs]);
+        all.all(|visibility| *visibility == JobVisibility::Public)
     }
 }

@@ -1,4 +1,5 @@
 use muster_model::mesh::{Scheduling, SchedulingView};
+use muster_model::sight::JobSight;
 
 use super::NOBODY;
 use crate::port::{Caller, DEFAULT_VC, Membership, NewScheduling, Nodes, PortError};
@@ -22,10 +23,13 @@ pub async fn nodes(nodes: &dyn Nodes, membership: &dyn Membership, caller: &Call
     let cordoned = wanted(Scheduling::Cordoned);
     let nobodys = nodes.schedule(caller, NOBODY, &cordoned);
     refused!(nobodys, PortError::NoMember(_));
-    refused!(nodes.tasks_on(NOBODY), PortError::NoMember(_));
+    refused!(
+        nodes.tasks_on(&JobSight::All, NOBODY),
+        PortError::NoMember(_)
+    );
     refused!(nodes.say_off(caller, NOBODY), PortError::NoMember(_));
     refused!(nodes.say_off(caller, me), PortError::NotNow(_));
-    assert_eq!(nodes.tasks_on(me).await.unwrap(), []);
+    assert_eq!(nodes.tasks_on(&JobSight::All, me).await.unwrap(), []);
 
     nodes.schedule(caller, me, &cordoned).await.unwrap();
     let word = scheduling(membership).await.unwrap();

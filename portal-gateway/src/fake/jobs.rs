@@ -1,19 +1,25 @@
 //! Jobs in memory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use muster_model::explanation::Explanation;
-use muster_model::id::{JobKey, TaskId, VcName};
+use muster_model::id::{JobKey, TaskId, UserName, VcName};
 use muster_model::job_query::JobQuery;
+use muster_model::policy::AccessPolicy;
 use muster_model::protocol::{JobProblem, ProblemAdvice};
 use muster_model::remark::Remark;
+use muster_model::sight::JobSight;
 use muster_model::state::{ExecutionType, SubState};
-use muster_model::view::{Age, Dated, JobDetail, JobEvent, JobSummary, Retries, TaskView};
+use muster_model::view::{Age, Dated, JobDetail, JobEvent, JobSummary, Retries};
+use tokio::sync::watch;
 
 use super::{FakeCluster, NOW_S};
-use crate::port::{AcceptedSubmission, Awaited, Caller, DEFAULT_VC, FoundJobs, Jobs, PortError};
+use crate::port::{
+    AcceptedSubmission, Awaited, Caller, DEFAULT_VC, FoundJobs, HiddenFuture, JobReader, JobTask,
+    Jobs, PortError,
+};
 
 /// A line of a job that begins so is a warning about it.
 const WARNING: &str = "# warning: ";
@@ -27,6 +33,7 @@ pub(super) struct FakeJobs {
     /// Virtual clusters whose leaders do not answer.
     pub(super) away: Vec<VcName>,
     pub(super) aged: Vec<Age>,
+    access: watch::Sender<AccessPolicy>,
 }
 
 impl FakeJobs {
@@ -61,6 +68,11 @@ impl FakeCluster {
     /// From now on a copy of its log answers for a virtual cluster, in place of its leader: this old.
     pub fn age(&self, age: Age) {
         self.state().jobs.aged.push(age);
+    }
+
+    /// Says which users see which jobs.
+    pub fn set_access(&self, access: AccessPolicy) {
+        self.state().jobs.access.send_replace(access);
     }
 
     fn edit_job<T>(
@@ -138,10 +150,55 @@ impl Jobs for FakeCluster {
         Ok(AcceptedSubmission { key, warnings })
     }
 
-    async fn list(&self, query: &JobQuery) -> Result<FoundJobs, PortError> {
+    fn sight(&self, reader: &JobReader) -> Result<JobSight, PortError> {
+        let state = self.state();
+        let access = state.jobs.access.borrow().clone();
+        match reader {
+            JobReader::Root => Ok(JobSight::All),
+            JobReader::Guest => Ok(JobSight::of(None, [].into(), &access)),
+            JobReader::User(user) => {
+                let rights = state.users.rights(user).ok_or(PortError::InvalidToken)?;
+                Ok(match rights.admin {
+                    true => JobSight::All,
+                    false => JobSight::of(Some(user), rights.vcs.into_iter().collect(), &access),
+                })
+            }
+        }
+    }
+
+    /// Looks again with every policy.
+    fn until_hidden(&self, reader: &JobReader, vc: &VcName, owner: &UserName) -> HiddenFuture {
+        let state = self.state();
+        let rights = match reader {
+            JobReader::User(user) => state.users.rights(user).filter(|user| !user.admin),
+            JobReader::Root | JobReader::Guest => None,
+        };
+        let mut access = state.jobs.access.subscribe();
+        let (vc, owner) = (vc.clone(), owner.clone());
+        Box::pin(async move {
+            let Some(rights) = rights else {
+                return std::future::pending().await;
+            };
+            let vcs: BTreeSet<VcName> = rights.vcs.into_iter().collect();
+            let is_hidden = |access: &AccessPolicy| {
+                let sight = JobSight::of(Some(&rights.name), vcs.clone(), access);
+                !sight.sees(&vc, &owner)
+            };
+            if access.wait_for(is_hidden).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        })
+    }
+
+    async fn list(&self, sight: &JobSight, query: &JobQuery) -> Result<FoundJobs, PortError> {
         let state = &self.state().jobs;
-        let (jobs, total) = query.take(state.jobs.values().map(|job| job.summary.clone()));
+        let all = || state.jobs.values().map(|job| &job.summary);
+        let vcs: BTreeSet<&VcName> = all().map(|job| &job.vc).collect();
+        let limits = sight.list(&query.filter, vcs)?;
+        let seen = all().filter(|job| sight.shows(*job)).cloned();
+        let (jobs, total) = query.take(seen);
         Ok(FoundJobs {
+            hidden: limits.told(total)?,
             jobs,
             total,
             away: state.away.clone(),
@@ -149,10 +206,16 @@ impl Jobs for FakeCluster {
         })
     }
 
-    async fn job(&self, key: &JobKey, attempt: Option<u32>) -> Result<Dated<JobDetail>, PortError> {
+    async fn job(
+        &self,
+        sight: &JobSight,
+        key: &JobKey,
+        attempt: Option<u32>,
+    ) -> Result<Dated<JobDetail>, PortError> {
         let state = &self.state().jobs;
         let job = state.jobs.get(key).cloned();
         let job = job.ok_or_else(|| PortError::NoJob(key.to_string()))?;
+        sight.check(&job.summary.vc, key)?;
         if let Some(attempt) = attempt
             && job.attempt.as_ref().is_none_or(|one| one.id != attempt)
         {
@@ -164,8 +227,8 @@ impl Jobs for FakeCluster {
         Ok(Dated { value: job, age })
     }
 
-    async fn explanation(&self, key: &JobKey) -> Result<Explanation, PortError> {
-        let summary = self.job(key, None).await?.value.summary;
+    async fn explanation(&self, sight: &JobSight, key: &JobKey) -> Result<Explanation, PortError> {
+        let summary = self.job(sight, key, None).await?.value.summary;
         Ok(Explanation {
             key: key.clone(),
             state: summary.state(),
@@ -178,16 +241,24 @@ impl Jobs for FakeCluster {
         })
     }
 
-    async fn config(&self, key: &JobKey) -> Result<Dated<serde_json::Value>, PortError> {
-        let age = self.job(key, None).await?.age;
+    async fn config(
+        &self,
+        sight: &JobSight,
+        key: &JobKey,
+    ) -> Result<Dated<serde_json::Value>, PortError> {
+        let age = self.job(sight, key, None).await?.age;
         let value = serde_json::json!({
             "protocolVersion": 2, "name": key.name, "type": "job", "secrets": "******",
         });
         Ok(Dated { value, age })
     }
 
-    async fn events(&self, key: &JobKey) -> Result<Dated<Vec<JobEvent>>, PortError> {
-        let age = self.job(key, None).await?.age;
+    async fn events(
+        &self,
+        sight: &JobSight,
+        key: &JobKey,
+    ) -> Result<Dated<Vec<JobEvent>>, PortError> {
+        let age = self.job(sight, key, None).await?.age;
         let value = self.state().jobs.events.get(key).cloned();
         let value = value.unwrap_or_default();
         Ok(Dated { value, age })
@@ -195,29 +266,32 @@ impl Jobs for FakeCluster {
 
     async fn task(
         &self,
+        sight: &JobSight,
         key: &JobKey,
-        attempt: u32,
-        task: &TaskId,
-    ) -> Result<Dated<TaskView>, PortError> {
-        let Dated { value: job, age } = self.job(key, Some(attempt)).await?;
+        (attempt, task): (u32, &TaskId),
+    ) -> Result<JobTask, PortError> {
+        let Dated { value: job, age } = self.job(sight, key, Some(attempt)).await?;
+        let vc = job.summary.vc;
         let mut tasks = job.roles.into_iter().flat_map(|role| role.tasks);
         let value = tasks.find(|one| one.id == *task);
         let value = value.ok_or_else(|| PortError::NoTask {
             job: key.to_string(),
             task: task.to_string(),
         })?;
-        Ok(Dated { value, age })
+        let found = Dated { value, age };
+        Ok(JobTask { vc, found })
     }
 
     async fn wait(
         &self,
+        sight: &JobSight,
         key: &JobKey,
         awaited: &Awaited,
         timeout: Duration,
     ) -> Result<JobSummary, PortError> {
         let end = tokio::time::Instant::now() + timeout;
         loop {
-            let job = self.job(key, None).await?.value.summary;
+            let job = self.job(sight, key, None).await?.value.summary;
             let next = tokio::time::Instant::now() + WAIT_POLL;
             if awaited.is_reached(&job) || next > end {
                 return Ok(job);

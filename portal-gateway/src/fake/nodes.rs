@@ -5,14 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use async_trait::async_trait;
 use muster_model::cluster_spec::ClusterSpec;
 use muster_model::finding::Finding;
-use muster_model::id::UserName;
+use muster_model::id::{JobKey, UserName};
 use muster_model::known_node::{Has, KnownNode, Share};
 use muster_model::mesh::{Health, MemberReach, MemberTask, Scheduling, SchedulingView};
 use muster_model::node::NodeView;
+use muster_model::sight::JobSight;
 use muster_model::usage::{UsageSubject, UsageView};
 use muster_model::vc::{VcView, WhatIf};
 
-use super::{FakeCluster, NOW_S};
+use super::{FakeCluster, FakeState, NOW_S};
 use crate::port::{Caller, DEFAULT_VC, FoundUsage, NewScheduling, Nodes, PortError};
 
 #[derive(Debug)]
@@ -22,7 +23,7 @@ pub(super) struct FakeNodes {
     health: Health,
     findings: Vec<Finding>,
     /// What runs on members.
-    tasks: BTreeMap<String, Vec<MemberTask>>,
+    tasks: BTreeMap<String, Vec<(JobKey, String)>>,
     usage: Vec<UsageView>,
 }
 
@@ -75,12 +76,29 @@ impl FakeCluster {
 
     /// Says what runs on a member: jobs with their tasks.
     pub fn run_on(&self, member: &str, tasks: &[(&str, &str)]) {
-        let tasks = tasks.iter().map(|(job, task)| MemberTask {
-            job: (*job).to_owned(),
-            task: (*task).to_owned(),
-        });
+        let key = |job: &str| job.parse().ok();
+        let tasks = tasks
+            .iter()
+            .filter_map(|(job, task)| Some((key(job)?, (*task).to_owned())));
         let tasks = tasks.collect();
         self.state().nodes.tasks.insert(member.to_owned(), tasks);
+    }
+}
+
+impl FakeState {
+    /// Tasks as they are shown. A job that is not there counts as one of the default virtual cluster.
+    fn shown(&self, sight: &JobSight, tasks: &[(JobKey, String)]) -> Vec<MemberTask> {
+        let is_seen = |key: &JobKey| match self.jobs.jobs.get(key) {
+            Some(job) => sight.shows(&job.summary),
+            None => DEFAULT_VC
+                .parse()
+                .is_ok_and(|vc| sight.sees(&vc, &key.user)),
+        };
+        let shown = tasks.iter().map(|(key, task)| MemberTask {
+            job: is_seen(key).then(|| key.to_string()),
+            task: is_seen(key).then(|| task.clone()),
+        });
+        shown.collect()
     }
 }
 
@@ -170,7 +188,7 @@ impl Nodes for FakeCluster {
         Ok(())
     }
 
-    async fn tasks_on(&self, member: &str) -> Result<Vec<MemberTask>, PortError> {
+    async fn tasks_on(&self, sight: &JobSight, member: &str) -> Result<Vec<MemberTask>, PortError> {
         let mut state = self.state();
         let word = state.membership.had(member)?;
         let word = word.and_then(|member| member.scheduling.clone());
@@ -181,7 +199,7 @@ impl Nodes for FakeCluster {
             // One ends between two looks.
             tasks.pop();
         }
-        Ok(before)
+        Ok(state.shown(sight, &before))
     }
 
     async fn say_off(&self, _: &Caller, member: &str) -> Result<Vec<MemberTask>, PortError> {
@@ -191,6 +209,7 @@ impl Nodes for FakeCluster {
             let text = format!("{member} can be reached, so it is not off");
             return Err(PortError::NotNow(text));
         }
-        Ok(state.nodes.tasks.remove(member).unwrap_or_default())
+        let tasks = state.nodes.tasks.remove(member);
+        Ok(state.shown(&JobSight::All, &tasks.unwrap_or_default()))
     }
 }

@@ -64,6 +64,12 @@ impl FakeCluster {
 }
 
 impl FakeUsers {
+    /// What a user may do, if there is one.
+    pub(super) fn rights(&self, user: &UserName) -> Option<UserView> {
+        let found = self.people.find(user.as_str())?;
+        Some(self.people.view(found))
+    }
+
     fn change(&mut self, by: &Author, change: &PeopleChange) -> Result<(), PeopleDenial> {
         let (action, subject) = subject(change);
         let mut people = self.people.clone();

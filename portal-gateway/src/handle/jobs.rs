@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::call::Call;
 use crate::error::ApiError;
 use crate::fields::Fields;
-use crate::port::{AcceptedSubmission, Caller, Jobs};
+use crate::port::{self, AcceptedSubmission, Caller, Jobs};
 use crate::reply::{HandlerResult, HttpReply};
 use crate::wire::event;
 use crate::wire::job::Detail;
@@ -61,13 +61,14 @@ pub(crate) async fn detail(call: Call, jobs: &dyn Jobs) -> HandlerResult {
     let key = call.job_key()?;
     // Like upstream, what is no number means the latest attempt.
     let attempt = call.params.text("attempt").parse().ok();
-    let Dated { value, age } = jobs.job(&key, attempt).await?;
+    let Dated { value, age } = jobs.job(&call.sight(jobs)?, &key, attempt).await?;
     Ok(HttpReply::json(&Detail::of(&value))?.aged(&age))
 }
 
 /// `GET /jobs/:job/config`
 pub(crate) async fn config(call: Call, jobs: &dyn Jobs) -> HandlerResult {
-    let Dated { value, age } = jobs.config(&call.job_key()?).await?;
+    let key = call.job_key()?;
+    let Dated { value, age } = jobs.config(&call.sight(jobs)?, &key).await?;
     Ok(HttpReply::json_as_yaml(&value).aged(&age))
 }
 
@@ -150,7 +151,7 @@ pub(crate) async fn events(call: Call, jobs: &dyn Jobs) -> HandlerResult {
     let Dated {
         value: mut events,
         age,
-    } = jobs.events(&key).await?;
+    } = jobs.events(&call.sight(jobs)?, &key).await?;
     events.retain(|event| warning.is_none_or(|warning| event.warning == warning));
     events.sort_by(|a, b| b.last.cmp(&a.last).then_with(|| a.uid.cmp(&b.uid)));
     let data: Vec<event::WireEvent> = events
@@ -162,7 +163,13 @@ pub(crate) async fn events(call: Call, jobs: &dyn Jobs) -> HandlerResult {
 }
 
 /// `GET /jobs/:job/ssh`: upstream took it away and still names the route
-pub(crate) async fn ssh(call: Call) -> HandlerResult {
+pub(crate) async fn ssh(call: Call, jobs: &dyn Jobs) -> HandlerResult {
+    let sight = call.sight(jobs)?;
+    if let Ok(key) = call.job_key()
+        && let Err(hidden @ port::PortError::Hidden(_)) = jobs.job(&sight, &key, None).await
+    {
+        return Err(hidden.into());
+    }
     Err(ApiError::NoSsh(call.params.text("job").to_owned()))
 }
 

@@ -12,7 +12,7 @@ use muster_model::job_query::JobFilter;
 /// `GET /jobs`
 pub(crate) async fn list(call: Call, jobs: &dyn Jobs) -> HandlerResult {
     let listing = Listing::parse(&call.query)?;
-    answer(listing, jobs).await
+    answer(&call, listing, jobs).await
 }
 
 /// `GET /api/v1/user/:user/jobs`
@@ -23,16 +23,17 @@ pub(crate) async fn of_user(call: Call, jobs: &dyn Jobs) -> HandlerResult {
         users: vec![user],
         ..filter
     });
-    answer(listing, jobs).await
+    answer(&call, listing, jobs).await
 }
 
-async fn answer(listing: Listing, port: &dyn Jobs) -> HandlerResult {
+async fn answer(call: &Call, listing: Listing, port: &dyn Jobs) -> HandlerResult {
     let FoundJobs {
         jobs,
         total,
         away,
         aged,
-    } = listing.ask(port).await?;
+        hidden,
+    } = listing.ask(&call.sight(port)?, port).await?;
     let page: Vec<ListingRow> = listing
         .page(&jobs)
         .into_iter()
@@ -43,5 +44,5 @@ async fn answer(listing: Listing, port: &dyn Jobs) -> HandlerResult {
     } else {
         HttpReply::json(&page)
     };
-    Ok(reply?.without(&away).aged(&aged))
+    Ok(reply?.without(&away).aged(&aged).hiding(&hidden))
 }

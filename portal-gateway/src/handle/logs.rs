@@ -1,7 +1,9 @@
 //! Logs of task attempts: listed, linked and read.
 
+use std::future::ready;
 use std::time::Duration;
 
+use futures::{StreamExt as _, stream};
 use http::header::{ACCEPT_RANGES, CONTENT_RANGE, HeaderName, RANGE};
 use http::{HeaderValue, StatusCode};
 use muster_model::id::TaskId;
@@ -14,7 +16,10 @@ use crate::config::LogLinkKey;
 use crate::elsewhere::{self, OtherGateway};
 use crate::error::ApiError;
 use crate::log_link::{self, LogLocation};
-use crate::port::{self, Jobs, LogFileInfo, LogRange, LogSlice, LogWish, Logs};
+use crate::port::{
+    self, ByteStream, HiddenFuture, JobReader, JobTask, Jobs, LogFileInfo, LogRange, LogSlice,
+    LogWish, Logs,
+};
 use crate::proof::CertificateProof;
 use crate::query::Query;
 use crate::reply::{HandlerResult, HttpReply, ascii};
@@ -44,7 +49,9 @@ impl LogTarget {
         let attempt = call.attempt(&key)?;
         let task = call.task_id(&key)?;
         let number = call.params.text("task").parse::<u32>();
-        let found = jobs.task(&key, attempt, &task).await?;
+        let sight = call.sight(jobs)?;
+        let found = jobs.task(&sight, &key, (attempt, &task));
+        let JobTask { vc, found } = found.await?;
         let view = found
             .value
             .attempts
@@ -54,6 +61,13 @@ impl LogTarget {
         let place = LogLocation {
             uid: view.uid.clone().ok_or(port::PortError::NoLog)?,
             node: view.address.clone(),
+            job: key,
+            vc,
+            reader: match call.reader() {
+                JobReader::User(user) => Some(user),
+                JobReader::Root => None,
+                JobReader::Guest => return Err(ApiError::Guest),
+            },
         };
         Ok(Self { task, view, place })
     }
@@ -99,15 +113,15 @@ fn link_query(call: &Call, target: &LogTarget, token: &str) -> Result<String, Ap
 }
 
 /// `GET /log-manager/…`: where the links lead
-pub(crate) async fn linked(call: Call, logs: &dyn Logs) -> HandlerResult {
-    let place = linked_place(&call)?;
+pub(crate) async fn linked(call: Call, jobs: &dyn Jobs, logs: &dyn Logs) -> HandlerResult {
+    let place = linked_place(&call, jobs)?;
     let wanted = wanted(&call)?;
-    send(&call, logs, (&place, wanted)).await
+    send(&call, (jobs, logs), (&place, wanted)).await
 }
 
 /// `GET /log-manager/…/logs`: which files a link's log has; nodes ask each other.
-pub(crate) async fn linked_files(call: Call, logs: &dyn Logs) -> HandlerResult {
-    let place = linked_place(&call)?;
+pub(crate) async fn linked_files(call: Call, jobs: &dyn Jobs, logs: &dyn Logs) -> HandlerResult {
+    let place = linked_place(&call, jobs)?;
     HttpReply::json(&list(&call, logs, &place).await?)
 }
 
@@ -122,9 +136,11 @@ pub(crate) async fn proof(call: Call) -> HandlerResult {
     Ok(HttpReply::plain(text.ok_or_else(wrong)?))
 }
 
-fn linked_place(call: &Call) -> Result<LogLocation, ApiError> {
+fn linked_place(call: &Call, jobs: &dyn Jobs) -> Result<LogLocation, ApiError> {
     let token = call.query.text("token").unwrap_or_default();
-    log_link::open(&call.config.log_link_key.borrow(), token, clock::now_s())
+    let place = log_link::open(&call.config.log_link_key.borrow(), token, clock::now_s())?;
+    place.check(jobs)?;
+    Ok(place)
 }
 
 fn link_token(call: &Call, place: &LogLocation, ttl: Duration) -> Result<String, ApiError> {
@@ -184,7 +200,7 @@ pub(crate) async fn files(call: Call, jobs: &dyn Jobs, logs: &dyn Logs) -> Handl
 pub(crate) async fn file(call: Call, jobs: &dyn Jobs, logs: &dyn Logs) -> HandlerResult {
     let target = LogTarget::of(&call, jobs).await?;
     let wanted = wanted(&call)?;
-    send(&call, logs, (&target.place, wanted)).await
+    send(&call, (jobs, logs), (&target.place, wanted)).await
 }
 
 fn wanted(call: &Call) -> Result<WantedLog, ApiError> {
@@ -216,7 +232,7 @@ enum WantedLog {
 
 async fn send(
     call: &Call,
-    logs: &dyn Logs,
+    (jobs, logs): (&dyn Jobs, &dyn Logs),
     (place, wanted): (&LogLocation, WantedLog),
 ) -> HandlerResult {
     let name = file_name(call.params.text("file"))?;
@@ -244,13 +260,27 @@ async fn send(
     let start = HeaderValue::from(part.start);
     let reply = match wanted {
         WantedLog::Part(_) => partial(part)?,
-        WantedLog::Whole(_) | WantedLog::Follow(_) => {
-            HttpReply::text_stream(part.body, part.length)
+        WantedLog::Whole(_) => HttpReply::text_stream(part.body, part.length),
+        WantedLog::Follow(_) => {
+            let hidden = jobs.until_hidden(&place.job_reader(), &place.vc, &place.job.user);
+            HttpReply::text_stream(while_seen(part.body, hidden), part.length)
         }
     };
     Ok(reply
         .with(ACCEPT_RANGES, HeaderValue::from_static("bytes"))
         .with(START, start))
+}
+
+/// A log that is followed for hours breaks off when its reader does not see the job any more.
+pub(crate) fn while_seen(body: ByteStream, hidden: HiddenFuture) -> ByteStream {
+    let refused = || std::io::Error::other("the reader may not see the job any more");
+    let cut = stream::once(hidden).map(move |()| Some(Err(refused())));
+    let body = body.map(Some).chain(stream::once(async { None }));
+    let both = stream::select(body, cut);
+    Box::pin(
+        both.take_while(|part| ready(part.is_some()))
+            .filter_map(ready),
+    )
 }
 
 /// Which part of a file is wanted, as another node's gateway takes it.

@@ -7,7 +7,7 @@ use super::membership::done;
 use crate::call::Call;
 use crate::clock::now_s;
 use crate::page;
-use crate::port::{Membership, NewScheduling, Nodes};
+use crate::port::{Jobs, Membership, NewScheduling, Nodes};
 use crate::reply::{HandlerResult, HttpReply};
 use crate::status::StatusPage;
 
@@ -24,30 +24,33 @@ pub(crate) async fn view(_: Call, nodes: &dyn Nodes) -> HandlerResult {
 /// `GET /status`
 pub(crate) async fn status(
     _: Call,
+    jobs: &dyn Jobs,
     nodes: &dyn Nodes,
     membership: &dyn Membership,
 ) -> HandlerResult {
-    let status = StatusPage::gather(nodes, membership).await;
+    let status = StatusPage::gather(jobs, nodes, membership).await;
     Ok(HttpReply::page(page::status(&status)))
 }
 
 /// `GET /status.txt`
 pub(crate) async fn status_text(
     _: Call,
+    jobs: &dyn Jobs,
     nodes: &dyn Nodes,
     membership: &dyn Membership,
 ) -> HandlerResult {
-    let status = StatusPage::gather(nodes, membership).await;
+    let status = StatusPage::gather(jobs, nodes, membership).await;
     Ok(HttpReply::open_text(page::status_text(&status)))
 }
 
 /// `GET /status.json`
 pub(crate) async fn status_json(
     _: Call,
+    jobs: &dyn Jobs,
     nodes: &dyn Nodes,
     membership: &dyn Membership,
 ) -> HandlerResult {
-    HttpReply::open_json(&StatusPage::gather(nodes, membership).await)
+    HttpReply::open_json(&StatusPage::gather(jobs, nodes, membership).await)
 }
 
 /// `GET /`
@@ -112,9 +115,9 @@ pub(crate) async fn schedule(mut call: Call, nodes: &dyn Nodes) -> HandlerResult
 }
 
 /// `GET cluster/members/:member/tasks`
-pub(crate) async fn tasks_on(call: Call, nodes: &dyn Nodes) -> HandlerResult {
+pub(crate) async fn tasks_on(call: Call, jobs: &dyn Jobs, nodes: &dyn Nodes) -> HandlerResult {
     let member = call.params.text("member");
-    HttpReply::json(&nodes.tasks_on(member).await?)
+    HttpReply::json(&nodes.tasks_on(&call.sight(jobs)?, member).await?)
 }
 
 /// `POST cluster/members/:member/off`: answers the tasks that are given up

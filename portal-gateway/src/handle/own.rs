@@ -8,7 +8,7 @@ use super::jobs::with_state;
 use crate::call::Call;
 use crate::error::ApiError;
 use crate::listing::Listing;
-use crate::port::{Awaited, FoundJobs, Jobs};
+use crate::port::{self, Awaited, FoundJobs, Jobs};
 use crate::reply::{HandlerResult, HttpReply};
 
 /// How long `wait` waits unless told, in milliseconds.
@@ -20,11 +20,18 @@ const WAIT_MS_MAX: u64 = 60_000;
 pub(crate) async fn list(call: Call, port: &dyn Jobs) -> HandlerResult {
     let listing = Listing::parse(&call.query)?;
     let FoundJobs {
-        jobs, away, aged, ..
-    } = listing.ask(port).await?;
+        jobs,
+        away,
+        aged,
+        hidden,
+        ..
+    } = listing.ask(&call.sight(port)?, port).await?;
     let page = listing.page(&jobs).into_iter();
     let rows: Result<Vec<Value>, ApiError> = page.map(|job| with_state(job, &aged)).collect();
-    Ok(HttpReply::json(&rows?)?.without(&away).aged(&aged))
+    Ok(HttpReply::json(&rows?)?
+        .without(&away)
+        .aged(&aged)
+        .hiding(&hidden))
 }
 
 /// `GET jobs/:job?attempt=`
@@ -35,14 +42,14 @@ pub(crate) async fn detail(call: Call, jobs: &dyn Jobs) -> HandlerResult {
         .map(u32::try_from)
         .transpose()
         .map_err(|_| ApiError::Parameters("attempt is out of range".to_owned()))?;
-    let job = jobs.job(&key, attempt).await?;
+    let job = jobs.job(&call.sight(jobs)?, &key, attempt).await?;
     Ok(HttpReply::json(&job)?.aged(&job.age))
 }
 
 /// `GET jobs/:job/explanation`: why it waits
 pub(crate) async fn explanation(call: Call, jobs: &dyn Jobs) -> HandlerResult {
     let key = call.job_key()?;
-    HttpReply::json(&jobs.explanation(&key).await?)
+    HttpReply::json(&jobs.explanation(&call.sight(jobs)?, &key).await?)
 }
 
 /// `GET jobs/:job/wait?timeout_ms=&seen=`: answers when the job has ended, or has another mark than the one
@@ -55,7 +62,12 @@ pub(crate) async fn wait(call: Call, jobs: &dyn Jobs) -> HandlerResult {
         Some(mark) => Awaited::Change(mark.to_owned()),
         None => Awaited::End,
     };
-    let job = jobs.wait(&key, &awaited, timeout).await?;
+    let sight = call.sight(jobs)?;
+    let job = jobs.wait(&sight, &key, &awaited, timeout).await?;
+    // The policy may be another one by now.
+    call.sight(jobs)?
+        .check(&job.vc, &key)
+        .map_err(port::PortError::from)?;
     let mut value = with_state(&job, &[])?;
     value["mark"] = job.mark().into();
     HttpReply::json(&value)

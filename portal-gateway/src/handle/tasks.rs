@@ -16,18 +16,21 @@ pub(crate) async fn attempts(call: Call, jobs: &dyn Jobs) -> HandlerResult {
     let key = call.job_key()?;
     let attempt = call.attempt(&key)?;
     let task = call.task_id(&key)?;
-    let Dated { value, age } = jobs.task(&key, attempt, &task).await?;
+    let sight = call.sight(jobs)?;
+    let found = jobs.task(&sight, &key, (attempt, &task)).await?;
+    let Dated { value, age } = found.found;
     Ok(HttpReply::json(&SingleTask::of(&key, attempt, &value))?.aged(&age))
 }
 
 /// `GET /jobs/:job/job-attempts`
 pub(crate) async fn job_attempts(call: Call, jobs: &dyn Jobs) -> HandlerResult {
     let key = call.job_key()?;
-    let Dated { value: latest, age } = jobs.job(&key, None).await?;
+    let sight = call.sight(jobs)?;
+    let Dated { value: latest, age } = jobs.job(&sight, &key, None).await?;
     let mut attempts: Vec<JobAttempt> = wire(&latest).into_iter().collect();
     if let Some(last) = latest.attempt.as_ref().map(|attempt| attempt.id) {
         for id in (last.saturating_sub(ATTEMPTS_MAX)..last).rev() {
-            let earlier = jobs.job(&key, Some(id)).await?;
+            let earlier = jobs.job(&sight, &key, Some(id)).await?;
             attempts.extend(wire(&earlier.value));
         }
     }
@@ -38,7 +41,7 @@ pub(crate) async fn job_attempts(call: Call, jobs: &dyn Jobs) -> HandlerResult {
 pub(crate) async fn job_attempt(call: Call, jobs: &dyn Jobs) -> HandlerResult {
     let key = call.job_key()?;
     let attempt = call.attempt(&key)?;
-    let Dated { value, age } = jobs.job(&key, Some(attempt)).await?;
+    let Dated { value, age } = jobs.job(&call.sight(jobs)?, &key, Some(attempt)).await?;
     let missing = || port::PortError::NoAttempt {
         job: key.to_string(),
         attempt,
@@ -52,7 +55,7 @@ fn wire(job: &JobDetail) -> Option<JobAttempt> {
         .map(|attempt| JobAttempt::of(job, attempt))
 }
 
-/// `GET /jobs/:job/job-attempts/healthz`: whether the list of attempts works
+/// `GET /jobs/:job/job-attempts/healthz`: whether the list of attempts works, of any job, seen or not
 pub(crate) async fn job_attempts_health(_: Call) -> HandlerResult {
     Ok(HttpReply::text("ok"))
 }

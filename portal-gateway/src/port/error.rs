@@ -2,6 +2,7 @@
 
 use muster_model::people::PeopleDenial;
 use muster_model::protocol::{JobProblem, upstream_message};
+use muster_model::sight::HiddenJobs;
 use muster_model::vc::unknown;
 
 /// Why the cluster did not do what it was asked. Display is the message that clients show: OpenPAI's,
@@ -26,6 +27,9 @@ pub enum PortError {
     People(#[from] PeopleDenial),
     #[error("{0}")]
     Forbidden(String),
+    /// Jobs that the user does not see.
+    #[error(transparent)]
+    Hidden(#[from] HiddenJobs),
     #[error("Job {0} is not found.")]
     NoJob(String),
     #[error("JobAttemptId {attempt} is not found in {job}.")]

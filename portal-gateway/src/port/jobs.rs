@@ -1,12 +1,14 @@
 //! Jobs, with their attempts and tasks.
 
+use std::pin::Pin;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use muster_model::explanation::Explanation;
-use muster_model::id::{JobKey, TaskId, VcName};
+use muster_model::id::{JobKey, TaskId, UserName, VcName};
 use muster_model::job_query::JobQuery;
 use muster_model::remark::Remark;
+use muster_model::sight::{HiddenJobs, JobSight};
 use muster_model::state::ExecutionType;
 use muster_model::view::{Age, Dated, JobDetail, JobEvent, JobSummary, TaskView};
 
@@ -21,18 +23,43 @@ pub struct AcceptedSubmission {
     pub warnings: Vec<Remark>,
 }
 
+/// Whose sight of jobs is meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum JobReader {
+    /// Root on a node: sees all.
+    Root,
+    /// A user, by what their groups allow now.
+    User(UserName),
+    /// Somebody without a login.
+    Guest,
+}
+
+/// Ends when something is not to be seen any more.
+pub type HiddenFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// A task of a job, and the job's virtual cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobTask {
+    /// The virtual cluster.
+    pub vc: VcName,
+    /// The task.
+    pub found: Dated<TaskView>,
+}
+
 /// Jobs of a listing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FoundJobs {
     /// Those that were asked for. Each virtual cluster gives its first.
     pub jobs: Vec<JobSummary>,
-    /// How many the filter takes.
+    /// How many the filter takes of those that are seen.
     pub total: usize,
     /// Virtual clusters whose leaders do not answer, and no copy of their logs either: their jobs are
     /// missing.
     pub away: Vec<VcName>,
     /// Those whose jobs are told by a copy, and how old that is.
     pub aged: Vec<Age>,
+    /// Jobs that are left out, for the user does not see them.
+    pub hidden: Vec<HiddenJobs>,
 }
 
 /// What of a job is waited for.
@@ -51,32 +78,54 @@ impl Awaited {
     }
 }
 
-/// Jobs. [`PortError::NoJob`] where there is none of that name.
+/// Jobs. [`PortError::NoJob`] where there is none of that name. All that is told of one is told by the sight
+/// of a user: [`PortError::Hidden`] where they do not see it, and other jobs are not named that they do not
+/// see. Whether they may change it was checked before.
 #[async_trait]
 pub trait Jobs: std::fmt::Debug + Send + Sync {
     /// Accepts a job. When this returns, the job is on disk and every read shows it.
     async fn submit(&self, caller: &Caller, yaml: &str) -> Result<AcceptedSubmission, PortError>;
-    /// Lists jobs, in no particular order.
-    async fn list(&self, query: &JobQuery) -> Result<FoundJobs, PortError>;
+    /// Which jobs a reader sees now, by the policy and their groups. [`PortError::InvalidToken`] where there is
+    /// no such user.
+    fn sight(&self, reader: &JobReader) -> Result<JobSight, PortError>;
+    /// Ends as soon as a reader does not see the jobs of this owner in a virtual cluster any more.
+    fn until_hidden(&self, reader: &JobReader, vc: &VcName, owner: &UserName) -> HiddenFuture;
+    /// Lists jobs, in no particular order. [`PortError::Hidden`] if the query asks for jobs that are hidden:
+    /// never an empty list.
+    async fn list(&self, sight: &JobSight, query: &JobQuery) -> Result<FoundJobs, PortError>;
     /// One job at an attempt, the latest if none is named. This and what else is told of a job may be old,
     /// and says so; that there is no such job never is.
-    async fn job(&self, key: &JobKey, attempt: Option<u32>) -> Result<Dated<JobDetail>, PortError>;
+    async fn job(
+        &self,
+        sight: &JobSight,
+        key: &JobKey,
+        attempt: Option<u32>,
+    ) -> Result<Dated<JobDetail>, PortError>;
     /// Why a job waits, in full.
-    async fn explanation(&self, key: &JobKey) -> Result<Explanation, PortError>;
+    async fn explanation(&self, sight: &JobSight, key: &JobKey) -> Result<Explanation, PortError>;
     /// The job as submitted, its secrets replaced by `******`.
-    async fn config(&self, key: &JobKey) -> Result<Dated<serde_json::Value>, PortError>;
+    async fn config(
+        &self,
+        sight: &JobSight,
+        key: &JobKey,
+    ) -> Result<Dated<serde_json::Value>, PortError>;
     /// What happened to a job, in no particular order.
-    async fn events(&self, key: &JobKey) -> Result<Dated<Vec<JobEvent>>, PortError>;
+    async fn events(
+        &self,
+        sight: &JobSight,
+        key: &JobKey,
+    ) -> Result<Dated<Vec<JobEvent>>, PortError>;
     /// One task of an attempt.
     async fn task(
         &self,
+        sight: &JobSight,
         key: &JobKey,
-        attempt: u32,
-        task: &TaskId,
-    ) -> Result<Dated<TaskView>, PortError>;
+        (attempt, task): (u32, &TaskId),
+    ) -> Result<JobTask, PortError>;
     /// Waits for something of a job, at most so long, and answers how it stands then.
     async fn wait(
         &self,
+        sight: &JobSight,
         key: &JobKey,
         awaited: &Awaited,
         timeout: Duration,

@@ -23,7 +23,7 @@ use futures::Stream;
 pub use documents::{Documents, EditedText};
 pub use error::PortError;
 pub use images::{Images, ProgressStream};
-pub use jobs::{AcceptedSubmission, Awaited, FoundJobs, Jobs};
+pub use jobs::{AcceptedSubmission, Awaited, FoundJobs, HiddenFuture, JobReader, JobTask, Jobs};
 pub use logs::{LogFileInfo, LogRange, LogSlice, LogWish, Logs};
 pub use membership::{JoinRequest, Membership};
 pub use nodes::{DEFAULT_VC, FoundUsage, NewScheduling, Nodes};

@@ -8,6 +8,7 @@ use muster_model::id::{UserName, VcName};
 use muster_model::known_node::KnownNode;
 use muster_model::mesh::{Health, MemberTask, Scheduling};
 use muster_model::node::NodeView;
+use muster_model::sight::JobSight;
 use muster_model::usage::UsageView;
 use muster_model::vc::{VcView, WhatIf};
 
@@ -62,8 +63,8 @@ pub trait Nodes: std::fmt::Debug + Send + Sync {
         member: &str,
         wanted: &NewScheduling,
     ) -> Result<(), PortError>;
-    /// The tasks that may be running on a member.
-    async fn tasks_on(&self, member: &str) -> Result<Vec<MemberTask>, PortError>;
+    /// The tasks that may be running on a member: all of them, and named as far as their jobs are seen.
+    async fn tasks_on(&self, sight: &JobSight, member: &str) -> Result<Vec<MemberTask>, PortError>;
     /// Takes a caller's word that a member is off: what ran there has ended, and may run elsewhere.
     /// Refused where the member can be reached. Answers the tasks that are given up.
     async fn say_off(&self, caller: &Caller, member: &str) -> Result<Vec<MemberTask>, PortError>;

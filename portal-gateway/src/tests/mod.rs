@@ -2,6 +2,7 @@
 //! `serving`, `crowd` and `secure` through real listeners.
 
 mod asking;
+mod attacks;
 mod conformance;
 mod crowd;
 mod files;
@@ -16,5 +17,6 @@ mod samples;
 mod secure;
 mod serving;
 mod setup;
+mod sight;
 mod usage;
 mod users;

@@ -14,14 +14,14 @@ use crate::config::GatewayConfig;
 /// No test waits longer, whatever breaks.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-struct Served {
+pub(super) struct Served {
     setup: Setup,
     port: u16,
     shutdown: CancellationToken,
     server: JoinHandle<()>,
 }
 
-async fn serve(config: GatewayConfig) -> Served {
+pub(super) async fn serve(config: GatewayConfig) -> Served {
     let setup = Setup::with(config);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -39,12 +39,12 @@ async fn serve(config: GatewayConfig) -> Served {
 }
 
 impl Served {
-    async fn connect(&self) -> TcpStream {
+    pub(super) async fn connect(&self) -> TcpStream {
         TcpStream::connect(("127.0.0.1", self.port)).await.unwrap()
     }
 
     /// Shuts down; the accept loop and every connection must end.
-    async fn stop(self) {
+    pub(super) async fn stop(self) {
         self.shutdown.cancel();
         tokio::time::timeout(PATIENCE, self.server)
             .await
@@ -72,7 +72,7 @@ async fn hear(stream: &mut (impl AsyncRead + Unpin), end: &str) -> String {
 }
 
 /// Reads to the end of the connection.
-async fn hear_out(stream: &mut (impl AsyncRead + Unpin)) -> String {
+pub(super) async fn hear_out(stream: &mut (impl AsyncRead + Unpin)) -> String {
     let mut text = Vec::new();
     let reading = stream.read_to_end(&mut text);
     // A reset is an end too.

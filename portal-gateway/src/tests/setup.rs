@@ -211,6 +211,7 @@ pub(super) fn node() -> NodeView {
         certificate: None,
         tasks: vec![NodeTask {
             job: "admin~train".to_owned(),
+            vc: "default".parse().unwrap(),
             task: "worker:0".to_owned(),
             uid: "a-0".to_owned(),
             state: "Held".to_owned(),

@@ -75,6 +75,34 @@ async fn refused(lan: &Lan, node: usize, token: &str) -> Result<()> {
     }
 }
 
+/// Waits until a client is answered so when it asks for the configuration of a job of ann's.
+async fn is_shown(client: &Client, status: StatusCode) -> Result<()> {
+    let start = Instant::now();
+    loop {
+        let asked = ask(
+            client,
+            Method::GET,
+            "/api/v2/jobs/ann~ann1/config",
+            Value::Null,
+        );
+        let (found, text) = asked.await?;
+        if found == status {
+            return Ok(());
+        }
+        ensure!(start.elapsed() < WITHIN, "{found}: {text}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// From now on jobs are shown to users of a group with their virtual cluster.
+async fn shown_to_groups(admin: &Client) -> Result<()> {
+    let text = "access: {jobs: group}".to_owned();
+    let path = "/api/muster/v1/documents/policy?base=0";
+    let (status, text) = admin.send(Method::PUT, path, "text/yaml", text).await?;
+    ensure!(status.is_success(), "{status} {text}");
+    Ok(())
+}
+
 /// Two groups, one of which may use the virtual cluster, with a user each; by an admin at a node.
 async fn two_groups(admin: &Client) -> Result<()> {
     let acl = |vcs: &[&str]| json!({"acls": {"admin": false, "virtualClusters": vcs}});
@@ -118,7 +146,7 @@ async fn users_groups_and_audit_hold_on_all_nodes_with_a_leader_lost() -> Result
     let five = |view: &View| voters(view).len() == 5;
     everywhere(&lan).each("five vote", LIMIT, five).await?;
     two_groups(&admin(&lan, 2).await?).await?;
-    let mut anns = Vec::new();
+    let (mut anns, mut bobs) = (Vec::new(), Vec::new());
     for node in 1..=5 {
         let (ann, took) = logged_in(&lan, node, "ann", PASSWORD).await?;
         println!("n{node} knows a new user after {took:?}");
@@ -128,8 +156,18 @@ async fn users_groups_and_audit_hold_on_all_nodes_with_a_leader_lost() -> Result
         let (status, text) = submits(&bob, &format!("bob{node}")).await?;
         ensure!(status == StatusCode::FORBIDDEN, "n{node}: {status} {text}");
         ensure!(text.contains("no group of theirs"), "{text}");
+        is_shown(&bob, StatusCode::OK).await?;
         anns.push(ann);
+        bobs.push(bob);
     }
+    shown_to_groups(&admin(&lan, 3).await?).await?;
+    for bob in &bobs {
+        is_shown(bob, StatusCode::FORBIDDEN).await?;
+        let list = "/api/v2/jobs?username=ann";
+        let (status, text) = ask(bob, Method::GET, list, Value::Null).await?;
+        ensure!(status == StatusCode::FORBIDDEN, "{status} {text}");
+    }
+    is_shown(&anns[4], StatusCode::OK).await?;
 
     let lost = leading(&lan, 0).await?;
     lan.node_mut(lost).kill()?;
@@ -158,6 +196,7 @@ async fn users_groups_and_audit_hold_on_all_nodes_with_a_leader_lost() -> Result
         let (bob, _) = logged_in(&lan, *node, "bob", PASSWORD).await?;
         let (status, text) = submits(&bob, &format!("again{node}")).await?;
         ensure!(status != StatusCode::FORBIDDEN, "n{node}: {status} {text}");
+        is_shown(&bob, StatusCode::OK).await?;
     }
     let wrong = lan.node(at).visitor().logged_in("ann", PASSWORD).await;
     ensure!(wrong.is_err(), "the old password");

@@ -19,6 +19,8 @@ pub(crate) const PAGE: usize = 2_000;
 const OVERLAP: usize = 200;
 /// Names virtual clusters whose jobs are missing in a listing.
 const AWAY: &str = "x-muster-away";
+/// Names virtual clusters whose jobs of others are missing, and who sees them.
+const HIDDEN: &str = "x-muster-hidden";
 /// Says how old what is told of virtual clusters is.
 const AGE: &str = "x-muster-age";
 
@@ -42,12 +44,15 @@ pub(crate) struct JobListing {
     pub(crate) away: Option<String>,
     /// Virtual clusters whose jobs are told by a copy.
     pub(crate) aged: Vec<Age>,
+    /// Virtual clusters whose jobs of others are missing: `lab=private, vision=group`.
+    pub(crate) hidden: Option<String>,
 }
 
 impl JobListing {
     /// Who told it: another page fits to this one only if the same did.
-    fn sources(&self) -> (&Option<String>, BTreeSet<&VcName>) {
-        (&self.away, self.aged.iter().map(|age| &age.vc).collect())
+    fn sources(&self) -> (&Option<String>, &Option<String>, BTreeSet<&VcName>) {
+        let aged = self.aged.iter().map(|age| &age.vc);
+        (&self.away, &self.hidden, aged.collect())
     }
 }
 
@@ -99,7 +104,7 @@ impl Api {
                 known.insert((key.clone(), vc.clone(), *submitted))
             };
             listed.jobs.extend(jobs.filter(is_new));
-            (listed.away, listed.aged) = (page.away, page.aged);
+            (listed.away, listed.aged, listed.hidden) = (page.away, page.aged, page.hidden);
             offset = match is_other {
                 // Which jobs stand before this page has changed with who tells of them.
                 true => 0,
@@ -111,9 +116,15 @@ impl Api {
 
     async fn page(&self, offset: usize, query: &str) -> Result<JobListing, CliError> {
         let path = format!("/api/muster/v1/jobs?limit={PAGE}&offset={offset}{query}");
-        let page = self.client.list("cannot list jobs", &path, [AWAY, AGE]);
-        let (jobs, [away, aged]) = page.await?;
+        let headers = [AWAY, AGE, HIDDEN];
+        let page = self.client.list("cannot list jobs", &path, headers);
+        let (jobs, [away, aged, hidden]) = page.await?;
         let aged = age::read(&aged.unwrap_or_default());
-        Ok(JobListing { jobs, away, aged })
+        Ok(JobListing {
+            jobs,
+            away,
+            aged,
+            hidden,
+        })
     }
 }

@@ -4,6 +4,8 @@ use std::fmt::Write;
 
 use clap::Args;
 use muster_model::explanation::{Earliest, Explanation, GangExplanation, Launch};
+use muster_model::id::JobKey;
+use muster_model::sight::HIDDEN_JOB;
 use muster_model::state::JobState;
 
 use super::last_end::in_full;
@@ -137,7 +139,8 @@ fn gang_lines(gang: &GangExplanation, now: u64) -> Vec<String> {
         };
         format!(
             "held by          {} ({}; {ends})",
-            holder.job, holder.leaves
+            name(holder.job.as_ref()),
+            holder.leaves
         )
     }));
     lines.push(format!("earliest start   {}", earliest(gang.earliest, now)));
@@ -145,12 +148,17 @@ fn gang_lines(gang: &GangExplanation, now: u64) -> Vec<String> {
         let to: Vec<&str> = step.to.iter().map(|node| node.as_str()).collect();
         format!(
             "would fit if     {} ({}) went on elsewhere: {}",
-            step.job,
+            name(step.job.as_ref()),
             step.leaves,
             to.join(", ")
         )
     }));
     lines
+}
+
+/// What a job is called, as far as the user sees it.
+fn name(job: Option<&JobKey>) -> String {
+    job.map_or_else(|| HIDDEN_JOB.to_owned(), ToString::to_string)
 }
 
 fn earliest(earliest: Earliest, now: u64) -> String {
@@ -191,14 +199,16 @@ mod tests {
                     wanted: 4,
                     missing: 2,
                 }],
-                holders: vec![CellHolder {
-                    job: "bob~long".parse().unwrap(),
-                    leaves: 2,
-                    ends_by: Some(60_000),
-                }],
+                holders: [Some("bob~long"), None]
+                    .map(|job| CellHolder {
+                        job: job.map(|job| job.parse().unwrap()),
+                        leaves: 2,
+                        ends_by: Some(60_000),
+                    })
+                    .into(),
                 earliest: Earliest::At(60_000),
                 moves: vec![Move {
-                    job: "bob~long".parse().unwrap(),
+                    job: "bob~long".parse().ok(),
                     leaves: 2,
                     to: vec!["n2".parse().unwrap()],
                 }],
@@ -218,6 +228,7 @@ All tasks, which start together
   blocked by       fragmented
   lacks            2 of 4 V100 on n1
   held by          bob~long (2; ends by 1970-01-01 00:01:00 UTC)
+  held by          a job of another user (2; ends by 1970-01-01 00:01:00 UTC)
   earliest start   1970-01-01 00:01:00 UTC (in 1m), if nobody comes before it
   would fit if     bob~long (2) went on elsewhere: n2
 

@@ -13,14 +13,16 @@ use muster_gossip::key::ClusterId;
 use muster_gossip::member::MemberId;
 use muster_model::id::{JobKey, VcName};
 use muster_model::job_query::{JobFilter, JobQuery};
+use muster_model::policy::{AccessPolicy, JobVisibility};
 use muster_model::protocol;
+use muster_model::sight::JobSight;
 use tokio::sync::watch;
 
 use super::*;
 use crate::groups::opened;
 use crate::groups::{Groups, handle};
 use crate::loops::node::{self, NodeQueue};
-use crate::vc::{self, CommitMark, LedVcs, LocalCopies, Seat, VcHandle};
+use crate::vc::{self, CommitMark, LedVcs, LocalCopies, Seat, UnseenJob, VcHandle};
 
 /// A loop that runs; its state lies under a directory.
 struct Bench {
@@ -112,6 +114,13 @@ fn key(name: &str) -> JobKey {
     name.parse().unwrap()
 }
 
+fn find(name: &str) -> FindJob {
+    FindJob {
+        job: key(name),
+        sight: JobSight::All,
+    }
+}
+
 fn job(name: &str, of: &str) -> AcceptedJob {
     let key = key(name);
     let yaml = format!(
@@ -145,9 +154,17 @@ async fn each_job_is_in_the_log_of_its_virtual_cluster_and_found_by_its_name_alo
     }
     let nowhere = bench.vc.submit(job("ada~three", "dev")).await;
     assert!(matches!(nowhere, Err(vc::VcError::Away(_))), "{nowhere:?}");
-    let one = bench.vc.job(key("ada~one")).await.unwrap().unwrap();
+    let one = bench
+        .vc
+        .job(key("ada~one"), &JobSight::All)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(one.vc, vc("prod"));
-    assert_eq!(bench.vc.job(key("ada~none")).await, Ok(None));
+    assert_eq!(
+        bench.vc.job(key("ada~none"), &JobSight::All).await,
+        Ok(None)
+    );
     // Both see the other's jobs nowhere but here.
     let of = |name: &str| JobQuery {
         filter: JobFilter {
@@ -169,8 +186,51 @@ async fn each_job_is_in_the_log_of_its_virtual_cluster_and_found_by_its_name_alo
     assert!(matches!(wrong, Err(vc::VcError::Rejected(_))), "{wrong:?}");
     let found = bench.vc.vc_of(&key("ada~one")).await.unwrap().unwrap();
     bench.vc.change(&found, tagged("right")).await.unwrap();
-    let detail = bench.vc.detail(key("ada~one"), None).await.unwrap();
-    assert_eq!(detail.unwrap().value.summary.tags, ["right"]);
+    let one = key("ada~one");
+    let detail = bench.vc.detail(&one, None, &JobSight::All).await.unwrap();
+    assert_eq!(detail.unwrap().1.value.summary.tags, ["right"]);
+}
+
+#[tokio::test]
+async fn jobs_of_others_are_hidden_in_a_private_virtual_cluster_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let bench = bench(dir.path()).await;
+    for (name, of) in [
+        ("ada~one", "prod"),
+        ("ada~two", "default"),
+        ("bob~own", "prod"),
+    ] {
+        bench.vc.submit(job(name, of)).await.unwrap();
+    }
+    let access = AccessPolicy {
+        vcs: [(vc("prod"), JobVisibility::Private)].into(),
+        ..AccessPolicy::default()
+    };
+    let bob = "bob".parse().unwrap();
+    let sight = &JobSight::of(Some(&bob), [vc("prod")].into(), &access);
+    let listed = bench.vc.listed(JobQuery::default(), sight).await.unwrap();
+    let mut names: Vec<_> = listed.jobs.iter().map(|job| job.key.to_string()).collect();
+    names.sort();
+    assert_eq!(
+        (names, listed.total),
+        (vec!["ada~two".to_owned(), "bob~own".to_owned()], 2)
+    );
+    let hidden = |seen: Option<UnseenJob>| matches!(seen, Some(UnseenJob::Hidden(_)));
+    for (name, is_hidden) in [("ada~one", true), ("ada~two", false), ("bob~own", false)] {
+        let key = &key(name);
+        let config = bench.vc.config(key, sight).await.unwrap().err();
+        let events = bench.vc.events(key, sight).await.unwrap().err();
+        let why = bench
+            .vc
+            .explanation(key.clone(), sight)
+            .await
+            .unwrap()
+            .err();
+        let found = [hidden(config), hidden(events), hidden(why)];
+        assert_eq!(found, [is_hidden; 3], "{name}");
+    }
+    let missing = bench.vc.config(&key("ada~none"), sight).await.unwrap();
+    assert!(matches!(missing, Err(UnseenJob::Missing(_))), "{missing:?}");
 }
 
 #[tokio::test]
@@ -304,12 +364,12 @@ async fn a_copy_says_what_it_has_and_how_old_that_is() {
     bench.vc.change(&vc("prod"), tag).await.unwrap();
     let me = MemberId(0);
     let at = copies.at(group);
-    let told = at.answer(me, FindJob(key("ada~one"))).await.unwrap();
+    let told = at.answer(me, find("ada~one")).await.unwrap();
     assert_eq!(told.0.unwrap().tags, ["tag"]);
     let age = copies.age(group).await.unwrap();
     assert!(age.is_some_and(|ms| ms < 60_000), "{age:?}");
     // It never says that there is nothing, takes nothing, and knows nothing to act on.
-    assert!(at.answer(me, FindJob(key("ada~none"))).await.is_err());
+    assert!(at.answer(me, find("ada~none")).await.is_err());
     assert!(at.answer(me, ShowConfig(key("ada~none"))).await.is_err());
     assert!(at.answer(me, Submit(job("ada~two", "prod"))).await.is_err());
     let node = "n1".parse().unwrap();

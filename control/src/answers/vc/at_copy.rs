@@ -65,10 +65,10 @@ impl<P: CopiesPort> Answers<ListJobs> for AtCopy<'_, P> {
     async fn answer(
         &self,
         _: MemberId,
-        ListJobs(query): ListJobs,
+        ListJobs { query, sight }: ListJobs,
     ) -> Result<JobList, RequestFailure> {
         self.look(move |state| {
-            let (rows, total) = query.take(state.rows());
+            let (rows, total) = query.take(state.rows().filter(|job| sight.shows(job)));
             let jobs = Json(rows.iter().map(StateJob::summary).collect());
             Some(JobList { jobs, total })
         })
@@ -80,9 +80,9 @@ impl<P: CopiesPort> Answers<FindJob> for AtCopy<'_, P> {
     async fn answer(
         &self,
         _: MemberId,
-        FindJob(key): FindJob,
+        FindJob { job, .. }: FindJob,
     ) -> Result<Json<Option<JobSummary>>, RequestFailure> {
-        let job = self.look(move |state| state.summary(&key)).await?;
+        let job = self.look(move |state| state.summary(&job)).await?;
         Ok(Json(Some(job)))
     }
 }
@@ -91,7 +91,7 @@ impl<P: CopiesPort> Answers<ShowJob> for AtCopy<'_, P> {
     async fn answer(
         &self,
         _: MemberId,
-        ShowJob { job, attempt }: ShowJob,
+        ShowJob { job, attempt, .. }: ShowJob,
     ) -> Result<Result<Json<JobDetail>, NotFound>, RequestFailure> {
         let detail = self.look(move |state| state.detail(&job, attempt).ok());
         Ok(Ok(Json(detail.await?)))
@@ -112,9 +112,10 @@ impl<P: CopiesPort> Answers<ListEvents> for AtCopy<'_, P> {
     async fn answer(
         &self,
         _: MemberId,
-        ListEvents(key): ListEvents,
+        ListEvents { job, sight }: ListEvents,
     ) -> Result<Result<Json<Vec<JobEvent>>, NotFound>, RequestFailure> {
-        let events = self.look(move |state| state.events(&key).ok()).await?;
+        let events = self.look(move |state| state.events_for(&job, &sight).ok());
+        let events = events.await?;
         Ok(Ok(Json(events)))
     }
 }

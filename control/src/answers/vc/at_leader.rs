@@ -156,9 +156,10 @@ impl<P: CopiesPort> Answers<ListJobs> for AtLeader<'_, P> {
     async fn answer(
         &self,
         _: MemberId,
-        ListJobs(query): ListJobs,
+        ListJobs { query, sight }: ListJobs,
     ) -> Result<JobList, RequestFailure> {
-        let (jobs, total) = self.read(move |view| view.summaries(&query)).await?;
+        let listed = self.read(move |view| view.summaries(&query, &sight));
+        let (jobs, total) = listed.await?;
         let jobs = Json(jobs);
         Ok(JobList { jobs, total })
     }
@@ -168,9 +169,10 @@ impl<P: CopiesPort> Answers<FindJob> for AtLeader<'_, P> {
     async fn answer(
         &self,
         _: MemberId,
-        FindJob(key): FindJob,
+        FindJob { job, sight }: FindJob,
     ) -> Result<Json<Option<JobSummary>>, RequestFailure> {
-        Ok(Json(self.read(move |view| view.summary(&key)).await?))
+        let found = self.read(move |view| view.summary(&job, &sight));
+        Ok(Json(found.await?))
     }
 }
 
@@ -178,10 +180,14 @@ impl<P: CopiesPort> Answers<ShowJob> for AtLeader<'_, P> {
     async fn answer(
         &self,
         _: MemberId,
-        ShowJob { job, attempt }: ShowJob,
+        ShowJob {
+            job,
+            attempt,
+            sight,
+        }: ShowJob,
     ) -> Result<Result<Json<JobDetail>, NotFound>, RequestFailure> {
-        let detail = self.read(move |view| view.detail(&job, attempt)).await?;
-        Ok(detail.map(Json))
+        let detail = self.read(move |view| view.detail(&job, attempt, &sight));
+        Ok(detail.await?.map(Json))
     }
 }
 
@@ -189,9 +195,11 @@ impl<P: CopiesPort> Answers<Explain> for AtLeader<'_, P> {
     async fn answer(
         &self,
         _: MemberId,
-        Explain(key): Explain,
+        Explain { job, sight }: Explain,
     ) -> Result<Result<Json<Explanation>, NotFound>, RequestFailure> {
-        let why = self.read(move |view| view.explanation(&key)).await?;
+        let why = self
+            .read(move |view| view.explanation(&job, &sight))
+            .await?;
         Ok(why.map(Json))
     }
 }
@@ -260,10 +268,10 @@ impl<P: CopiesPort> Answers<ListEvents> for AtLeader<'_, P> {
     async fn answer(
         &self,
         _: MemberId,
-        ListEvents(key): ListEvents,
+        ListEvents { job, sight }: ListEvents,
     ) -> Result<Result<Json<Vec<JobEvent>>, NotFound>, RequestFailure> {
-        let events = self.read(move |view| view.state.events(&key)).await?;
-        Ok(events.map(Json))
+        let events = self.read(move |view| view.state.events_for(&job, &sight));
+        Ok(events.await?.map(Json))
     }
 }
 

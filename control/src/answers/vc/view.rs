@@ -7,6 +7,7 @@ use muster_model::id::{JobKey, NodeId, UserName};
 use muster_model::job::JobSpec;
 use muster_model::job_query::JobQuery;
 use muster_model::known_node::KnownNode;
+use muster_model::sight::JobSight;
 use muster_model::state::JobState;
 use muster_model::time::Time;
 use muster_model::usage::UsageView;
@@ -62,25 +63,32 @@ impl<'a> VcLeaderView<'a> {
         self.term
     }
 
-    /// The jobs that are asked for, with why they wait, and how many the filter takes.
-    pub fn summaries(&self, query: &JobQuery) -> (Vec<JobSummary>, usize) {
-        let (rows, total) = query.take(self.state.rows());
-        let jobs = rows.iter().map(|row| self.explained(row.summary()));
+    /// The jobs that are asked for and seen, with why they wait, and how many the filter takes of those seen.
+    pub fn summaries(&self, query: &JobQuery, sight: &JobSight) -> (Vec<JobSummary>, usize) {
+        let (rows, total) = query.take(self.state.rows().filter(|job| sight.shows(job)));
+        let jobs = rows.iter().map(|row| self.explained(row.summary(), sight));
         (jobs.collect(), total)
     }
 
     /// One job, with why it waits.
-    pub fn summary(&self, key: &JobKey) -> Option<JobSummary> {
-        self.state.summary(key).map(|job| self.explained(job))
+    pub fn summary(&self, key: &JobKey, sight: &JobSight) -> Option<JobSummary> {
+        self.state
+            .summary(key)
+            .map(|job| self.explained(job, sight))
     }
 
     /// A job at an attempt, the latest if none is named, with why it waits and when its leases end.
     ///
     /// # Errors
     /// When there is no such job or attempt.
-    pub fn detail(&self, key: &JobKey, attempt: Option<u32>) -> Result<JobDetail, NotFound> {
+    pub fn detail(
+        &self,
+        key: &JobKey,
+        attempt: Option<u32>,
+        sight: &JobSight,
+    ) -> Result<JobDetail, NotFound> {
         let mut detail = self.state.detail(key, attempt)?;
-        detail.summary = self.explained(detail.summary);
+        detail.summary = self.explained(detail.summary, sight);
         let runs = detail.partition.iter_mut().flat_map(|it| &mut it.runs);
         for RunLease { seconds, nodes, .. } in runs {
             let lease = seconds.map(|seconds| LeaseTime { seconds });
@@ -105,8 +113,9 @@ impl<'a> VcLeaderView<'a> {
     ///
     /// # Errors
     /// When there is no such job.
-    pub fn explanation(&self, key: &JobKey) -> Result<Explanation, NotFound> {
-        self.coordinator.explanation(self.wall, self.state, key)
+    pub fn explanation(&self, key: &JobKey, sight: &JobSight) -> Result<Explanation, NotFound> {
+        self.coordinator
+            .explanation(self.wall, self.state, (key, sight))
     }
 
     /// Whether the cluster could ever run a job; a remark, if that depends on machines that have not been heard.
@@ -161,9 +170,9 @@ impl<'a> VcLeaderView<'a> {
         outlook.without_reports_of(missing)
     }
 
-    fn explained(&self, mut job: JobSummary) -> JobSummary {
+    fn explained(&self, mut job: JobSummary, sight: &JobSight) -> JobSummary {
         if job.state() == JobState::Waiting {
-            job.waiting_for = self.coordinator.waiting_for(self.state, &job.key);
+            job.waiting_for = self.coordinator.waiting_for(self.state, &job.key, sight);
         }
         job
     }

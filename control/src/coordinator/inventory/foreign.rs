@@ -312,11 +312,11 @@ impl Inventory {
         self.foreign.gangs.contains_key(&number)
     }
 
-    /// The job that a gang of another virtual cluster belongs to.
-    pub(in crate::coordinator) fn foreign_job(&self, number: Number) -> Option<&JobKey> {
+    /// The job that a gang of another virtual cluster belongs to, and that virtual cluster.
+    pub(in crate::coordinator) fn foreign_job(&self, number: Number) -> Option<(&VcName, &JobKey)> {
         let gang = self.foreign.gangs.get(&number)?;
         let (_, holding) = gang.tasks.values().next()?;
-        Some(&holding.job)
+        Some((&gang.vc, &holding.job))
     }
 
     /// The tasks of these gangs, by their nodes.

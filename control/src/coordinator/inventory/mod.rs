@@ -17,7 +17,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use muster_model::id::{JobKey, TaskId};
+use muster_model::id::{JobKey, TaskId, VcName};
 use muster_placement::cells::Cells;
 use muster_placement::gang::{Gang, GangNumber as Number};
 
@@ -127,12 +127,16 @@ impl Inventory {
     }
 
     /// The job that a number stands for.
-    pub(super) fn job_of<'a>(&'a self, state: &'a VcState, number: Number) -> Option<&'a JobKey> {
+    pub(super) fn job_of<'a>(
+        &'a self,
+        state: &'a VcState,
+        number: Number,
+    ) -> Option<(&'a VcName, &'a JobKey)> {
         let Some(known) = self.known(number) else {
             return self.foreign_job(number);
         };
-        let current = state.current(&known.run.gang)?;
-        Some(&current.job.accepted.key)
+        let accepted = &state.current(&known.run.gang)?.job.accepted;
+        Some((&accepted.spec.vc, &accepted.key))
     }
 
     /// The number of a gang in this very run.

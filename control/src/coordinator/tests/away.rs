@@ -87,9 +87,10 @@ fn of_one_or_two_machines_nobody_overlaps_however_long_one_is_silent() {
 #[test]
 fn a_job_names_the_silent_machines_that_it_does_not_get_on_for() {
     let told = |bench: &Bench| {
-        let told = bench
-            .coordinator
-            .explanation(bench.now, &bench.state, &key("x"));
+        let told =
+            bench
+                .coordinator
+                .explanation(bench.now, &bench.state, (&key("x"), &JobSight::All));
         told.unwrap().reason.unwrap_or_default()
     };
     let mut bench = running(Partition::Hold, true);

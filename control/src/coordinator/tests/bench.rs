@@ -8,6 +8,7 @@ use muster_model::id::{JobKey, NodeId, TaskId};
 use muster_model::job::{JobSpec, Partition, Resources, RoleSpec};
 use muster_model::launch::TaskPlacement;
 use muster_model::node::{Capacity, Device, DeviceId, Free};
+use muster_model::sight::JobSight;
 use muster_model::state::{ExecutionType, JobState, PriorityClass};
 use muster_model::time::Time;
 
@@ -423,7 +424,9 @@ impl Bench {
     }
 
     pub(super) fn waiting_for(&self, name: &str) -> String {
-        let reason = self.coordinator.waiting_for(&self.state, &key(name));
+        let reason = self
+            .coordinator
+            .waiting_for(&self.state, &key(name), &JobSight::All);
         reason.unwrap_or_default()
     }
 }

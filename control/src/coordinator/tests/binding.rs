@@ -247,7 +247,7 @@ fn where_no_cluster_binds_the_leader_does() {
 /// The constraint of a job that waits, its reason and when it may start.
 fn told(bench: &Bench, name: &str) -> (String, String, Earliest) {
     let (coordinator, key) = (&bench.coordinator, key(name));
-    let told = coordinator.explanation(bench.now, &bench.state, &key);
+    let told = coordinator.explanation(bench.now, &bench.state, (&key, &JobSight::All));
     let gang = told.unwrap().gangs.remove(0);
     (gang.constraint, gang.reason, gang.earliest)
 }

@@ -1,5 +1,8 @@
 //! Gangs that give way to more important ones of their own virtual cluster.
 
+use muster_model::explanation::CellHolder;
+use muster_model::policy::{AccessPolicy, JobVisibility};
+
 use super::*;
 
 #[test]
@@ -83,4 +86,49 @@ fn a_new_policy_holds_for_what_runs_already() {
     bench.input(CoordinatorInput::Policy(Box::default()));
     assert_eq!(bench.heard(), "Stopping, n1 stop, n2 stop");
     bench.audit();
+}
+
+#[test]
+fn a_job_is_not_named_to_a_user_who_does_not_see_it() {
+    let mut bench = Bench::new();
+    bench.ready();
+    bench.commit(&job_of("y", 1, CPU, CRIT));
+    bench.heard();
+    let sight = |user: &str| {
+        let access = AccessPolicy {
+            jobs: JobVisibility::Private,
+            ..AccessPolicy::default()
+        };
+        let user = user.parse().unwrap();
+        JobSight::of(Some(&user), BTreeSet::new(), &access)
+    };
+    let Bench {
+        coordinator, state, ..
+    } = &bench;
+    for (user, name) in [("alice", "alice~x"), ("bob", "a job of another user")] {
+        let sight = &sight(user);
+        let why = coordinator.waiting_for(state, &key("y"), sight);
+        assert_eq!(why.unwrap(), format!("waits for {name} to give way"));
+        let asked = (&key("y"), sight);
+        let told = coordinator.explanation(bench.now, state, asked).unwrap();
+        let holders = &told.gangs[0].holders;
+        assert!(!holders.is_empty(), "{told:?}");
+        let is_named = |holder: &CellHolder| holder.job == Some(key("x"));
+        assert_eq!(holders.iter().all(is_named), user == "alice", "{told:?}");
+        assert_eq!(format!("{told:?}").contains("alice~x"), user == "alice");
+    }
+    let events = |user: &str| {
+        let events = state.events_for(&key("x"), &sight(user)).unwrap();
+        events
+            .into_iter()
+            .map(|event| event.message)
+            .collect::<Vec<_>>()
+    };
+    assert!(events("alice").contains(&"It gives way to alice~y.".to_owned()));
+    let hidden = events("bob");
+    assert!(hidden.contains(&"It gives way to a job of another user.".to_owned()));
+    assert!(
+        !hidden.iter().any(|text| text.contains("alice~y")),
+        "{hidden:?}"
+    );
 }

@@ -24,9 +24,10 @@ fn a_task_is_launched_with_what_its_document_holds() {
 fn a_placed_gang_says_which_of_its_machines_are_not_ready() {
     let mut bench = Bench::placed();
     let told = |bench: &Bench| -> Vec<(String, bool)> {
-        let told = bench
-            .coordinator
-            .explanation(bench.now, &bench.state, &key("x"));
+        let told =
+            bench
+                .coordinator
+                .explanation(bench.now, &bench.state, (&key("x"), &JobSight::All));
         let launches = told.unwrap().launches.into_iter();
         let told = launches.map(|launch| (launch.node.to_string(), launch.is_ready));
         told.collect()

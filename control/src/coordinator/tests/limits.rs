@@ -67,7 +67,7 @@ fn runs(bench: &mut Bench) {
 fn why(bench: &Bench, job: &str) -> String {
     let reason = bench
         .coordinator
-        .waiting_for(&bench.state, &job.parse().unwrap());
+        .waiting_for(&bench.state, &job.parse().unwrap(), &JobSight::All);
     reason.unwrap_or_default()
 }
 
@@ -176,9 +176,11 @@ fn hours_are_used_up_until_the_next_period() {
         "waits for the next week: alice has used 13.0 of 10 GPU hours allowed from 2026-11-30 to 2026-12-07 \
          (UTC) in virtual cluster default"
     );
-    let told = bench
-        .coordinator
-        .explanation(bench.now, &bench.state, &"alice~z".parse().unwrap());
+    let told = bench.coordinator.explanation(
+        bench.now,
+        &bench.state,
+        (&"alice~z".parse().unwrap(), &JobSight::All),
+    );
     let gang = &told.unwrap().gangs[0];
     assert_eq!(gang.constraint, "limit");
     assert_eq!(gang.earliest, Earliest::At(MONDAY_MS + 7 * 24 * HOUR_MS));
@@ -217,7 +219,7 @@ fn a_limit_that_is_raised_lets_what_waits_go_on() {
     );
     let told = bench
         .coordinator
-        .explanation(bench.now, &bench.state, &key("x"));
+        .explanation(bench.now, &bench.state, (&key("x"), &JobSight::All));
     assert_eq!(told.unwrap().gangs[0].earliest, Earliest::Never);
     set(&mut bench, "{user: alice, gpus: 2}");
     bench.wait_long();

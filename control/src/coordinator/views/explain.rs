@@ -6,6 +6,7 @@ use muster_model::explanation::{
     CellHolder, Earliest, Explanation, GANGS_MAX, GangExplanation, LAUNCHES_MAX, Lack, Launch, Move,
 };
 use muster_model::id::{JobKey, NodeId};
+use muster_model::sight::{HIDDEN_JOB, JobSight};
 use muster_model::time::Time;
 use muster_model::usage::{ReachedAmount, ReachedLimit};
 use muster_placement::decide::WaitReason;
@@ -31,6 +32,8 @@ const SLOW_LAUNCH_S: u64 = 10;
 /// All that has to do with why a gang waits.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::coordinator) struct Explainer<'a> {
+    /// Which jobs may be named.
+    pub(in crate::coordinator) sight: &'a JobSight,
     pub(in crate::coordinator) context: Context<'a>,
     pub(in crate::coordinator) nodes: &'a ReportedNodes,
     pub(in crate::coordinator) liveness: &'a Liveness,
@@ -224,15 +227,21 @@ impl Explainer<'_> {
 
     /// The jobs that numbers stand for, each once.
     fn names(&self, numbers: &[Number]) -> String {
-        let keys: BTreeSet<&JobKey> = numbers
-            .iter()
-            .filter_map(|number| self.key_of(*number))
-            .collect();
-        some_of(keys.iter().map(ToString::to_string), ", ")
+        let names = numbers.iter().filter_map(|number| self.name(*number));
+        let names: BTreeSet<String> = names.collect();
+        some_of(names.into_iter(), ", ")
     }
 
-    fn key_of(&self, number: Number) -> Option<&JobKey> {
-        self.inventory.job_of(self.context.state, number)
+    /// What the job of a gang is called to who asks.
+    fn name(&self, number: Number) -> Option<String> {
+        let key = self.key_of(number)?;
+        Some(key.map_or_else(|| HIDDEN_JOB.to_owned(), ToString::to_string))
+    }
+
+    /// The job of a gang; `Some(None)` if it is not seen.
+    fn key_of(&self, number: Number) -> Option<Option<&JobKey>> {
+        let (vc, key) = self.inventory.job_of(self.context.state, number)?;
+        Some(self.sight.sees(vc, &key.user).then_some(key))
     }
 
     /// Why a job waits, in full.
@@ -370,7 +379,7 @@ impl Explainer<'_> {
         current: &Current<'_>,
         told: &muster_placement::explain::WaitExplanation,
     ) -> GangExplanation {
-        let name = |number: Number| self.key_of(number).map(ToString::to_string);
+        let name = |number: Number| self.name(number);
         let lacks = told.lacking.lacks.iter().filter_map(|lack| {
             Some(Lack {
                 node: lack.node.parse().ok()?,
@@ -381,7 +390,7 @@ impl Explainer<'_> {
         });
         let holders = told.lacking.holders.iter().filter_map(|holder| {
             Some(CellHolder {
-                job: self.key_of(holder.gang)?.clone(),
+                job: self.key_of(holder.gang)?.cloned(),
                 leaves: holder.leaves,
                 ends_by: holder.ends_by.map(Time::as_millis),
             })
@@ -390,7 +399,7 @@ impl Explainer<'_> {
             let places = step.to.pods.iter();
             let nodes = places.filter_map(|leaves| Some(self.inventory.layout().place(leaves)?.0));
             Some(Move {
-                job: self.key_of(step.gang)?.clone(),
+                job: self.key_of(step.gang)?.cloned(),
                 leaves: u32::try_from(step.to.leaves().count()).unwrap_or(u32::MAX),
                 to: nodes.collect::<BTreeSet<_>>().into_iter().collect(),
             })

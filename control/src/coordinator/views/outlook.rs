@@ -33,7 +33,11 @@ impl Viewpoint<'_> {
         let nodes = nodes.map(|(id, node)| (id.clone(), node.capacity.clone()));
         let made = self.inventory.layout().made();
         let numbers = self.inventory.numbers();
-        let key = |number| self.inventory.job_of(state, number).cloned();
+        let key = |number| {
+            self.inventory
+                .job_of(state, number)
+                .map(|(_, key)| key.clone())
+        };
         let mut waiting = BTreeMap::new();
         for current in state.waiting() {
             let accepted = &current.job.accepted;

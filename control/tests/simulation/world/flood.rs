@@ -7,6 +7,7 @@ use muster_control::gang::JobId;
 use muster_control::vc::{JobDocument, VcEntry};
 use muster_model::cluster_spec::ClusterSpec;
 use muster_model::id::AttemptUid;
+use muster_model::sight::JobSight;
 use muster_model::state::PriorityClass;
 
 use super::{AcceptedJob, World, WorldEvent};
@@ -46,7 +47,9 @@ impl World {
         assert!(
             own.any(|(_, uid)| launched.contains(uid)),
             "it waits for what it was promised: {:?}",
-            id.and_then(|_| reign.coordinator.waiting_for(&reign.state, &key))
+            id.and_then(|_| reign
+                .coordinator
+                .waiting_for(&reign.state, &key, &JobSight::All))
         );
         let reign = &self.reigns[0];
         reign.check_charges();

@@ -12,6 +12,7 @@ use muster_model::id::VcName;
 use muster_model::job::JobSpec;
 use muster_model::mesh::NewToken;
 use muster_model::row::JobRow as _;
+use muster_model::sight::JobSight;
 use muster_model::state::PriorityClass;
 use muster_model::time::Time;
 use serde_json::Value;
@@ -193,8 +194,11 @@ impl Cluster {
                     }
                     let left = state.rows().filter(|job| !job.state().is_final());
                     let leads = self.leader(*group).and_then(|it| self.lead(it, *group));
-                    let why =
-                        |key: &_| leads.and_then(|it| it.coordinator()?.waiting_for(state, key));
+                    let why = |key: &_| {
+                        leads.and_then(|it| {
+                            it.coordinator()?.waiting_for(state, key, &JobSight::All)
+                        })
+                    };
                     let left = left.map(|job| (job.key().to_string(), job.state(), why(job.key())));
                     let left: Vec<_> = left.collect();
                     if !left.is_empty() {

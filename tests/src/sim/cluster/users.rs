@@ -7,6 +7,7 @@ use muster_control::request::{Json, RequestFailure};
 use muster_control::vc::{AcceptedJob, JobDocument, VcApplied, VcEntry, VcRejection};
 use muster_model::id::{AttemptUid, JobKey};
 use muster_model::job::JobSpec;
+use muster_model::sight::JobSight;
 use muster_model::time::Time;
 use muster_model::view::JobSummary;
 
@@ -227,10 +228,15 @@ impl Cluster {
         let Some(known) = self.users.job(job) else {
             return;
         };
-        let question = Question::vc(known.group, FindJob(known.key.clone()));
+        let question = Question::vc(known.group, find(known.key.clone()));
         let asked = (question, Purpose::Look(job, known.lost));
         self.ask((now, gateway), asked, PATIENCE_MS, out);
     }
+}
+
+fn find(job: JobKey) -> FindJob {
+    let sight = JobSight::All;
+    FindJob { job, sight }
 }
 
 fn accept(job: &UserJob, uid: AttemptUid, submitted: Time) -> VcEntry {
