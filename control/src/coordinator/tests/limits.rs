@@ -50,13 +50,11 @@ fn wants(user: &str, name: &str, gpu: u32) -> VcEntry {
     VcEntry::Accept(job)
 }
 
-/// The node that was asked last has the job's task run.
-fn runs(bench: &mut Bench) {
-    let (name, _) = bench
-        .orders
-        .iter()
-        .max_by_key(|(_, order)| order.fence)
-        .unwrap();
+/// The node that is asked for the job's place has its task run.
+fn runs(bench: &mut Bench, job: &str) {
+    let job = bench.state.job_id(&job.parse().unwrap()).unwrap();
+    let mut orders = bench.orders.iter();
+    let (name, _) = orders.find(|(_, order)| order.run.gang.job == job).unwrap();
     let name = name.to_string();
     bench.grant(&name);
     bench.stands(&name, &TaskStanding::Ready);
@@ -75,7 +73,7 @@ fn why(bench: &Bench, job: &str) -> String {
 fn a_job_beyond_its_users_limit_waits_until_another_has_ended() {
     let mut bench = limited("{user: '*', gpus: 4}");
     bench.commit(&wants("alice", "x", 3));
-    runs(&mut bench);
+    runs(&mut bench, "alice~x");
     bench.commit(&wants("alice", "y", 2));
     assert_eq!(bench.heard(), "", "there is room, and she may not have it");
     assert_eq!(
@@ -86,10 +84,10 @@ fn a_job_beyond_its_users_limit_waits_until_another_has_ended() {
     // A smaller one passes it, and so does anybody else's.
     bench.commit(&wants("alice", "z", 1));
     assert!(bench.heard().ends_with("reserve"));
-    runs(&mut bench);
+    runs(&mut bench, "alice~z");
     bench.commit(&wants("bob", "b", 2));
     assert!(bench.heard().ends_with("reserve"));
-    runs(&mut bench);
+    runs(&mut bench, "bob~b");
     bench.stop("x");
     bench.stands("n1", &TaskStanding::Gone);
     bench.stands("n2", &TaskStanding::Gone);
@@ -141,7 +139,7 @@ fn what_one_plan_places_together_keeps_to_the_limit() {
 fn all_members_of_a_group_are_counted_together() {
     let mut bench = limited("{group: students, gpus: 3, jobs: 2}");
     bench.commit(&wants("alice", "x", 2));
-    runs(&mut bench);
+    runs(&mut bench, "alice~x");
     bench.commit(&wants("bob", "y", 2));
     assert_eq!(bench.heard(), "");
     assert_eq!(
@@ -149,7 +147,7 @@ fn all_members_of_a_group_are_counted_together() {
         "needs 2 more GPUs, and group students has 2 of 3 allowed in virtual cluster default"
     );
     bench.commit(&wants("bob", "z", 1));
-    runs(&mut bench);
+    runs(&mut bench, "bob~z");
     // Without GPUs, only the number of jobs counts.
     bench.commit(&wants("alice", "c", 0));
     assert_eq!(bench.heard(), "");
@@ -163,11 +161,11 @@ fn all_members_of_a_group_are_counted_together() {
 fn hours_are_used_up_until_the_next_period() {
     let mut bench = limited("{user: alice, gpu_hours: 10, period: week}");
     bench.commit(&wants("alice", "x", 4));
-    runs(&mut bench);
+    runs(&mut bench, "alice~x");
     bench.now = bench.now.plus_millis(2 * HOUR_MS);
     bench.commit(&wants("alice", "y", 1));
     assert!(bench.heard().ends_with("reserve"), "8 of 10 hours are used");
-    runs(&mut bench);
+    runs(&mut bench, "alice~y");
     bench.now = bench.now.plus_millis(HOUR_MS);
     bench.commit(&wants("alice", "z", 1));
     assert!(!bench.heard().contains("reserve"), "now 13 are");
