@@ -28,6 +28,8 @@ use tokio::time::sleep;
 use super::client::{self, ANSWER_TIMEOUT, AgentClient, RequestBody, broken};
 use super::endpoint::EndpointArguments;
 use super::error::CliError;
+#[cfg(test)]
+pub(super) use listing::PAGE;
 pub(super) use listing::{Filter, JobListing, ListedJob};
 pub(super) use people::{GroupEntry, GroupMemberEntry, GroupsStep, UserEntry};
 

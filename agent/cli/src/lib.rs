@@ -6,6 +6,7 @@
 //! and `placement` need no agent at all.
 
 mod age;
+mod alias;
 mod api;
 mod audit;
 mod byte_size;
@@ -23,6 +24,7 @@ mod group;
 mod image;
 mod job;
 mod job_ref;
+mod job_text;
 mod moment;
 mod name_list;
 mod names;
@@ -38,6 +40,7 @@ mod pull;
 mod rules;
 mod run;
 mod scheduling;
+mod slurm;
 mod spinner;
 mod status;
 #[cfg(test)]
@@ -47,6 +50,7 @@ mod terminal;
 mod user;
 mod vc;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -145,6 +149,12 @@ pub enum Command {
     /// Placement put to the test: scheduling suites, a benchmark, traces of real clusters.
     #[command(subcommand)]
     Placement(placement::PlacementCommand),
+    /// Commands under other names: those of Slurm.
+    #[command(subcommand)]
+    Alias(alias::AliasCommand),
+    /// Slurm's commands, carried out here; `muster alias slurm` installs them under their own names.
+    #[command(subcommand)]
+    Slurm(slurm::SlurmCommand),
 }
 
 /// Arguments of `muster agent`.
@@ -157,7 +167,8 @@ pub struct AgentArgs {
 
 /// Reads the command line. Prints help or a usage error and exits where there is one to print.
 pub fn parse() -> Cli {
-    Cli::parse()
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    Cli::parse_from(slurm::alias(&arguments).unwrap_or(arguments))
 }
 
 /// Carries out any command but `agent` on a runtime of its own, and says how to exit.
@@ -217,6 +228,8 @@ async fn dispatch(cli: Cli, console: &Console) -> Result<CliStatus, CliError> {
         Command::Rules(command) => command.run(&connection, console).await,
         Command::Policy(command) => command.run(&connection, console).await,
         Command::Placement(command) => command.run(console),
+        Command::Alias(command) => command.run(console),
+        Command::Slurm(command) => command.run(&connection, console).await,
     }
 }
 
