@@ -19,8 +19,10 @@ mod document;
 mod document_file;
 mod endpoint;
 mod error;
+mod event;
 mod follow;
 mod group;
+mod history;
 mod image;
 mod job;
 mod job_ref;
@@ -47,6 +49,7 @@ mod status;
 mod stub;
 mod table;
 mod terminal;
+mod top;
 mod user;
 mod vc;
 
@@ -149,6 +152,15 @@ pub enum Command {
     /// Placement put to the test: scheduling suites, a benchmark, traces of real clusters.
     #[command(subcommand)]
     Placement(placement::PlacementCommand),
+    /// Show what is in use on each machine, and which jobs run, every two seconds.
+    #[command(after_help = top::EXAMPLES)]
+    Top(top::TopArguments),
+    /// Events of a job, and alarms of the cluster.
+    #[command(subcommand)]
+    Event(event::EventCommand),
+    /// List jobs that have ended: when, how long they ran, and their GPU hours.
+    #[command(after_help = history::EXAMPLES)]
+    History(history::HistoryArguments),
     /// Commands under other names: those of Slurm.
     #[command(subcommand)]
     Alias(alias::AliasCommand),
@@ -208,10 +220,11 @@ async fn execute(cli: Cli, console: &Console) -> CliStatus {
 async fn dispatch(cli: Cli, console: &Console) -> Result<CliStatus, CliError> {
     let connection = cli.connection;
     let api = || Api::new(&connection, None);
+    // Commands of many steps are boxed: all futures here share one stack frame, the largest decides.
     match cli.command {
         Command::Agent(_) => Err(CliError::Usage("muster agent is started by main".into())),
-        Command::Job(command) => command.run(&connection, console).await,
-        Command::Run(arguments) => arguments.run(&connection, console).await,
+        Command::Job(command) => Box::pin(command.run(&connection, console)).await,
+        Command::Run(arguments) => Box::pin(arguments.run(&connection, console)).await,
         Command::Image(command) => command.run(&api()?, console).await,
         Command::Node(command) => command.run(&api()?, console).await,
         Command::Vc(command) => command.run(&api()?, console).await,
@@ -228,8 +241,11 @@ async fn dispatch(cli: Cli, console: &Console) -> Result<CliStatus, CliError> {
         Command::Rules(command) => command.run(&connection, console).await,
         Command::Policy(command) => command.run(&connection, console).await,
         Command::Placement(command) => command.run(console),
+        Command::Top(arguments) => Box::pin(arguments.run(&api()?, console)).await,
+        Command::Event(command) => Box::pin(command.run(&connection, console)).await,
+        Command::History(arguments) => Box::pin(arguments.run(&connection, console)).await,
         Command::Alias(command) => command.run(console),
-        Command::Slurm(command) => command.run(&connection, console).await,
+        Command::Slurm(command) => Box::pin(command.run(&connection, console)).await,
     }
 }
 
