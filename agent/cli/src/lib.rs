@@ -13,6 +13,7 @@ mod byte_size;
 mod certificate;
 mod client;
 mod cluster;
+mod completion;
 mod console;
 mod doctor;
 mod document;
@@ -60,6 +61,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 
 use self::api::Api;
+pub use self::completion::{CompletionShell, script as completion_script};
 use self::console::Console;
 use self::endpoint::EndpointArguments;
 use self::error::CliError;
@@ -161,6 +163,11 @@ pub enum Command {
     /// List jobs that have ended: when, how long they ran, and their GPU hours.
     #[command(after_help = history::EXAMPLES)]
     History(history::HistoryArguments),
+    /// Print what a shell reads to complete command lines of muster.
+    Completion(completion::CompletionArguments),
+    /// What shells call to complete a command line.
+    #[command(name = "__complete", hide = true)]
+    Complete(completion::CompleteArguments),
     /// Commands under other names: those of Slurm.
     #[command(subcommand)]
     Alias(alias::AliasCommand),
@@ -244,6 +251,8 @@ async fn dispatch(cli: Cli, console: &Console) -> Result<CliStatus, CliError> {
         Command::Top(arguments) => Box::pin(arguments.run(&api()?, console)).await,
         Command::Event(command) => Box::pin(command.run(&connection, console)).await,
         Command::History(arguments) => Box::pin(arguments.run(&connection, console)).await,
+        Command::Completion(arguments) => arguments.run(console),
+        Command::Complete(arguments) => Box::pin(arguments.run(&connection, console)).await,
         Command::Alias(command) => command.run(console),
         Command::Slurm(command) => Box::pin(command.run(&connection, console)).await,
     }
