@@ -21,7 +21,8 @@ use super::table::{TableCell, TextTable};
 pub(super) const EXAMPLES: &str = "\
 RAN is from the first start of the job's commands to its end, with the pauses between its attempts. GPU HOURS are
 that time for all GPUs that the job asked for. A job counts in the period in which it ended. How long ended jobs are
-kept is in the policy (`muster policy show`): what is kept no longer is missing here.
+kept is in the policy (`muster policy show`): what is kept no longer is missing here. EXIT is the code by the failure
+rules; `muster job show` has that of the command itself.
 
 Examples:
   muster history

@@ -155,16 +155,7 @@ pub(super) async fn run(
     let jobs = line.list("jobs");
     let jobs: Result<Vec<_>, _> = jobs.iter().map(|job| JobSelector::read(job)).collect();
     choice.jobs = jobs.map_err(CliError::Usage)?;
-    // Who names a job wants to hear of it however it stands.
-    if choice.states.is_empty() && choice.jobs.is_empty() {
-        choice.states = SlurmState::ACTIVE.to_vec();
-    }
-    let jobs = choice.find(&api, console).await?;
-    if jobs.is_empty() && !choice.jobs.is_empty() {
-        return Err(CliError::Usage(
-            "no such job; `muster job list` shows all that are kept".into(),
-        ));
-    }
+    let jobs = chosen(choice, &api, console).await?;
     let nodes = match line.has("json") || format.has(&['R', 'N']) {
         true => nodes_of(&jobs, &api, console).await?,
         false => BTreeMap::new(),
@@ -193,6 +184,34 @@ pub(super) async fn run(
         .collect();
     console.out(printable(&lines))?;
     Ok(CliStatus::Ok)
+}
+
+/// The jobs to show: those that are active, unless states are named. A job that is named and has ended is none of
+/// them, for scripts wait until squeue shows it no longer; that is told beside it.
+async fn chosen(
+    mut choice: JobChoice,
+    api: &Api,
+    console: &Console,
+) -> Result<Vec<ListedJob>, CliError> {
+    if !choice.states.is_empty() {
+        return choice.find(api, console).await;
+    }
+    if choice.jobs.is_empty() {
+        choice.states = SlurmState::ACTIVE.to_vec();
+        return choice.find(api, console).await;
+    }
+    let found = choice.find(api, console).await?;
+    if found.is_empty() {
+        let why = "no such job; `muster job list` shows all that are kept";
+        return Err(CliError::Usage(why.to_owned()));
+    }
+    let (ended, active): (Vec<ListedJob>, _) =
+        found.into_iter().partition(|it| it.state.is_final());
+    for job in ended {
+        let shown = shown(&job.summary.key);
+        console.note(format!("{shown} has ended: {}; -t all shows it", job.state));
+    }
+    Ok(active)
 }
 
 /// Where jobs run.

@@ -12,7 +12,8 @@ fn listing(query: &str, jobs: &[&str], sub_state: SubState) -> (String, StubAnsw
     let jobs: Vec<Value> = jobs
         .iter()
         .map(|key| {
-            let summary = summary(key, sub_state, None);
+            let code = (sub_state == SubState::Completed).then_some(0);
+            let summary = summary(key, sub_state, code);
             let mut value = serde_json::to_value(&summary).unwrap();
             value["state"] = json!(summary.state());
             value
@@ -301,6 +302,24 @@ async fn squeue_shows_what_is_active_and_where() {
         assert_eq!(status, CliStatus::Usage);
         assert!(err.contains(expect), "{err}");
     }
+}
+
+/// `while squeue -h -j $job | grep -q .; do sleep 5; done` waits for the end of a job.
+#[tokio::test]
+async fn squeue_shows_a_job_no_longer_when_it_has_ended() {
+    let stub = AgentStub::start();
+    with_jobs(&stub, "", &["ada~train-123456789"], SubState::Completed);
+    let (status, out, err) = slurm(&stub, &["squeue", "-h", "-j", "123456789"]).await;
+    assert_eq!((status, out.as_str()), (CliStatus::Ok, ""));
+    assert!(err.contains("123456789 has ended: "), "{err}");
+    let (status, _, err) = slurm(&stub, &["squeue", "-h", "-j", "123456788"]).await;
+    assert_eq!(status, CliStatus::Usage);
+    assert!(err.contains("no such job"), "{err}");
+    let all = "&state=WAITING,RUNNING,STOPPING,SUCCEEDED,STOPPED,FAILED";
+    with_jobs(&stub, all, &["ada~train-123456789"], SubState::Completed);
+    let words = ["squeue", "-h", "-t", "all", "-j", "123456789", "-o", "%i"];
+    let (_, out, _) = slurm(&stub, &words).await;
+    assert_eq!(out, "123456789\n");
 }
 
 #[tokio::test]
