@@ -8,6 +8,7 @@ mod directives;
 mod document;
 mod environment;
 mod field_format;
+mod gpu_type;
 mod job_options;
 mod number;
 mod option;

@@ -10,7 +10,7 @@ use super::number::SlurmNumber;
 use super::option::{self, GivenOption, OptionLine, OptionOrigin};
 use super::plan::{PlanFacts, SlurmPlan, plan};
 use super::submission::{SlurmSubmission, submit, tell};
-use super::{directives, environment};
+use super::{directives, environment, gpu_type};
 use crate::api::Api;
 use crate::console::Console;
 use crate::document_file;
@@ -60,7 +60,9 @@ pub(super) async fn run(
         name: batch.name.clone(),
         image: environment::image()?,
     };
-    let plan = plan(&batch.options, facts).map_err(|problems| unusable(&problems))?;
+    let mut plan = plan(&batch.options, facts).map_err(|problems| unusable(&problems))?;
+    let api = api()?;
+    gpu_type::settle(&mut plan, &api).await?;
     let number = SlurmNumber::new();
     let (directory, host) = (environment::directory(), environment::host());
     let script = SlurmScript {
@@ -74,9 +76,8 @@ pub(super) async fn run(
     }
     if batch.has("test-only") {
         tell(&plan, &batch.warnings, batch.has("quiet"), number, console);
-        return test_only(&plan, script, number, &api()?, console).await;
+        return test_only(&plan, script, number, &api, console).await;
     }
-    let api = api()?;
     let submission = submit(&api, &plan, script, number).await?;
     let number = submission.number;
     tell(&plan, &batch.warnings, batch.has("quiet"), number, console);
@@ -168,7 +169,7 @@ pub(super) fn unusable(problems: &[String]) -> CliError {
     CliError::Usage(problems.join("\n"))
 }
 
-/// What the agent would say without being asked to run it.
+/// What can be said of a job without submitting it: the agent judges only then whether it can ever start.
 async fn test_only(
     plan: &SlurmPlan,
     script: SlurmScript<'_>,
@@ -189,8 +190,8 @@ async fn test_only(
     }
     console.warn(&verdict.warnings);
     console.line(format!(
-        "the job is valid: {} of {} cores, {} GPUs and {} MiB; nothing was submitted, and where it would \
-         run is not known before",
+        "the job is valid: {} of {} cores, {} GPUs and {} MiB; nothing was submitted, and whether there is \
+         room for it is said only then",
         counted(plan),
         plan.cpus,
         plan.gpus,

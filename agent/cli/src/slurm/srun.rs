@@ -1,13 +1,13 @@
 //! `srun` outside of a job: a job of its own, whose output is shown here.
 
 use super::document::{SlurmScript, document, job_name};
-use super::environment;
 use super::job_options::{SRUN_TOOL, SRUN_VARIABLES};
 use super::number::SlurmNumber;
 use super::option::{self, OptionOrigin};
 use super::plan::{PlanFacts, plan};
 use super::sbatch::unusable;
 use super::submission::tell;
+use super::{environment, gpu_type};
 use crate::api::Api;
 use crate::console::Console;
 use crate::error::CliError;
@@ -46,7 +46,9 @@ pub(super) async fn run(
         name: program.rsplit('/').next().unwrap_or_default().to_owned(),
         image: environment::image()?,
     };
-    let plan = plan(&options, facts).map_err(|problems| unusable(&problems))?;
+    let mut plan = plan(&options, facts).map_err(|problems| unusable(&problems))?;
+    let api = api()?;
+    gpu_type::settle(&mut plan, &api).await?;
     let number = SlurmNumber::new();
     let (directory, host) = (environment::directory(), environment::host());
     let script = SlurmScript {
@@ -61,5 +63,5 @@ pub(super) async fn run(
         console.err(format!("{text}\n"))?;
     }
     tell(&plan, &line.warnings, line.has("quiet"), number, console);
-    attached(&api()?, &job_name(&plan, number), text, console).await
+    attached(&api, &job_name(&plan, number), text, console).await
 }

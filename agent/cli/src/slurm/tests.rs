@@ -35,6 +35,9 @@ fn accepted() -> StubAnswer {
     }))
 }
 
+static AMOUNT: std::sync::LazyLock<Value> =
+    std::sync::LazyLock::new(|| json!({ "cpu": 8, "memory_mb": 1, "gpu": 2 }));
+
 /// `muster slurm WORDS`
 async fn slurm(stub: &AgentStub, words: &[&str]) -> (CliStatus, String, String) {
     let words: Vec<&str> = ["slurm"].into_iter().chain(words.iter().copied()).collect();
@@ -193,6 +196,42 @@ async fn sbatch_checks_a_job_without_submitting_it() {
     );
     let posted = stub.asked().iter().any(|it| it.line.starts_with("POST"));
     assert!(!posted);
+}
+
+#[tokio::test]
+async fn a_type_of_gpu_gets_the_name_that_the_cluster_has() {
+    let stub = AgentStub::start();
+    let device = |model: &str| json!({ "index": 0, "model": model, "fault": null });
+    let nodes = json!([{
+        "id": "n1",
+        "has": {
+            "share": { "total": *AMOUNT, "healthy": *AMOUNT, "free": *AMOUNT },
+            "devices": [device("Tesla V100-SXM2-16GB"), device("NVIDIA A100")],
+            "silent_ms": 0,
+        },
+        "closed": [],
+    }]);
+    stub.answer("GET /api/muster/v1/nodes", [StubAnswer::json(nodes)]);
+    stub.answer(
+        "GET /api/muster/v1/virtual-clusters",
+        [StubAnswer::text("[]")],
+    );
+    stub.answer("POST /api/v2/jobs", [accepted()]);
+    let words = [
+        "sbatch",
+        "--image",
+        "img",
+        "--gres=gpu:v100:2",
+        "--wrap",
+        "id",
+    ];
+    let (status, _, err) = slurm(&stub, &words).await;
+    assert_eq!(status, CliStatus::Ok, "{err}");
+    let body = stub.asked().pop().unwrap().body;
+    assert!(
+        body.contains("\"skuType\": \"Tesla-V100-SXM2-16GB\""),
+        "{body}"
+    );
 }
 
 #[tokio::test]
