@@ -54,7 +54,10 @@ pub(super) fn document(
 
 fn skeleton(plan: &SlurmPlan, number: SlurmNumber) -> Value {
     let array = plan.array.as_ref().map(|ids| ids.0.len());
-    let instances = array.unwrap_or(usize::try_from(plan.nodes).unwrap_or(usize::MAX));
+    let instances = match array {
+        Some(ids) => ids,
+        None => usize::try_from(plan.nodes).unwrap_or(usize::MAX),
+    };
     let completion = match array {
         // Tasks of an array fail each for itself: the job has failed when all have.
         Some(all) => json!({ "minFailedInstances": all, "minSucceededInstances": -1 }),

@@ -127,7 +127,7 @@ pub(super) fn gres(text: &str) -> Result<GpuAmount, String> {
 pub(super) struct ArrayIds(pub(super) Vec<u32>);
 
 /// An array has no more tasks: no job has more.
-const ARRAY_MAX: usize = 10_000;
+const ARRAY_MAX: u64 = 10_000;
 /// No larger id, as in Slurm.
 const ARRAY_ID_MAX: u64 = 4_000_000;
 
@@ -142,7 +142,7 @@ pub(super) fn array(text: &str) -> Result<ArrayIds, String> {
     let mut ids = BTreeSet::new();
     for part in text.split(',') {
         ids.extend(range(part)?);
-        if ids.len() > ARRAY_MAX {
+        if ids.len() as u64 > ARRAY_MAX {
             return Err(format!("an array has at most {ARRAY_MAX} tasks"));
         }
     }
@@ -163,7 +163,7 @@ fn range(part: &str) -> Result<impl Iterator<Item = u32> + use<>, String> {
     let last = number(last)
         .filter(|&last| last >= first)
         .ok_or_else(wrong)?;
-    if last > ARRAY_ID_MAX || (last - first) / step >= 1 + ARRAY_MAX as u64 {
+    if last > ARRAY_ID_MAX || (last - first) / step > ARRAY_MAX {
         return Err(format!(
             "{part:?}: an array has at most {ARRAY_MAX} tasks, with ids of at most {ARRAY_ID_MAX}"
         ));

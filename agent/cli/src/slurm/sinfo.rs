@@ -301,7 +301,7 @@ fn rows<'a>(
         rows.extend(of_groups);
     }
     if is_apart {
-        rows.sort_by(|a, b| a.names().cmp(&b.names()));
+        rows.sort_by_cached_key(SlurmRow::names);
     }
     rows
 }
