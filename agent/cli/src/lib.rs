@@ -75,13 +75,15 @@ Exit codes:
   3    no agent answers
   4    the agent refused, and says why
   124  `job wait --timeout` passed first
-  `muster run` exits as the task does, and with 130 or 143 after SIGINT or SIGTERM.
+  `muster run` exits as the task does, and with 130 or 143 after SIGINT or SIGTERM; so do srun and
+  `sbatch --wait`.
 
 Environment:
   MUSTER_HOME   the agent's socket is agent.sock in this directory (default /run/muster)
   MUSTER_URL    same as --url
   MUSTER_TOKEN  same as --token
   MUSTER_USER   same as --user
+  MUSTER_IMAGE  same as --image of `muster run`, sbatch and srun
   NO_COLOR      no colours; there are none either where output is not a terminal";
 
 /// Runs containers on a cluster of GPU machines, one identical agent on each.

@@ -2,7 +2,7 @@
 //!
 //! The shell calls the hidden `muster __complete` at each Tab with the words so far. Commands and options come from
 //! the command line's own definition; where a job, node, virtual cluster, user, group or image is to be named, the
-//! agent is asked, for a short time only. Whatever fails there is no answer, and nothing is printed of it.
+//! agent is asked, for a short time only. A failure is no answer, and is not reported.
 
 mod names;
 mod script;

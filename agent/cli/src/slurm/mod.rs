@@ -1,4 +1,4 @@
-//! `muster slurm`: look-alikes of Slurm's commands, for those who come from there.
+//! `muster slurm`: look-alikes of Slurm's commands, for users who come from Slurm.
 //!
 //! A command line is read by a table of options (`option`, `job_options`), a job's becomes a plan (`plan`) and
 //! the plan a document (`document`); none of this asks anybody. What Muster cannot do is refused with the remedy,
