@@ -1,5 +1,6 @@
 //! The agent's routes that the command line uses, one function each.
 
+mod events;
 mod listing;
 mod mesh;
 mod people;
@@ -28,6 +29,9 @@ use tokio::time::sleep;
 use super::client::{self, ANSWER_TIMEOUT, AgentClient, RequestBody, broken};
 use super::endpoint::EndpointArguments;
 use super::error::CliError;
+pub(super) use events::ListedEvent;
+#[cfg(test)]
+pub(super) use listing::PAGE;
 pub(super) use listing::{Filter, JobListing, ListedJob};
 pub(super) use people::{GroupEntry, GroupMemberEntry, GroupsStep, UserEntry};
 

@@ -7,10 +7,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Command, CommandFactory as _};
-use clap_complete::{Shell, generate_to};
-use muster_cli::Cli;
-
-const NAME: &str = "muster";
+use muster_cli::{Cli, CompletionShell, completion_script};
 
 fn main() -> ExitCode {
     let Some(directory) = std::env::args_os().nth(1) else {
@@ -33,10 +30,14 @@ fn write(directory: &Path) -> std::io::Result<()> {
     let mut command = Cli::command().disable_help_subcommand(true);
     command.build();
     write_pages(&command, &pages)?;
-    for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
-        let folder = directory.join(shell.to_string());
+    for (shell, folder, file) in [
+        (CompletionShell::Bash, "bash", "muster.bash"),
+        (CompletionShell::Zsh, "zsh", "_muster"),
+        (CompletionShell::Fish, "fish", "muster.fish"),
+    ] {
+        let folder = directory.join(folder);
         std::fs::create_dir_all(&folder)?;
-        generate_to(shell, &mut Cli::command(), NAME, folder)?;
+        std::fs::write(folder.join(file), completion_script(shell))?;
     }
     Ok(())
 }

@@ -6,23 +6,28 @@
 //! and `placement` need no agent at all.
 
 mod age;
+mod alias;
 mod api;
 mod audit;
 mod byte_size;
 mod certificate;
 mod client;
 mod cluster;
+mod completion;
 mod console;
 mod doctor;
 mod document;
 mod document_file;
 mod endpoint;
 mod error;
+mod event;
 mod follow;
 mod group;
+mod history;
 mod image;
 mod job;
 mod job_ref;
+mod job_text;
 mod moment;
 mod name_list;
 mod names;
@@ -38,22 +43,26 @@ mod pull;
 mod rules;
 mod run;
 mod scheduling;
+mod slurm;
 mod spinner;
 mod status;
 #[cfg(test)]
 mod stub;
 mod table;
 mod terminal;
+mod top;
 mod usage;
 mod user;
 mod vc;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 
 use self::api::Api;
+pub use self::completion::{CompletionShell, script as completion_script};
 use self::console::Console;
 use self::endpoint::EndpointArguments;
 use self::error::CliError;
@@ -67,13 +76,15 @@ Exit codes:
   3    no agent answers
   4    the agent refused, and says why
   124  `job wait --timeout` passed first
-  `muster run` exits as the task does, and with 130 or 143 after SIGINT or SIGTERM.
+  `muster run` exits as the task does, and with 130 or 143 after SIGINT or SIGTERM; so do srun and
+  `sbatch --wait`.
 
 Environment:
   MUSTER_HOME   the agent's socket is agent.sock in this directory (default /run/muster)
   MUSTER_URL    same as --url
   MUSTER_TOKEN  same as --token
   MUSTER_USER   same as --user
+  MUSTER_IMAGE  same as --image of `muster run`, sbatch and srun
   NO_COLOR      no colours; there are none either where output is not a terminal";
 
 /// Runs containers on a cluster of GPU machines, one identical agent on each.
@@ -149,6 +160,26 @@ pub enum Command {
     /// Placement put to the test: scheduling suites, a benchmark, traces of real clusters.
     #[command(subcommand)]
     Placement(placement::PlacementCommand),
+    /// Show what is in use on each machine, and which jobs run, every two seconds.
+    #[command(after_help = top::EXAMPLES)]
+    Top(top::TopArguments),
+    /// Events of a job, and alarms of the cluster.
+    #[command(subcommand)]
+    Event(event::EventCommand),
+    /// List jobs that have ended: when, how long they ran, and their GPU hours.
+    #[command(after_help = history::EXAMPLES)]
+    History(history::HistoryArguments),
+    /// Print what a shell reads to complete command lines of muster.
+    Completion(completion::CompletionArguments),
+    /// What shells call to complete a command line.
+    #[command(name = "__complete", hide = true)]
+    Complete(completion::CompleteArguments),
+    /// Commands under other names: those of Slurm.
+    #[command(subcommand)]
+    Alias(alias::AliasCommand),
+    /// Slurm's commands, carried out here; `muster alias slurm` installs them under their own names.
+    #[command(subcommand)]
+    Slurm(slurm::SlurmCommand),
 }
 
 /// Arguments of `muster agent`.
@@ -161,7 +192,8 @@ pub struct AgentArgs {
 
 /// Reads the command line. Prints help or a usage error and exits where there is one to print.
 pub fn parse() -> Cli {
-    Cli::parse()
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    Cli::parse_from(slurm::alias(&arguments).unwrap_or(arguments))
 }
 
 /// Carries out any command but `agent` on a runtime of its own, and says how to exit.
@@ -201,10 +233,11 @@ async fn execute(cli: Cli, console: &Console) -> CliStatus {
 async fn dispatch(cli: Cli, console: &Console) -> Result<CliStatus, CliError> {
     let connection = cli.connection;
     let api = || Api::new(&connection, None);
+    // Commands of many steps are boxed: all futures here share one stack frame, the largest decides.
     match cli.command {
         Command::Agent(_) => Err(CliError::Usage("muster agent is started by main".into())),
-        Command::Job(command) => command.run(&connection, console).await,
-        Command::Run(arguments) => arguments.run(&connection, console).await,
+        Command::Job(command) => Box::pin(command.run(&connection, console)).await,
+        Command::Run(arguments) => Box::pin(arguments.run(&connection, console)).await,
         Command::Image(command) => command.run(&api()?, console).await,
         Command::Node(command) => command.run(&api()?, console).await,
         Command::Vc(command) => command.run(&api()?, console).await,
@@ -222,6 +255,13 @@ async fn dispatch(cli: Cli, console: &Console) -> Result<CliStatus, CliError> {
         Command::Rules(command) => command.run(&connection, console).await,
         Command::Policy(command) => command.run(&connection, console).await,
         Command::Placement(command) => command.run(console),
+        Command::Top(arguments) => Box::pin(arguments.run(&api()?, console)).await,
+        Command::Event(command) => Box::pin(command.run(&connection, console)).await,
+        Command::History(arguments) => Box::pin(arguments.run(&connection, console)).await,
+        Command::Completion(arguments) => arguments.run(console),
+        Command::Complete(arguments) => Box::pin(arguments.run(&connection, console)).await,
+        Command::Alias(command) => command.run(console),
+        Command::Slurm(command) => Box::pin(command.run(&connection, console)).await,
     }
 }
 

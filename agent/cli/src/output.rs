@@ -31,6 +31,10 @@ pub struct OutputOption {
 }
 
 impl OutputOption {
+    pub(super) const fn format(self) -> Format {
+        self.format
+    }
+
     /// Writes `value`, as `table` makes it readable or as data.
     pub(super) fn write<T: Serialize>(
         self,

@@ -79,7 +79,7 @@ fn page(shown: &Alarms, is_all: bool, paint: Paint) -> String {
     }
 }
 
-fn table(alarms: &[Alarm], paint: Paint) -> String {
+pub(crate) fn table(alarms: &[Alarm], paint: Paint) -> String {
     let mut table = TextTable::new([
         "NUMBER",
         "WHEN",

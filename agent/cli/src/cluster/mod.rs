@@ -17,6 +17,8 @@ use super::output::OutputOption;
 use super::scheduling::jobs;
 use super::status::CliStatus;
 
+pub(super) use self::alarms::table as alarm_table;
+
 /// What can be done with the cluster.
 #[derive(Debug, Subcommand)]
 pub enum ClusterCommand {

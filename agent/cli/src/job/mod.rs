@@ -19,7 +19,7 @@ use super::endpoint::EndpointArguments;
 use super::error::CliError;
 use super::status::CliStatus;
 
-pub(super) use self::wait::tell_why;
+pub(super) use self::wait::{tell_why, until_final};
 
 /// What can be done with jobs.
 #[derive(Debug, Subcommand)]

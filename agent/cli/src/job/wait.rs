@@ -57,7 +57,7 @@ impl WaitArguments {
 }
 
 /// Waits for a job's end, at most for `limit`; `None` if that passes first.
-pub(super) async fn until_final(
+pub(crate) async fn until_final(
     api: &Api,
     key: &JobKey,
     limit: Option<Duration>,

@@ -7,21 +7,18 @@ use serde_json::{Value, json};
 
 use crate::byte_size::Mebibytes;
 use crate::error::CliError;
+use crate::job_text;
 
 const ROLE: &str = "main";
 const IMAGE: &str = "image";
-/// What begins a reference in a job. Where the user's words hold it, it comes in by a parameter, so that
-/// the words stay what they are.
-const TAG: &str = "<%";
-const TAG_PARAMETER: &str = "tag";
 /// So much of the command's name goes into the job's.
 const NAME_CHARS_MAX: usize = 32;
 
 /// `NAME=VALUE` for the command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Variable {
-    name: String,
-    value: String,
+pub(crate) struct Variable {
+    pub(crate) name: String,
+    pub(crate) value: String,
 }
 
 impl FromStr for Variable {
@@ -66,29 +63,9 @@ pub(super) struct OneTaskJob<'a> {
 }
 
 impl OneTaskJob<'_> {
-    /// The job in OpenPAI's protocol v2, as JSON, which every YAML reader reads.
+    /// The job in OpenPAI's protocol v2.
     pub(super) fn text(&self) -> Result<String, CliError> {
-        let text = format!("{:#}", self.value()?);
-        Ok(text
-            .chars()
-            .fold(String::with_capacity(text.len()), |mut text, c| {
-                // JSON may hold these as they are, YAML may not.
-                if matches!(
-                    c,
-                    '\u{7f}'
-                        ..='\u{9f}'
-                            | '\u{2028}'
-                            | '\u{2029}'
-                            | '\u{feff}'
-                            | '\u{fffe}'
-                            | '\u{ffff}'
-                ) {
-                    text.push_str(&format!("\\u{:04x}", u32::from(c)));
-                } else {
-                    text.push(c);
-                }
-                text
-            }))
+        Ok(job_text::text(&self.value()?))
     }
 
     fn value(&self) -> Result<Value, CliError> {
@@ -105,13 +82,6 @@ impl OneTaskJob<'_> {
         if let Some(Mebibytes(shm)) = self.shm {
             role["extraContainerOptions"] = json!({ "shmMB": shm });
         }
-        let script = self.script()?;
-        let is_literal = script.iter().all(|line| !line.contains(TAG));
-        let script: Vec<String> = script
-            .iter()
-            .map(|line| line.replace(TAG, &format!("{TAG} $parameters.{TAG_PARAMETER} %>")))
-            .collect();
-        role["commands"] = json!(script);
         let mut job = json!({
             "protocolVersion": 2,
             "name": self.name,
@@ -125,9 +95,7 @@ impl OneTaskJob<'_> {
             }],
             "taskRoles": { ROLE: role },
         });
-        if !is_literal {
-            job["parameters"] = json!({ TAG_PARAMETER: TAG });
-        }
+        job_text::set_commands(&mut job, ROLE, &self.script()?);
         if let Some(vc) = self.vc {
             job["defaults"] = json!({ "virtualCluster": vc });
         }

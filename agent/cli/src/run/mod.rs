@@ -11,7 +11,8 @@ use muster_model::view::JobDetail;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{self, Receiver};
 
-use self::document::{OneTaskJob, Variable, default_name};
+pub(super) use self::document::Variable;
+use self::document::{OneTaskJob, default_name};
 use super::api::{Accepted, Api};
 use super::byte_size::Mebibytes;
 use super::console::Console;
@@ -91,19 +92,28 @@ impl RunArguments {
             command: &self.command,
         };
         let text = document.text()?;
-        let mut signals = Signals::new()?;
         let api = self.acting.api(connection)?;
-        let Accepted { key, warnings } = tokio::select! {
-            accepted = api.submit(text) => accepted?,
-            number = signals.next() => {
-                let name = &document.name;
-                console.note(format!("{name} may have been submitted: see `muster job list`"));
-                return Ok(interrupted_by(number));
-            }
-        };
-        console.warn(&warnings);
-        attend(&api, &key, signals, console).await
+        attached(&api, &document.name, text, console).await
     }
+}
+
+/// Submits a job, shows its output, and says how it ended as an exit code.
+pub(super) async fn attached(
+    api: &Api,
+    name: &str,
+    text: String,
+    console: &Console,
+) -> Result<CliStatus, CliError> {
+    let mut signals = Signals::new()?;
+    let Accepted { key, warnings } = tokio::select! {
+        accepted = api.submit(text) => accepted?,
+        number = signals.next() => {
+            console.note(format!("{name} may have been submitted: see `muster job list`"));
+            return Ok(interrupted_by(number));
+        }
+    };
+    console.warn(&warnings);
+    attend(api, &key, signals, console).await
 }
 
 /// Shows the job's output and waits for its end; on a signal asks for that end.
@@ -179,7 +189,7 @@ async fn print(
 }
 
 /// The task's own exit code; 1 where it failed without one.
-fn told(detail: &JobDetail, console: &Console) -> CliStatus {
+pub(super) fn told(detail: &JobDetail, console: &Console) -> CliStatus {
     let verdict = detail
         .attempt
         .as_ref()
