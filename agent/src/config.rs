@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::certificate::pair::PairFiles;
+
 /// A configuration that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
@@ -44,6 +46,8 @@ pub struct AgentConfig {
     pub node: NodeConfig,
     /// `[http]`
     pub http: Http,
+    /// `[tls]`
+    pub tls: TlsConfig,
     /// `[containerd]`
     pub containerd: EngineConfig,
     /// `[hardware]`
@@ -72,8 +76,6 @@ pub struct NodeConfig {
 pub struct Http {
     /// Where it listens.
     pub listen: SocketAddr,
-    /// Whether other machines are answered by TLS alone.
-    pub tls: TlsMode,
     /// Names besides its own that the machine is reached by: the pages are shown under no others.
     pub host_names: Vec<String>,
     /// Jobs one user may submit in an hour; 0 for no limit.
@@ -91,7 +93,6 @@ impl Default for Http {
     fn default() -> Self {
         Self {
             listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 7741),
-            tls: TlsMode::Auto,
             host_names: Vec::new(),
             submits_per_hour: 3600,
             requests_per_minute: 600,
@@ -101,14 +102,73 @@ impl Default for Http {
     }
 }
 
-/// Who is answered in clear.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TlsMode {
-    /// Programs on this machine, by loopback. Other machines are answered by TLS alone.
-    Auto,
-    /// Everybody; nothing speaks TLS.
-    Off,
+/// TLS of the REST API.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TlsConfig {
+    /// Whether other machines are answered by TLS alone. If not, everybody is answered in clear.
+    pub enabled: bool,
+    /// The certificate, with those that lead to its authority; the agent's own one if absent.
+    pub cert: Option<PathBuf>,
+    /// Its key.
+    pub key: Option<PathBuf>,
+    /// Whether the agent may make a certificate of its own, signed by itself: where none is named, and
+    /// to start with while the named one cannot be used.
+    pub self_signed: bool,
+    /// Whether programs on this machine are answered in clear too.
+    pub plain_loopback: bool,
+    /// How many seconds browsers are told to come by TLS alone, unless the certificate is signed by
+    /// itself; 0 for not at all.
+    pub strict_transport_s: u32,
+}
+
+impl Default for TlsConfig {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            cert: None,
+            key: None,
+            self_signed: true,
+            plain_loopback: true,
+            strict_transport_s: 0,
+        }
+    }
+}
+
+impl TlsConfig {
+    /// The files that are named, if any are.
+    pub(crate) fn files(&self) -> Option<PairFiles> {
+        Some(PairFiles {
+            certificate: self.cert.clone()?,
+            key: self.key.clone()?,
+        })
+    }
+
+    /// What makes no sense, each with its remedy.
+    fn problems(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        let named = [("tls.cert", &self.cert), ("tls.key", &self.key)];
+        for (field, path) in named {
+            if path.as_ref().is_some_and(|path| !path.is_absolute()) {
+                problems.push(format!(
+                    "{field} must be a whole path, as /etc/muster/tls/..."
+                ));
+            }
+        }
+        match (&self.cert, &self.key) {
+            (Some(_), None) => problems.push("tls.key is missing: name the key of tls.cert".into()),
+            (None, Some(_)) => {
+                problems.push("tls.cert is missing: name the certificate of tls.key".into());
+            }
+            (None, None) if self.enabled && !self.self_signed => problems.push(
+                "tls.self_signed = false needs tls.cert and tls.key; tls.enabled = false answers \
+                 everybody in clear"
+                    .into(),
+            ),
+            _ => {}
+        }
+        problems
+    }
 }
 
 /// The container engine.
@@ -280,7 +340,7 @@ impl AgentConfig {
     }
 
     fn problems(&self) -> Vec<String> {
-        let mut problems = Vec::new();
+        let mut problems = self.tls.problems();
         let mut check = |ok: bool, text: &str| {
             if !ok {
                 problems.push(text.to_owned());
@@ -340,7 +400,11 @@ mod tests {
         for (text, expect) in [
             ("[http]\nlisten = \"nowhere\"", "listen"),
             ("[htp]\n", "htp"),
-            ("[http]\ntls = \"on\"", "tls"),
+            ("[http]\ntls = \"off\"", "tls"),
+            ("[tls]\ncert = \"/a\"", "tls.key"),
+            ("[tls]\nkey = \"/a\"", "tls.cert"),
+            ("[tls]\ncert = \"a\"\nkey = \"/a\"", "tls.cert"),
+            ("[tls]\nself_signed = false", "tls.cert"),
             (
                 "[http]\nconnections_per_address = 0",
                 "connections_per_address",
@@ -375,6 +439,11 @@ mod tests {
             node: NodeConfig {
                 name: Some("gpu-1".into()),
                 advertise: Some("192.0.2.10".parse().unwrap()),
+            },
+            tls: TlsConfig {
+                cert: Some("/etc/muster/tls/fullchain.pem".into()),
+                key: Some("/etc/muster/tls/privkey.pem".into()),
+                ..TlsConfig::default()
             },
             hardware: Hardware {
                 simulate: Some("8xV100".into()),

@@ -9,6 +9,7 @@ use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderName, IF_MATCH, RANGE};
 use muster_model::id::{JobKey, TaskId, UserName};
 use muster_model::login::LoginTrust;
 use muster_model::people::Author;
+use muster_tls::Fingerprint;
 use tokio::time::Instant;
 
 use crate::attempts::LoginAttempts;
@@ -29,6 +30,8 @@ pub(crate) struct Call {
     pub(crate) attempts: Arc<LoginAttempts>,
     /// Where the request came from; `None` on the socket.
     pub(crate) address: Option<IpAddr>,
+    /// The certificate that its connection was shown; `None` in clear.
+    pub(crate) certificate: Option<Fingerprint>,
     pub(crate) query: Query,
     pub(crate) params: Params,
     pub(crate) headers: HeaderMap,

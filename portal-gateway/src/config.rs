@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use muster_model::id::UserName;
-use muster_tls::Tls;
+use muster_tls::ShownCertificate;
 use tokio::sync::watch;
 
 use crate::host_names::HostNames;
@@ -102,7 +102,9 @@ pub struct GatewayConfig {
     pub port: u16,
     /// Speaks TLS at the same port. Machines but this one have to then; without it everybody is
     /// answered in clear.
-    pub tls: Option<Tls>,
+    pub tls: Option<ShownCertificate>,
+    /// Whether programs on this machine are answered in clear too, where TLS is spoken.
+    pub plain_loopback: bool,
     /// Names that this machine is reached by.
     pub host_names: HostNames,
     /// Whom root is taken for when it names no user in `x-muster-user`.
@@ -128,6 +130,7 @@ impl GatewayConfig {
             log_link_ttl: LOG_LINK_TTL,
             port,
             tls: None,
+            plain_loopback: true,
             host_names: HostNames::default(),
             socket_user,
             limits: ClientLimits::default(),

@@ -84,11 +84,11 @@ pub(crate) enum ApiError {
          log in from another address"
     )]
     TooManyWrong { retry_s: u64 },
-    /// A request in clear from another machine.
+    /// A request in clear from where TLS is needed.
     #[error(
-        "from other machines this is reached by TLS alone: write https:// in place of http://, and \
+        "a plain HTTP request was sent to an HTTPS port: write https:// in place of http://, and \
          do not send the password again before. The certificate's fingerprint is told by `muster \
-         node show` on that machine; http.tls = \"off\" in agent.toml admits plain HTTP"
+         node show` on that machine; tls.enabled = false in agent.toml admits plain HTTP"
     )]
     Plain,
     /// Every slot of the address is in use.

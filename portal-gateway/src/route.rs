@@ -45,6 +45,13 @@ pub(crate) struct Route {
     pub(crate) handler: fn(Call, &Ports) -> Answering<'_>,
 }
 
+impl Route {
+    /// Whether people look at it in a browser.
+    pub(crate) fn is_page(&self) -> bool {
+        self.method == Some(Method::GET) && matches!(self.pattern, "" | "status")
+    }
+}
+
 /// What the parameters of a pattern stand for in a path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Params {
