@@ -1,12 +1,16 @@
 //! `agent.toml`. Every field has a default, so a missing file is valid.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
+use muster_model::id::GroupName;
+use muster_portal_gateway::OidcConfig;
 use serde::{Deserialize, Serialize};
 
 use crate::certificate::pair::PairFiles;
+use crate::identity_provider;
 
 /// A configuration that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +52,8 @@ pub struct AgentConfig {
     pub http: Http,
     /// `[tls]`
     pub tls: TlsConfig,
+    /// `[oidc]`
+    pub oidc: OidcSection,
     /// `[containerd]`
     pub containerd: EngineConfig,
     /// `[hardware]`
@@ -166,6 +172,94 @@ impl TlsConfig {
                     .into(),
             ),
             _ => {}
+        }
+        problems
+    }
+}
+
+/// Logins by an identity provider.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct OidcSection {
+    /// The provider, as it names itself; none if people log in by passwords alone.
+    pub issuer: Option<String>,
+    /// What this cluster is called there.
+    pub client_id: String,
+    /// The file with the secret of the client, if it has one.
+    pub client_secret_file: Option<PathBuf>,
+    /// What is asked for.
+    pub scopes: Vec<String>,
+    /// The claim that holds a person's name here.
+    pub name_claim: String,
+    /// The claim that holds a person's groups there.
+    pub groups_claim: String,
+    /// The groups here that each group there stands for.
+    pub groups: BTreeMap<String, BTreeSet<GroupName>>,
+    /// Where browsers reach the cluster, if not at the node that they ask.
+    pub public_url: Option<String>,
+    /// Origins of portals that may be given tokens.
+    pub portals: Vec<String>,
+    /// Whether people may log in by a password as well.
+    pub passwords: bool,
+}
+
+impl Default for OidcSection {
+    fn default() -> Self {
+        Self {
+            issuer: None,
+            client_id: "muster".to_owned(),
+            client_secret_file: None,
+            scopes: ["openid", "profile", "email", "groups"]
+                .map(str::to_owned)
+                .into(),
+            name_claim: "preferred_username".to_owned(),
+            groups_claim: "groups".to_owned(),
+            groups: BTreeMap::new(),
+            public_url: None,
+            portals: Vec::new(),
+            passwords: true,
+        }
+    }
+}
+
+impl OidcSection {
+    /// What the gateway is told; none without a provider.
+    pub(crate) fn logins(&self) -> Option<OidcConfig> {
+        Some(OidcConfig {
+            issuer: self.issuer.clone()?,
+            client_id: self.client_id.clone(),
+            scopes: self.scopes.clone(),
+            name_claim: self.name_claim.clone(),
+            groups_claim: self.groups_claim.clone(),
+            groups: self.groups.clone(),
+            public_url: self.public_url.clone(),
+            portals: self.portals.clone(),
+            passwords: self.passwords,
+        })
+    }
+
+    /// What makes no sense, each with its remedy.
+    fn problems(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        if let Some(issuer) = &self.issuer
+            && let Err(why) = identity_provider::safe(issuer)
+        {
+            problems.push(format!("oidc.issuer: {why}"));
+        }
+        if !self.scopes.iter().any(|scope| scope == "openid") {
+            problems.push("oidc.scopes must hold \"openid\"".to_owned());
+        }
+        let urls = self.public_url.iter().map(|url| ("public_url", url));
+        let urls = urls.chain(self.portals.iter().map(|url| ("portals", url)));
+        for (field, url) in urls {
+            let is_origin = url.parse::<http::Uri>().is_ok_and(|uri| {
+                uri.scheme().is_some() && uri.authority().is_some() && uri.path() == "/"
+            });
+            if !is_origin {
+                problems.push(format!(
+                    "oidc.{field}: write {url:?} as https://host or https://host:port"
+                ));
+            }
         }
         problems
     }
@@ -341,6 +435,7 @@ impl AgentConfig {
 
     fn problems(&self) -> Vec<String> {
         let mut problems = self.tls.problems();
+        problems.extend(self.oidc.problems());
         let mut check = |ok: bool, text: &str| {
             if !ok {
                 problems.push(text.to_owned());
@@ -405,6 +500,13 @@ mod tests {
             ("[tls]\nkey = \"/a\"", "tls.cert"),
             ("[tls]\ncert = \"a\"\nkey = \"/a\"", "tls.cert"),
             ("[tls]\nself_signed = false", "tls.cert"),
+            ("[oidc]\nissuer = \"http://id.example\"", "oidc.issuer"),
+            ("[oidc]\nscopes = [\"email\"]", "oidc.scopes"),
+            ("[oidc]\nportals = [\"portal.example\"]", "oidc.portals"),
+            (
+                "[oidc]\npublic_url = \"https://m.example/x\"",
+                "oidc.public_url",
+            ),
             (
                 "[http]\nconnections_per_address = 0",
                 "connections_per_address",
@@ -444,6 +546,13 @@ mod tests {
                 cert: Some("/etc/muster/tls/fullchain.pem".into()),
                 key: Some("/etc/muster/tls/privkey.pem".into()),
                 ..TlsConfig::default()
+            },
+            oidc: OidcSection {
+                issuer: Some("https://id.example.org".into()),
+                client_secret_file: Some("/etc/muster/oidc-secret".into()),
+                groups: [("/lab/vision".into(), ["vision".parse().unwrap()].into())].into(),
+                public_url: Some("https://muster.example.org".into()),
+                ..OidcSection::default()
             },
             hardware: Hardware {
                 simulate: Some("8xV100".into()),

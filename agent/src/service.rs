@@ -20,8 +20,8 @@ use muster_gossip::key::ClusterId;
 use muster_gossip::member::MemberId;
 use muster_model::id::UserName;
 use muster_model::policy::ClusterPolicy;
-use muster_portal_gateway::port::Ports;
-use muster_portal_gateway::{Gateway, GatewayConfig, HostNames, LogLinkKey, Rates};
+use muster_portal_gateway::port::{IdentityProvider, NoIdentityProvider, Ports};
+use muster_portal_gateway::{Gateway, GatewayConfig, HostNames, LogLinkKey, OidcLogins, Rates};
 use muster_tls::ShownCertificate;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::Handle;
@@ -47,6 +47,7 @@ use crate::groups::opened::{self, OpenedStore};
 use crate::groups::{self, Groups};
 use crate::home_lock::HomeLock;
 use crate::identity::{self, NodeIdentity};
+use crate::identity_provider::HttpIdentityProvider;
 use crate::images::NodeImages;
 use crate::ledger_store::LedgerStore;
 use crate::loops;
@@ -394,6 +395,7 @@ async fn start(
         descriptions,
         doctor,
         documents,
+        identity: identity_provider(config)?,
         mesh,
         node,
     });
@@ -473,11 +475,28 @@ fn gateway(
     gateway.plain_loopback = config.tls.plain_loopback;
     let resolver = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
     let names = identity::host_names(identity, &resolver).into_iter();
-    gateway.host_names = HostNames::new(names.chain(config.http.host_names.clone()));
+    let names = names.chain(config.http.host_names.clone());
+    gateway.host_names = HostNames::new(names.chain(public_host(config)));
+    let logins = config.oidc.logins();
+    gateway.oidc = logins.map(|logins| Arc::new(OidcLogins::new(logins)));
     gateway.rates = rates(&config.http, gateway.rates);
     gateway.limits.connections = config.http.connections;
     gateway.limits.connections_per_address = config.http.connections_per_address;
     Ok(Gateway::new(ports, gateway))
+}
+
+/// The name by which browsers reach the cluster through what stands before it.
+fn public_host(config: &AgentConfig) -> Option<String> {
+    let url: http::Uri = config.oidc.public_url.as_ref()?.parse().ok()?;
+    Some(url.host()?.to_owned())
+}
+
+/// Where the ID tokens of people come from.
+fn identity_provider(config: &AgentConfig) -> Result<Arc<dyn IdentityProvider>> {
+    Ok(match &config.oidc.issuer {
+        Some(issuer) => Arc::new(HttpIdentityProvider::new(&config.oidc, issuer)?),
+        None => Arc::new(NoIdentityProvider),
+    })
 }
 
 /// The configured rates. 0 stands for no limit, which is one that nobody reaches.

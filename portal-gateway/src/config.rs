@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::time::Duration;
 
 use muster_model::id::UserName;
@@ -9,6 +10,7 @@ use muster_tls::ShownCertificate;
 use tokio::sync::watch;
 
 use crate::host_names::HostNames;
+use crate::oidc::OidcLogins;
 
 /// Secret that signs log links. The same on every node, so that each honours the others' links.
 #[derive(Clone, PartialEq, Eq)]
@@ -105,6 +107,8 @@ pub struct GatewayConfig {
     pub tls: Option<ShownCertificate>,
     /// Whether programs on this machine are answered in clear too, where TLS is spoken.
     pub plain_loopback: bool,
+    /// Logins by an identity provider, where there is one.
+    pub oidc: Option<Arc<OidcLogins>>,
     /// Names that this machine is reached by.
     pub host_names: HostNames,
     /// Whom root is taken for when it names no user in `x-muster-user`.
@@ -131,6 +135,7 @@ impl GatewayConfig {
             port,
             tls: None,
             plain_loopback: true,
+            oidc: None,
             host_names: HostNames::default(),
             socket_user,
             limits: ClientLimits::default(),

@@ -110,6 +110,9 @@ static ROUTES: &[Route] = routes! {
 
     GET "api/v1|v2/authn/info" Open => info::authn();
     POST "api/v1|v2/authn/basic/login" Open => session::login(users);
+    GET "api/v1|v2/authn/oidc/login" Open => oidc::login(identity);
+    GET "api/v1|v2/authn/oidc/return" Open => oidc::finish(users, identity);
+    GET "api/v1|v2/authn/oidc/logout" Open => oidc::logout(identity);
     DELETE "api/v1|v2/authn/basic/logout" Person => session::logout(users);
     POST "api/v1|v2/token|tokens" Open => session::login(users);
     GET "api/v1|v2/token|tokens" Person => session::list(users);
