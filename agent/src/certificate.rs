@@ -1,18 +1,22 @@
-//! The certificate of the REST API: made at the first start, signed by itself. Clients know it by
-//! its fingerprint, or by a copy of the file.
+//! The certificate of the REST API: the files that agent.toml names, or one that is made at the first
+//! start, signed by itself. Clients know that one by its fingerprint, or by a copy of the file.
+
+pub(crate) mod pair;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 
-use muster_tls::Tls;
+use muster_tls::{Fingerprint, ShownCertificate};
 use rcgen::{
     CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose, SanType,
     date_time_ymd,
 };
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::sync::watch;
 
+use self::pair::{CertificatePair, PairFault, PairFiles};
+use crate::config::TlsConfig;
 use crate::key_file;
+use crate::loops::certificate::CertificateLoop;
 use crate::paths::Paths;
 
 /// It has no end that anybody would live to see: one that ends unforeseen stops every client.
@@ -21,8 +25,8 @@ const LAST_YEAR: i32 = 2099;
 /// Why there is no certificate.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CertificateError {
-    /// A file cannot be read or written.
-    #[error("cannot use {path}")]
+    /// A file cannot be written.
+    #[error("cannot write {path}")]
     File {
         /// The file.
         path: PathBuf,
@@ -30,55 +34,192 @@ pub(crate) enum CertificateError {
         #[source]
         source: std::io::Error,
     },
-    /// What the files hold cannot be used.
+    /// What the agent's own files hold cannot be used.
     #[error(
-        "{certificate} and {key} are no certificate with its key: {why}; put the right ones there, \
-         or remove both for a new certificate, which clients must be told of"
+        "{fault}; put the right files there, or remove rest.crt and rest.key for a new \
+         certificate, which clients must be told of"
     )]
     Damaged {
-        /// One file.
-        certificate: PathBuf,
-        /// The other.
-        key: PathBuf,
         /// What is wrong.
-        why: String,
+        fault: PairFault,
+    },
+    /// What the configured files hold cannot be used, and there is to be no other one.
+    #[error("[tls] in agent.toml: {fault}; {}", .fault.remedy())]
+    Named {
+        /// What is wrong.
+        fault: PairFault,
     },
     /// None can be made.
     #[error("cannot make a certificate: {0}")]
     Make(String),
 }
 
-/// Reads the certificate and its key; makes them where one is missing, for these names.
+/// What REST proves itself with now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RestCertificate {
+    /// The file it is from.
+    pub(crate) file: PathBuf,
+    /// Its fingerprint.
+    pub(crate) fingerprint: Fingerprint,
+    /// Whether no authority has signed it.
+    pub(crate) is_self_signed: bool,
+    /// Valid until then, in seconds since the epoch.
+    pub(crate) until_s: i64,
+    /// Why it is not what it should be, if so.
+    pub(crate) problem: Option<CertificateProblem>,
+}
+
+/// What is wrong with the certificate's files, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CertificateProblem {
+    /// What is wrong. It names the file.
+    pub(crate) text: String,
+    /// What to do.
+    pub(crate) remedy: String,
+}
+
+impl RestCertificate {
+    /// What is told of a pair from this file.
+    pub(crate) fn of(file: PathBuf, pair: &CertificatePair) -> Self {
+        Self {
+            file,
+            fingerprint: pair.tls.fingerprint,
+            is_self_signed: pair.is_self_signed,
+            until_s: pair.until_s,
+            problem: None,
+        }
+    }
+}
+
+impl CertificateProblem {
+    /// The problem that a fault is.
+    pub(crate) fn of(fault: &PairFault) -> Self {
+        Self {
+            text: fault.to_string(),
+            remedy: fault.remedy(),
+        }
+    }
+}
+
+/// The certificate as it is at any time, for those who tell of it; without one where everybody is
+/// answered in clear.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CertificateNow(Option<watch::Receiver<RestCertificate>>);
+
+impl CertificateNow {
+    /// What is shown now.
+    pub(crate) fn get(&self) -> Option<RestCertificate> {
+        self.0.as_ref().map(|state| state.borrow().clone())
+    }
+
+    /// Its fingerprint, as it is told.
+    pub(crate) fn fingerprint(&self) -> Option<String> {
+        self.get().map(|shown| shown.fingerprint.to_string())
+    }
+
+    /// What is wrong with it, if anything.
+    pub(crate) fn problem(&self) -> Option<String> {
+        let problem = self.get()?.problem?;
+        Some(format!(
+            "REST's certificate: {}; {}",
+            problem.text, problem.remedy
+        ))
+    }
+}
+
+/// A certificate that is shown, and what looks after its files.
+pub(crate) struct OpenedCertificate {
+    /// For the gateway.
+    pub(crate) shown: ShownCertificate,
+    /// For those who tell of it.
+    pub(crate) now: CertificateNow,
+    /// To be run.
+    pub(crate) follow: CertificateLoop,
+}
+
+/// Opens the certificate that the configuration names, or the agent's own one, which is made for these
+/// names where it is missing. None where everybody is answered in clear.
 ///
 /// # Errors
 /// [`CertificateError`].
-pub(crate) fn open(paths: &Paths, host: &str, address: IpAddr) -> Result<Tls, CertificateError> {
-    let (certificate, key) = (paths.rest_certificate(), paths.rest_key());
-    if !(certificate.exists() && key.exists()) {
+pub(crate) fn open(
+    config: &TlsConfig,
+    paths: &Paths,
+    host: &str,
+    address: IpAddr,
+) -> Result<Option<OpenedCertificate>, CertificateError> {
+    if !config.enabled {
+        return Ok(None);
+    }
+    let own = || own_pair(paths, host, address);
+    let Some(files) = config.files() else {
+        let (files, pair) = own()?;
+        let state = RestCertificate::of(files.certificate.clone(), &pair);
+        return Ok(Some(opened(config, files, pair, state)));
+    };
+    match files.parse(&files.content()) {
+        Ok(pair) => {
+            let mut state = RestCertificate::of(files.certificate.clone(), &pair);
+            let fault = files.time_fault(&pair, pair::now_s());
+            state.problem = fault.as_ref().map(CertificateProblem::of);
+            log_problem(&state);
+            Ok(Some(opened(config, files, pair, state)))
+        }
+        Err(fault) if !config.self_signed => Err(CertificateError::Named { fault }),
+        // The node is not to be lost for a file. Clients that know an authority refuse this one.
+        Err(fault) => {
+            let (stand_in, pair) = own()?;
+            let mut state = RestCertificate::of(stand_in.certificate, &pair);
+            state.problem = Some(CertificateProblem::of(&fault));
+            log_problem(&state);
+            Ok(Some(opened(config, files, pair, state)))
+        }
+    }
+}
+
+fn log_problem(state: &RestCertificate) {
+    if let Some(CertificateProblem { text, remedy }) = &state.problem {
+        let shown = state.file.display();
+        tracing::error!(%shown, "REST's certificate is not as it should be: {text}; {remedy}");
+    }
+}
+
+fn opened(
+    config: &TlsConfig,
+    files: PairFiles,
+    pair: CertificatePair,
+    state: RestCertificate,
+) -> OpenedCertificate {
+    let pair = pair.strict(config.strict_transport_s);
+    let (sender, shown) = ShownCertificate::new(pair.tls);
+    let (state, now) = watch::channel(state);
+    OpenedCertificate {
+        shown,
+        now: CertificateNow(Some(now)),
+        follow: CertificateLoop::new(files, config.strict_transport_s, sender, state),
+    }
+}
+
+/// The agent's own certificate and key; made where one of them is missing.
+fn own_pair(
+    paths: &Paths,
+    host: &str,
+    address: IpAddr,
+) -> Result<(PairFiles, CertificatePair), CertificateError> {
+    let files = PairFiles {
+        certificate: paths.rest_certificate(),
+        key: paths.rest_key(),
+    };
+    if !(files.certificate.exists() && files.key.exists()) {
         let made =
             make(host, address).map_err(|error| CertificateError::Make(error.to_string()))?;
         // The key first: a crash in between leaves no certificate whose key is lost.
-        write(&key, made.key.as_bytes())?;
-        write(&certificate, made.certificate.as_bytes())?;
+        write(&files.key, made.key.as_bytes())?;
+        write(&files.certificate, made.certificate.as_bytes())?;
     }
-    let damaged = |why: String| CertificateError::Damaged {
-        certificate: certificate.clone(),
-        key: key.clone(),
-        why,
-    };
-    let chain = CertificateDer::pem_slice_iter(&read(&certificate)?)
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(|error| damaged(error.to_string()))?;
-    let private = PrivateKeyDer::from_pem_slice(&read(&key)?);
-    let private = private.map_err(|error| damaged(error.to_string()))?;
-    Tls::new(chain, private).map_err(|error| damaged(error.to_string()))
-}
-
-fn read(path: &Path) -> Result<Vec<u8>, CertificateError> {
-    std::fs::read(path).map_err(|source| CertificateError::File {
-        path: path.to_owned(),
-        source,
-    })
+    let pair = files.parse(&files.content());
+    let pair = pair.map_err(|fault| CertificateError::Damaged { fault })?;
+    Ok((files, pair))
 }
 
 fn write(path: &Path, content: &[u8]) -> Result<(), CertificateError> {
@@ -139,8 +280,10 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
     use std::sync::Arc;
 
-    use muster_tls::{CertificateTrust, ConnectError, connect};
+    use muster_tls::{CertificateTrust, ConnectError, Tls, connect};
     use rustls::RootCertStore;
+    use rustls::pki_types::CertificateDer;
+    use rustls::pki_types::pem::PemObject as _;
 
     use super::*;
 
@@ -152,7 +295,13 @@ mod tests {
     }
 
     fn open_here(paths: &Paths) -> Result<Tls, CertificateError> {
-        open(paths, "n1.example", [10, 0, 0, 1].into())
+        let opened = open(
+            &TlsConfig::default(),
+            paths,
+            "n1.example",
+            [10, 0, 0, 1].into(),
+        )?;
+        Ok(opened.unwrap().shown.now())
     }
 
     #[test]
@@ -172,7 +321,7 @@ mod tests {
         open_here(&paths).unwrap();
         std::fs::write(paths.rest_key(), "nonsense").unwrap();
         let error = open_here(&paths).unwrap_err().to_string();
-        assert!(error.contains("remove both"), "{error}");
+        assert!(error.contains("remove rest.crt and rest.key"), "{error}");
     }
 
     #[tokio::test]

@@ -16,7 +16,7 @@ mod waiting;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use muster_portal_gateway::port::Ports;
+use muster_portal_gateway::port::{IdentityProvider, Ports};
 
 use self::documents::LocalDocuments;
 use self::jobs::LocalJobs;
@@ -57,6 +57,8 @@ pub(crate) struct ClusterDependencies {
     pub(crate) doctor: Doctor,
     /// The cluster's documents.
     pub(crate) documents: DocumentKinds,
+    /// The identity provider that people log in by.
+    pub(crate) identity: Arc<dyn IdentityProvider>,
     /// The way into the cluster.
     pub(crate) mesh: Arc<Service>,
     /// Says which users see which jobs.
@@ -78,6 +80,7 @@ pub(crate) fn ports(parts: ClusterDependencies) -> Ports {
             documents: parts.documents,
             membership: membership.clone(),
         }),
+        identity: parts.identity,
         images: parts.images,
         logs: Arc::new(LocalLogs {
             tasks: parts.tasks,

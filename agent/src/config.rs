@@ -1,10 +1,16 @@
 //! `agent.toml`. Every field has a default, so a missing file is valid.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
+use muster_model::id::GroupName;
+use muster_portal_gateway::OidcConfig;
 use serde::{Deserialize, Serialize};
+
+use crate::certificate::pair::PairFiles;
+use crate::identity_provider;
 
 /// A configuration that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +50,10 @@ pub struct AgentConfig {
     pub node: NodeConfig,
     /// `[http]`
     pub http: Http,
+    /// `[tls]`
+    pub tls: TlsConfig,
+    /// `[oidc]`
+    pub oidc: OidcSection,
     /// `[containerd]`
     pub containerd: EngineConfig,
     /// `[hardware]`
@@ -72,8 +82,6 @@ pub struct NodeConfig {
 pub struct Http {
     /// Where it listens.
     pub listen: SocketAddr,
-    /// Whether other machines are answered by TLS alone.
-    pub tls: TlsMode,
     /// Names besides its own that the machine is reached by: the pages are shown under no others.
     pub host_names: Vec<String>,
     /// Jobs one user may submit in an hour; 0 for no limit.
@@ -91,7 +99,6 @@ impl Default for Http {
     fn default() -> Self {
         Self {
             listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 7741),
-            tls: TlsMode::Auto,
             host_names: Vec::new(),
             submits_per_hour: 3600,
             requests_per_minute: 600,
@@ -101,14 +108,161 @@ impl Default for Http {
     }
 }
 
-/// Who is answered in clear.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TlsMode {
-    /// Programs on this machine, by loopback. Other machines are answered by TLS alone.
-    Auto,
-    /// Everybody; nothing speaks TLS.
-    Off,
+/// TLS of the REST API.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TlsConfig {
+    /// Whether other machines are answered by TLS alone. If not, everybody is answered in clear.
+    pub enabled: bool,
+    /// The certificate, with those that lead to its authority; the agent's own one if absent.
+    pub cert: Option<PathBuf>,
+    /// Its key.
+    pub key: Option<PathBuf>,
+    /// Whether the agent may make a certificate of its own, signed by itself: where none is named, and
+    /// to start with while the named one cannot be used.
+    pub self_signed: bool,
+    /// Whether programs on this machine are answered in clear too.
+    pub plain_loopback: bool,
+    /// How many seconds browsers are told to come by TLS alone, unless the certificate is signed by
+    /// itself; 0 for not at all.
+    pub strict_transport_s: u32,
+}
+
+impl Default for TlsConfig {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            cert: None,
+            key: None,
+            self_signed: true,
+            plain_loopback: true,
+            strict_transport_s: 0,
+        }
+    }
+}
+
+impl TlsConfig {
+    /// The files that are named, if any are.
+    pub(crate) fn files(&self) -> Option<PairFiles> {
+        Some(PairFiles {
+            certificate: self.cert.clone()?,
+            key: self.key.clone()?,
+        })
+    }
+
+    /// What makes no sense, each with its remedy.
+    fn problems(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        let named = [("tls.cert", &self.cert), ("tls.key", &self.key)];
+        for (field, path) in named {
+            if path.as_ref().is_some_and(|path| !path.is_absolute()) {
+                problems.push(format!(
+                    "{field} must be a whole path, as /etc/muster/tls/..."
+                ));
+            }
+        }
+        match (&self.cert, &self.key) {
+            (Some(_), None) => problems.push("tls.key is missing: name the key of tls.cert".into()),
+            (None, Some(_)) => {
+                problems.push("tls.cert is missing: name the certificate of tls.key".into());
+            }
+            (None, None) if self.enabled && !self.self_signed => problems.push(
+                "tls.self_signed = false needs tls.cert and tls.key; tls.enabled = false answers \
+                 everybody in clear"
+                    .into(),
+            ),
+            _ => {}
+        }
+        problems
+    }
+}
+
+/// Logins by an identity provider.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct OidcSection {
+    /// The provider, as it names itself; none if people log in by passwords alone.
+    pub issuer: Option<String>,
+    /// What this cluster is called there.
+    pub client_id: String,
+    /// The file with the secret of the client, if it has one.
+    pub client_secret_file: Option<PathBuf>,
+    /// What is asked for.
+    pub scopes: Vec<String>,
+    /// The claim that holds a person's name here.
+    pub name_claim: String,
+    /// The claim that holds a person's groups there.
+    pub groups_claim: String,
+    /// The groups here that each group there stands for.
+    pub groups: BTreeMap<String, BTreeSet<GroupName>>,
+    /// Where browsers reach the cluster, if not at the node that they ask.
+    pub public_url: Option<String>,
+    /// Origins of portals that may be given tokens.
+    pub portals: Vec<String>,
+    /// Whether people may log in by a password as well.
+    pub passwords: bool,
+}
+
+impl Default for OidcSection {
+    fn default() -> Self {
+        Self {
+            issuer: None,
+            client_id: "muster".to_owned(),
+            client_secret_file: None,
+            scopes: ["openid", "profile", "email", "groups"]
+                .map(str::to_owned)
+                .into(),
+            name_claim: "preferred_username".to_owned(),
+            groups_claim: "groups".to_owned(),
+            groups: BTreeMap::new(),
+            public_url: None,
+            portals: Vec::new(),
+            passwords: true,
+        }
+    }
+}
+
+impl OidcSection {
+    /// What the gateway is told; none without a provider.
+    pub(crate) fn logins(&self) -> Option<OidcConfig> {
+        Some(OidcConfig {
+            issuer: self.issuer.clone()?,
+            client_id: self.client_id.clone(),
+            scopes: self.scopes.clone(),
+            name_claim: self.name_claim.clone(),
+            groups_claim: self.groups_claim.clone(),
+            groups: self.groups.clone(),
+            public_url: self.public_url.clone(),
+            portals: self.portals.clone(),
+            passwords: self.passwords,
+        })
+    }
+
+    /// What makes no sense, each with its remedy.
+    fn problems(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        if let Some(issuer) = &self.issuer
+            && let Err(why) = identity_provider::safe(issuer)
+        {
+            problems.push(format!("oidc.issuer: {why}"));
+        }
+        if !self.scopes.iter().any(|scope| scope == "openid") {
+            problems.push("oidc.scopes must hold \"openid\"".to_owned());
+        }
+        let urls = self.public_url.iter().map(|url| ("public_url", url));
+        let urls = urls.chain(self.portals.iter().map(|url| ("portals", url)));
+        for (field, url) in urls {
+            let is_origin = url.parse::<http::Uri>().is_ok_and(|uri| {
+                uri.scheme().is_some() && uri.authority().is_some() && uri.path() == "/"
+            });
+            if !is_origin {
+                problems.push(format!(
+                    "oidc.{field}: write {url:?} as https://host or https://host:port"
+                ));
+            }
+        }
+        problems
+    }
 }
 
 /// The container engine.
@@ -280,7 +434,8 @@ impl AgentConfig {
     }
 
     fn problems(&self) -> Vec<String> {
-        let mut problems = Vec::new();
+        let mut problems = self.tls.problems();
+        problems.extend(self.oidc.problems());
         let mut check = |ok: bool, text: &str| {
             if !ok {
                 problems.push(text.to_owned());
@@ -340,7 +495,18 @@ mod tests {
         for (text, expect) in [
             ("[http]\nlisten = \"nowhere\"", "listen"),
             ("[htp]\n", "htp"),
-            ("[http]\ntls = \"on\"", "tls"),
+            ("[http]\ntls = \"off\"", "tls"),
+            ("[tls]\ncert = \"/a\"", "tls.key"),
+            ("[tls]\nkey = \"/a\"", "tls.cert"),
+            ("[tls]\ncert = \"a\"\nkey = \"/a\"", "tls.cert"),
+            ("[tls]\nself_signed = false", "tls.cert"),
+            ("[oidc]\nissuer = \"http://id.example\"", "oidc.issuer"),
+            ("[oidc]\nscopes = [\"email\"]", "oidc.scopes"),
+            ("[oidc]\nportals = [\"portal.example\"]", "oidc.portals"),
+            (
+                "[oidc]\npublic_url = \"https://m.example/x\"",
+                "oidc.public_url",
+            ),
             (
                 "[http]\nconnections_per_address = 0",
                 "connections_per_address",
@@ -375,6 +541,18 @@ mod tests {
             node: NodeConfig {
                 name: Some("gpu-1".into()),
                 advertise: Some("192.0.2.10".parse().unwrap()),
+            },
+            tls: TlsConfig {
+                cert: Some("/etc/muster/tls/fullchain.pem".into()),
+                key: Some("/etc/muster/tls/privkey.pem".into()),
+                ..TlsConfig::default()
+            },
+            oidc: OidcSection {
+                issuer: Some("https://id.example.org".into()),
+                client_secret_file: Some("/etc/muster/oidc-secret".into()),
+                groups: [("/lab/vision".into(), ["vision".parse().unwrap()].into())].into(),
+                public_url: Some("https://muster.example.org".into()),
+                ..OidcSection::default()
             },
             hardware: Hardware {
                 simulate: Some("8xV100".into()),

@@ -23,6 +23,7 @@ mod groups;
 mod hardware;
 mod home_lock;
 mod identity;
+mod identity_provider;
 mod images;
 mod init_binary;
 mod key_file;

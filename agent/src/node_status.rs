@@ -10,6 +10,7 @@ use muster_model::node::{Capacity, NodeView};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
+use crate::certificate::CertificateNow;
 use crate::identity::NodeIdentity;
 use crate::known_faults;
 use crate::loops::disk::DiskState;
@@ -43,8 +44,8 @@ pub(crate) struct NodeStatus {
     pub(crate) ports: [port::PortProblem; 2],
     /// Why jobs of before are not known, if so.
     pub(crate) lost_log: Option<String>,
-    /// The fingerprint of REST's certificate, if it has one.
-    pub(crate) certificate: Option<String>,
+    /// REST's certificate, if it has one.
+    pub(crate) certificate: CertificateNow,
     /// The images that are on their way here.
     pub(crate) pulls: Pulls,
     /// When the agent started.
@@ -98,6 +99,7 @@ impl NodeStatus {
                 .into_iter()
                 .flatten()
                 .chain(self.port_problems())
+                .chain(self.certificate.problem())
                 .chain(self.lost_log.clone())
                 .chain(hardware)
                 .chain(cells.unwrap_or_default())
@@ -112,7 +114,7 @@ impl NodeStatus {
             engine,
             tasks: ledger.tasks,
             pulls: self.pulls.list(),
-            certificate: self.certificate.clone(),
+            certificate: self.certificate.fingerprint(),
         })
     }
 

@@ -21,9 +21,9 @@ use muster_gossip::key::ClusterId;
 use muster_gossip::member::MemberId;
 use muster_model::id::UserName;
 use muster_model::policy::ClusterPolicy;
-use muster_portal_gateway::port::Ports;
-use muster_portal_gateway::{Gateway, GatewayConfig, HostNames, LogLinkKey, Rates};
-use muster_tls::Tls;
+use muster_portal_gateway::port::{IdentityProvider, NoIdentityProvider, Ports};
+use muster_portal_gateway::{Gateway, GatewayConfig, HostNames, LogLinkKey, OidcLogins, Rates};
+use muster_tls::ShownCertificate;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
@@ -33,9 +33,9 @@ use tracing_subscriber::EnvFilter;
 
 use crate::accounts::Accounts;
 use crate::alarms::Alarms;
-use crate::certificate;
+use crate::certificate::{self, CertificateNow, OpenedCertificate};
 use crate::cluster;
-use crate::config::{self, AgentConfig};
+use crate::config::AgentConfig;
 use crate::description::Descriptions;
 use crate::doctor::{self, Doctor};
 use crate::documents::failure_rules::{Rules, RulesInForce};
@@ -48,6 +48,7 @@ use crate::groups::opened::{self, OpenedStore};
 use crate::groups::{self, Groups};
 use crate::home_lock::HomeLock;
 use crate::identity::{self, NodeIdentity};
+use crate::identity_provider::HttpIdentityProvider;
 use crate::images::NodeImages;
 use crate::ledger_store::LedgerStore;
 use crate::loops;
@@ -148,11 +149,11 @@ async fn run(config_file: Option<&Path>, threads: Threads, manager: &Manager) ->
     let unix = bind_socket(&paths.socket)?;
     manager.status("opening the state");
     let identity = found.identity.clone();
-    let tls = certificate(&config, &identity, &paths)?;
-    let given = (manager, &port, &tls);
+    let (host, address) = (&identity.host_name, identity.address);
+    let (shown, certificate) = shown(certificate::open(&config.tls, &paths, host, address)?);
+    let given = (manager, &port, &certificate);
     let (ports, node, groups) = start(&config, found, &paths, threads, given).await?;
-    let fingerprint = tls.as_ref().map(|tls| tls.fingerprint.to_string());
-    let gateway = gateway(&config, &identity, ports, tls)?;
+    let gateway = gateway(&config, &identity, ports, shown)?;
     let stop = CancellationToken::new();
     let serving = async {
         tokio::join!(
@@ -162,7 +163,7 @@ async fn run(config_file: Option<&Path>, threads: Threads, manager: &Manager) ->
     };
     tracing::info!(
         http = %config.http.listen,
-        certificate = fingerprint.as_deref().unwrap_or("none"),
+        certificate = certificate.fingerprint().as_deref().unwrap_or("none"),
         socket = %paths.socket.display(),
         state = %paths.state.display(),
         "the agent is up"
@@ -234,7 +235,7 @@ async fn start(
     found: StartupInputs,
     paths: &Paths,
     threads: Threads,
-    (manager, http, tls): (&Manager, &Port, &Option<Tls>),
+    (manager, http, certificate): (&Manager, &Port, &CertificateNow),
 ) -> Result<((Ports, LinkKey), NodeHandle, Groups)> {
     let StartupInputs { identity, init } = found;
     let rules = RulesInForce::new(Rules::shipped()?);
@@ -352,7 +353,7 @@ async fn start(
         disk,
         ports: [http.problem(), mesh_port.problem()],
         lost_log: lost_log.clone(),
-        certificate: tls.as_ref().map(|tls| tls.fingerprint.to_string()),
+        certificate: certificate.clone(),
     };
     let described = VirtualClusters::new(descriptions.clone(), vc_handle.clone());
     let documents = DocumentKinds::new(policy.clone(), rules, described);
@@ -377,6 +378,7 @@ async fn start(
         state: paths.state.clone(),
         http: config.http.listen,
         http_problem: http.problem(),
+        certificate: certificate.clone(),
         lost_log,
         address,
         task_ports,
@@ -394,6 +396,7 @@ async fn start(
         descriptions,
         doctor,
         documents,
+        identity: identity_provider(config)?,
         mesh,
         node,
         policy,
@@ -453,37 +456,49 @@ fn engine(config: &AgentConfig) -> Result<Arc<dyn Engine>> {
     Ok(Arc::new(engine))
 }
 
-/// What REST proves itself with, unless everybody is answered in clear.
-fn certificate(
-    config: &AgentConfig,
-    identity: &NodeIdentity,
-    paths: &Paths,
-) -> Result<Option<Tls>> {
-    match config.http.tls {
-        config::TlsMode::Off => Ok(None),
-        config::TlsMode::Auto => {
-            let tls = certificate::open(paths, &identity.host_name, identity.address)?;
-            Ok(Some(tls))
-        }
-    }
+/// What REST proves itself with, unless everybody is answered in clear. Its files are followed from now on.
+fn shown(opened: Option<OpenedCertificate>) -> (Option<ShownCertificate>, CertificateNow) {
+    let Some(opened) = opened else {
+        return (None, CertificateNow::default());
+    };
+    tokio::spawn(opened.follow.run());
+    (Some(opened.shown), opened.now)
 }
 
 fn gateway(
     config: &AgentConfig,
     identity: &NodeIdentity,
     (ports, link_key): (Ports, LinkKey),
-    tls: Option<Tls>,
+    tls: Option<ShownCertificate>,
 ) -> Result<Gateway> {
     let admin: UserName = ADMIN.parse()?;
     let mut gateway = GatewayConfig::new(link_key, config.http.listen.port(), admin);
     gateway.tls = tls;
+    gateway.plain_loopback = config.tls.plain_loopback;
     let resolver = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
     let names = identity::host_names(identity, &resolver).into_iter();
-    gateway.host_names = HostNames::new(names.chain(config.http.host_names.clone()));
+    let names = names.chain(config.http.host_names.clone());
+    gateway.host_names = HostNames::new(names.chain(public_host(config)));
+    let logins = config.oidc.logins();
+    gateway.oidc = logins.map(|logins| Arc::new(OidcLogins::new(logins)));
     gateway.rates = rates(&config.http, gateway.rates);
     gateway.limits.connections = config.http.connections;
     gateway.limits.connections_per_address = config.http.connections_per_address;
     Ok(Gateway::new(ports, gateway))
+}
+
+/// The name by which browsers reach the cluster through what stands before it.
+fn public_host(config: &AgentConfig) -> Option<String> {
+    let url: http::Uri = config.oidc.public_url.as_ref()?.parse().ok()?;
+    Some(url.host()?.to_owned())
+}
+
+/// Where the ID tokens of people come from.
+fn identity_provider(config: &AgentConfig) -> Result<Arc<dyn IdentityProvider>> {
+    Ok(match &config.oidc.issuer {
+        Some(issuer) => Arc::new(HttpIdentityProvider::new(&config.oidc, issuer)?),
+        None => Arc::new(NoIdentityProvider),
+    })
 }
 
 /// The configured rates. 0 stands for no limit, which is one that nobody reaches.

@@ -10,6 +10,7 @@ use muster_model::id::{JobKey, TaskId, UserName};
 use muster_model::login::LoginTrust;
 use muster_model::people::Author;
 use muster_model::sight::JobSight;
+use muster_tls::Fingerprint;
 use tokio::time::Instant;
 
 use crate::attempts::LoginAttempts;
@@ -30,6 +31,8 @@ pub(crate) struct Call {
     pub(crate) attempts: Arc<LoginAttempts>,
     /// Where the request came from; `None` on the socket.
     pub(crate) address: Option<IpAddr>,
+    /// The certificate that its connection was shown; `None` in clear.
+    pub(crate) certificate: Option<Fingerprint>,
     pub(crate) query: Query,
     pub(crate) params: Params,
     pub(crate) headers: HeaderMap,

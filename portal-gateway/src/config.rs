@@ -2,13 +2,15 @@
 
 use std::fmt;
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::time::Duration;
 
 use muster_model::id::UserName;
-use muster_tls::Tls;
+use muster_tls::ShownCertificate;
 use tokio::sync::watch;
 
 use crate::host_names::HostNames;
+use crate::oidc::OidcLogins;
 
 /// Secret that signs log links. The same on every node, so that each honours the others' links.
 #[derive(Clone, PartialEq, Eq)]
@@ -102,7 +104,11 @@ pub struct GatewayConfig {
     pub port: u16,
     /// Speaks TLS at the same port. Machines but this one have to then; without it everybody is
     /// answered in clear.
-    pub tls: Option<Tls>,
+    pub tls: Option<ShownCertificate>,
+    /// Whether programs on this machine are answered in clear too, where TLS is spoken.
+    pub plain_loopback: bool,
+    /// Logins by an identity provider, where there is one.
+    pub oidc: Option<Arc<OidcLogins>>,
     /// Names that this machine is reached by.
     pub host_names: HostNames,
     /// Whom root is taken for when it names no user in `x-muster-user`.
@@ -128,6 +134,8 @@ impl GatewayConfig {
             log_link_ttl: LOG_LINK_TTL,
             port,
             tls: None,
+            plain_loopback: true,
+            oidc: None,
             host_names: HostNames::default(),
             socket_user,
             limits: ClientLimits::default(),

@@ -139,7 +139,7 @@ impl OtherGateway<'_> {
         let connected = muster_tls::connect(stream, self.address, CertificateTrust::Anything).await;
         let (stream, seen) = connected.map_err(|error| {
             self.silent(format_args!(
-                "{error}; http.tls in agent.toml has to be the same on all nodes"
+                "{error}; tls.enabled in agent.toml has to be the same on all nodes"
             ))
         })?;
         let mut sender = self.open(stream).await?;

@@ -88,13 +88,25 @@ pub(crate) enum ApiError {
          log in from another address"
     )]
     TooManyWrong { retry_s: u64 },
-    /// A request in clear from another machine.
+    /// A request in clear from where TLS is needed.
     #[error(
-        "from other machines this is reached by TLS alone: write https:// in place of http://, and \
+        "a plain HTTP request was sent to an HTTPS port: write https:// in place of http://, and \
          do not send the password again before. The certificate's fingerprint is told by `muster \
-         node show` on that machine; http.tls = \"off\" in agent.toml admits plain HTTP"
+         node show` on that machine; tls.enabled = false in agent.toml admits plain HTTP"
     )]
     Plain,
+    /// The browser that comes back did not begin the login, began it long ago, or has ended it.
+    #[error(
+        "this login was not begun in this browser, has taken too long, or has ended before; log in \
+         again"
+    )]
+    OidcState,
+    /// The identity provider does not vouch for the person, or not for a user of this cluster.
+    #[error("{0}")]
+    Oidc(String),
+    /// People log in by the identity provider alone.
+    #[error("logins by password are switched off; log in by the identity provider")]
+    NoPasswords,
     /// Every slot of the address is in use.
     #[error(
         "your address has as many connections as it may, all of them with requests; close some, \
@@ -139,6 +151,9 @@ impl ApiError {
             Self::TooMany { .. } => (S::TOO_MANY_REQUESTS, None),
             Self::TooManyWrong { .. } => (S::TOO_MANY_REQUESTS, Some("TooManyLoginsError")),
             Self::Plain => (S::BAD_REQUEST, Some("HttpsRequiredError")),
+            Self::OidcState => (S::BAD_REQUEST, Some("LoginStateError")),
+            Self::Oidc(_) => (S::UNAUTHORIZED, Some("IdentityProviderError")),
+            Self::NoPasswords => (S::FORBIDDEN, Some("PasswordLoginError")),
             Self::Full => (S::SERVICE_UNAVAILABLE, Some("TooManyConnectionsError")),
             Self::Answer(_) => (S::INTERNAL_SERVER_ERROR, Some("UnknownError")),
             Self::Cluster(error) => cluster_code(error),

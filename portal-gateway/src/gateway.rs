@@ -12,6 +12,7 @@ use http::header::{
     HOST, VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use muster_tls::Fingerprint;
 use sync_wrapper::SyncStream;
 use tokio::time::Instant;
 use warp::Filter as _;
@@ -69,6 +70,8 @@ impl fmt::Debug for Gateway {
 /// A request as it arrived.
 struct ArrivedRequest {
     peer: RemoteEnd,
+    /// The certificate that its connection was shown; `None` in clear.
+    certificate: Option<Fingerprint>,
     method: Method,
     path: String,
     query: String,
@@ -107,23 +110,27 @@ impl Gateway {
         let gateway = self.clone();
         let query = warp::query::raw().or(warp::any().map(String::new)).unify();
         warp::ext::get::<RemoteEnd>()
+            .and(warp::ext::optional::<Fingerprint>())
             .and(warp::method())
             .and(warp::path::full())
             .and(query)
             .and(warp::header::headers_cloned())
             .and(warp::body::stream())
-            .then(move |peer, method, path: FullPath, query, headers, body| {
-                let gateway = gateway.clone();
-                let incoming = ArrivedRequest {
-                    peer,
-                    method,
-                    path: path.as_str().to_owned(),
-                    query,
-                    headers,
-                    body: bytes_of(body),
-                };
-                async move { gateway.respond(incoming).await }
-            })
+            .then(
+                move |peer, certificate, method, path: FullPath, query, headers, body| {
+                    let gateway = gateway.clone();
+                    let incoming = ArrivedRequest {
+                        peer,
+                        certificate,
+                        method,
+                        path: path.as_str().to_owned(),
+                        query,
+                        headers,
+                        body: bytes_of(body),
+                    };
+                    async move { gateway.respond(incoming).await }
+                },
+            )
             .boxed()
     }
 
@@ -182,6 +189,7 @@ impl Gateway {
             config: config.clone(),
             attempts: self.shared.attempts.clone(),
             address: incoming.peer.address(),
+            certificate: incoming.certificate,
             query: Query::parse(&incoming.query),
             params,
             headers: incoming.headers,

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::header::{
     ALLOW, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName,
-    RETRY_AFTER, X_FRAME_OPTIONS,
+    LOCATION, RETRY_AFTER, X_FRAME_OPTIONS,
 };
 use http::{HeaderMap, HeaderValue, StatusCode};
 use muster_model::id::VcName;
@@ -130,6 +130,11 @@ impl HttpReply {
             headers: HeaderMap::new(),
             content: ReplyContent::Whole(Bytes::new()),
         }
+    }
+
+    /// No body: what was asked for is at `place`, for now.
+    pub(crate) fn temporary_redirect(place: HeaderValue) -> Self {
+        Self::empty(StatusCode::TEMPORARY_REDIRECT).with(LOCATION, place)
     }
 
     pub(crate) fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {

@@ -45,6 +45,13 @@ pub(crate) struct Route {
     pub(crate) handler: fn(Call, &Ports) -> Answering<'_>,
 }
 
+impl Route {
+    /// Whether people look at it in a browser.
+    pub(crate) fn is_page(&self) -> bool {
+        self.method == Some(Method::GET) && matches!(self.pattern, "" | "status")
+    }
+}
+
 /// What the parameters of a pattern stand for in a path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Params {
@@ -103,6 +110,9 @@ pub(crate) static ROUTES: &[Route] = routes! {
 
     GET "api/v1|v2/authn/info" Open => info::authn();
     POST "api/v1|v2/authn/basic/login" Open => session::login(users);
+    GET "api/v1|v2/authn/oidc/login" Open => oidc::login(identity);
+    GET "api/v1|v2/authn/oidc/return" Open => oidc::finish(users, identity);
+    GET "api/v1|v2/authn/oidc/logout" Open => oidc::logout(identity);
     DELETE "api/v1|v2/authn/basic/logout" Person => session::logout(users);
     POST "api/v1|v2/token|tokens" Open => session::login(users);
     GET "api/v1|v2/token|tokens" Person => session::list(users);

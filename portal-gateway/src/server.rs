@@ -8,10 +8,14 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::HeaderValue;
+use http::header::{HOST, STRICT_TRANSPORT_SECURITY};
+use http::uri::Authority;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
+use muster_tls::Tls;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::task::JoinSet;
@@ -25,8 +29,10 @@ use crate::activity::{Receiving, TrackedBody};
 use crate::config::{ClientLimits, GatewayConfig};
 use crate::error::ApiError;
 use crate::gateway::{self, Gateway};
+use crate::host_names::HostNames;
 use crate::peer::RemoteEnd;
-use crate::reply::HttpReply;
+use crate::reply::{HttpReply, ascii};
+use crate::route;
 use crate::slots::{Bounds, Slot, SlotKind, Slots};
 
 /// Pause after a failed accept: the process is out of files or memory, which takes a moment.
@@ -136,12 +142,19 @@ impl Gateway {
         };
         match spoken {
             Ok(Spoken::Plain(stream)) => {
-                let refusal = self.refusal(peer, &slot);
-                self.talk(stream, peer, (&slot, refusal), shutdown).await;
+                let manner = Manner {
+                    refusal: self.refusal(peer, &slot),
+                    tls: None,
+                };
+                self.talk(stream, peer, (&slot, manner), shutdown).await;
             }
-            Ok(Spoken::Tls(stream)) => {
+            Ok(Spoken::Tls(stream, tls)) => {
                 let refusal = (slot.standing == SlotKind::Reserve).then_some(ServerRefusal::Full);
-                self.talk(stream, peer, (&slot, refusal), shutdown).await;
+                let manner = Manner {
+                    refusal,
+                    tls: Some(tls),
+                };
+                self.talk(stream, peer, (&slot, manner), shutdown).await;
             }
             Err(error) => tracing::debug!(?peer, %error, "connection ended"),
         }
@@ -157,15 +170,21 @@ impl Gateway {
         else {
             return Ok(Spoken::Plain(stream));
         };
-        let accepted = timeout(limits.head_timeout, muster_tls::accept(tls, stream)).await;
+        let tls = tls.now();
+        let accepted = timeout(limits.head_timeout, muster_tls::accept(&tls, stream)).await;
         let accepted = accepted??;
         tracing::trace!(?peer, "a connection by TLS");
-        Ok(Spoken::Tls(Box::new(accepted)))
+        Ok(Spoken::Tls(Box::new(accepted), tls))
     }
 
     /// What a connection in clear is not answered for.
     fn refusal(&self, peer: RemoteEnd, slot: &Slot) -> Option<ServerRefusal> {
-        if self.config().tls.is_some() && !peer.is_here() {
+        let config = self.config();
+        let may_be_plain = match peer {
+            RemoteEnd::Socket => true,
+            RemoteEnd::Tcp(_) => config.tls.is_none() || config.plain_loopback && peer.is_here(),
+        };
+        if !may_be_plain {
             Some(ServerRefusal::Plain)
         } else {
             (slot.standing == SlotKind::Reserve).then_some(ServerRefusal::Full)
@@ -176,28 +195,40 @@ impl Gateway {
         &self,
         stream: S,
         peer: RemoteEnd,
-        (slot, refusal): (&Slot, Option<ServerRefusal>),
+        (slot, manner): (&Slot, Manner),
         shutdown: CancellationToken,
     ) where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
-        let limits = &self.config().limits;
+        let GatewayConfig {
+            limits, host_names, ..
+        } = self.config();
+        let Manner { refusal, tls } = manner;
+        let certificate = tls.as_ref().map(|tls| tls.fingerprint);
+        let strict = tls.as_ref().and_then(strict_transport);
         let answers = warp::service(self.filter());
         let service = service_fn(|mut request: hyper::Request<Incoming>| {
             let turn = slot.activity.begin();
-            let refused = refusal.and_then(|refusal| refusal.of(&request));
-            let refused = refused.map(|error| gateway::response(HttpReply::failure(&error)));
-            let mut answers = answers.clone();
+            let refused = refusal.and_then(|refusal| refusal.of(&request, host_names));
+            let refused = refused.map(gateway::response);
+            let (mut answers, strict) = (answers.clone(), strict.clone());
             request.extensions_mut().insert(peer);
+            if let Some(certificate) = certificate {
+                request.extensions_mut().insert(certificate);
+            }
             let request = request.map(|body| Receiving {
                 body,
                 turn: Arc::clone(&turn),
             });
             async move {
-                let response: Response = match refused {
+                let mut response: Response = match refused {
                     Some(response) => response,
                     None => answers.call(request).await?,
                 };
+                if let Some(strict) = strict {
+                    let headers = response.headers_mut();
+                    headers.insert(STRICT_TRANSPORT_SECURITY, strict);
+                }
                 if response.status() == http::StatusCode::TOO_MANY_REQUESTS {
                     turn.refuse();
                 }
@@ -227,7 +258,16 @@ impl Gateway {
 /// A connection, once the client has said in which manner it speaks.
 enum Spoken<S> {
     Plain(S),
-    Tls(Box<TlsStream<S>>),
+    /// With what it was shown.
+    Tls(Box<TlsStream<S>>, Tls),
+}
+
+/// How requests of a connection are answered.
+struct Manner {
+    /// Why they are not, if so.
+    refusal: Option<ServerRefusal>,
+    /// What the client was shown; none in clear.
+    tls: Option<Tls>,
 }
 
 /// Why requests of a connection are not answered.
@@ -241,12 +281,34 @@ enum ServerRefusal {
 
 impl ServerRefusal {
     /// The answer to a request; none if it is answered all the same.
-    fn of<B>(self, request: &hyper::Request<B>) -> Option<ApiError> {
+    fn of<B>(self, request: &hyper::Request<B>, names: &HostNames) -> Option<HttpReply> {
         match self {
-            Self::Full => (!is_probe(request)).then_some(ApiError::Full),
-            Self::Plain => Some(ApiError::Plain),
+            Self::Full => (!is_probe(request)).then(|| HttpReply::failure(&ApiError::Full)),
+            Self::Plain => {
+                let sent_on = secure_place(request, names).map(HttpReply::temporary_redirect);
+                Some(sent_on.unwrap_or_else(|| HttpReply::failure(&ApiError::Plain)))
+            }
         }
     }
+}
+
+/// Where the page is that a browser asks for in clear; none for what is no page, or where the
+/// request names another machine.
+fn secure_place<B>(request: &hyper::Request<B>, names: &HostNames) -> Option<HeaderValue> {
+    let (route, _) = route::find(request.method(), request.uri().path()).ok()?;
+    let host = request.headers().get(HOST)?.to_str().ok()?;
+    let authority: Authority = host.parse().ok()?;
+    // `user@host` is no way to write where a request goes to.
+    if !route.is_page() || host.contains('@') || !names.has(authority.as_str()) {
+        return None;
+    }
+    let path = request.uri().path_and_query()?;
+    HeaderValue::from_str(&format!("https://{authority}{path}")).ok()
+}
+
+fn strict_transport(tls: &Tls) -> Option<HeaderValue> {
+    let seconds = tls.strict_transport_s;
+    (seconds > 0).then(|| ascii(format!("max-age={seconds}")))
 }
 
 /// Whether a request asks no more than whether the server lives.

@@ -41,8 +41,18 @@ impl KnownCertificate {
         match self {
             Self::Fingerprint(fingerprint) => Ok(CertificateTrust::Fingerprint(*fingerprint)),
             Self::File(path) => Ok(CertificateTrust::Roots(Arc::new(roots(path)?))),
-            Self::Not => Ok(CertificateTrust::Nothing),
+            Self::ByAuthorities => Ok(by_authorities()),
         }
+    }
+}
+
+/// Those that an authority has signed which this machine trusts; none, if it trusts none.
+fn by_authorities() -> CertificateTrust {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    match roots.is_empty() {
+        true => CertificateTrust::Nothing,
+        false => CertificateTrust::Roots(Arc::new(roots)),
     }
 }
 

@@ -29,7 +29,8 @@ pub(super) struct EndpointArguments {
     /// The address of an agent elsewhere: https://host:7741.
     #[arg(long, value_name = "URL", global = true, env = "MUSTER_URL")]
     url: Option<String>,
-    /// Fingerprint of the agent's certificate, as `muster node show` tells it there: sha256:...
+    /// Fingerprint of the agent's certificate, as `muster node show` tells it there: sha256:... Not
+    /// needed where an authority that this machine trusts has signed it.
     #[arg(long, value_name = "SHA256", global = true, env = "MUSTER_FINGERPRINT")]
     fingerprint: Option<String>,
     /// Take the certificates in this file, and those that they sign: the agent's rest.crt, or those
@@ -79,7 +80,7 @@ impl EndpointArguments {
                 Ok(fingerprint) => Ok(KnownCertificate::Fingerprint(fingerprint)),
                 Err(error) => Err(CliError::Usage(format!("--fingerprint: {error}"))),
             },
-            (None, None) => Ok(KnownCertificate::Not),
+            (None, None) => Ok(KnownCertificate::ByAuthorities),
         }
     }
 
@@ -117,8 +118,8 @@ pub(super) enum KnownCertificate {
     Fingerprint(Fingerprint),
     /// By a file of certificates.
     File(PathBuf),
-    /// Not at all: it is not taken, and its fingerprint is told.
-    Not,
+    /// By the authorities that this machine trusts. If none of them has signed it, its fingerprint is told.
+    ByAuthorities,
 }
 
 fn remote(
@@ -226,7 +227,7 @@ mod tests {
             (Some("no-token".into()), None),
             (None, None),
         ] {
-            let endpoint = remote("http://n1", token, KnownCertificate::Not).unwrap();
+            let endpoint = remote("http://n1", token, KnownCertificate::ByAuthorities).unwrap();
             assert_eq!(endpoint.token_user().as_ref().map(UserName::as_str), expect);
         }
     }

@@ -16,6 +16,7 @@ use muster_portal_gateway::port::{Caller, JoinRequest, Membership, PortError};
 use super::errors::{told, told_of};
 use crate::accounts::Accounts;
 use crate::alarms::Alarms;
+use crate::certificate::CertificateNow;
 use crate::documents::DocumentKinds;
 use crate::mesh::{self, Service};
 use crate::vc::VcHandle;
@@ -28,8 +29,8 @@ pub(super) struct LocalMembership {
     pub(super) accounts: Accounts,
     pub(super) alarms: Alarms,
     pub(super) documents: DocumentKinds,
-    /// The fingerprint of REST's certificate, if it has one.
-    pub(super) certificate: Option<String>,
+    /// REST's certificate, if it has one.
+    pub(super) certificate: CertificateNow,
 }
 
 #[async_trait]

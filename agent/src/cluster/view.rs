@@ -77,7 +77,7 @@ impl LocalMembership {
             counters,
             documents,
             cloned,
-            certificate: self.certificate.clone(),
+            certificate: self.certificate.fingerprint(),
         })
     }
 }

@@ -4,6 +4,7 @@
 //! Probing and judging are apart: a file here reads figures (from a root that tests make up, or
 //! by doing the thing itself), and judges them in functions that ask nobody.
 
+mod certificate;
 mod engine;
 mod fsync;
 mod kernel;
@@ -19,6 +20,8 @@ use muster_exec::engine::Engine;
 use muster_model::finding::{Finding, Grade};
 use tokio::sync::Mutex;
 
+use crate::certificate::CertificateNow;
+use crate::certificate::pair::now_s;
 use crate::documents::policy::PolicyInForce;
 use crate::port;
 use crate::sockets;
@@ -38,6 +41,8 @@ pub(crate) struct DoctorTargets {
     pub(crate) http: SocketAddr,
     /// Why it is not served there, if so.
     pub(crate) http_problem: port::PortProblem,
+    /// What it proves itself with.
+    pub(crate) certificate: CertificateNow,
     /// Why jobs of before are not known, if so.
     pub(crate) lost_log: Option<String>,
     /// Where others reach this machine.
@@ -77,11 +82,21 @@ impl Doctor {
         let (fsync, engine, http, network) = tokio::join!(
             fsync::check(parts.state.clone()),
             engine::check(parts.engine.as_ref()),
-            socket::answers((parts.http, http_problem), parts.address, members),
+            socket::answers(
+                (parts.http, http_problem),
+                parts.certificate.get().is_some(),
+                parts.address,
+                members
+            ),
             network::check(parts.peers.as_ref()),
         );
         let mut findings = vec![fsync, http];
         findings.extend(engine);
+        findings.push(certificate::check(
+            parts.certificate.get().as_ref(),
+            parts.http.ip(),
+            now_s(),
+        ));
         findings.extend(parts.lost_log.as_deref().map(lost_log));
         findings.extend(self.local(members, parts.peers.port().await));
         findings.extend(network);

@@ -5,7 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use muster_model::finding::{Finding, Grade};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use muster_tls::CertificateTrust;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use crate::sockets::{BoundSocket, SocketProtocol};
@@ -55,6 +56,7 @@ fn bound(subject: &str, open: &[SocketAddr]) -> Finding {
 /// `problem` says what keeps it from being served at all.
 pub(super) async fn answers(
     (listen, problem): (SocketAddr, Option<String>),
+    by_tls: bool,
     address: IpAddr,
     members: u64,
 ) -> Finding {
@@ -63,7 +65,7 @@ pub(super) async fn answers(
         let remedy = "end what holds the port; the agent takes it then by itself";
         return Finding::ok("port", subject, problem).but(Grade::Fail, remedy);
     }
-    match tokio::time::timeout(ANSWER_LIMIT, ask(reachable(listen))).await {
+    match tokio::time::timeout(ANSWER_LIMIT, ask(reachable(listen), by_tls)).await {
         Ok(Ok(())) => {
             let finding = Finding::ok("port", subject, format!("answers at {listen}"));
             match closed(listen.ip(), address).filter(|_| members > 1) {
@@ -108,8 +110,20 @@ fn reachable(listen: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, listen.port())
 }
 
-async fn ask(address: SocketAddr) -> std::io::Result<()> {
-    let mut stream = TcpStream::connect(address).await?;
+/// Asks by TLS where that is spoken: programs here may be refused in clear. Whose certificate it is does not
+/// matter, for nothing secret is sent.
+async fn ask(address: SocketAddr, by_tls: bool) -> std::io::Result<()> {
+    let stream = TcpStream::connect(address).await?;
+    if !by_tls {
+        return ask_over(stream).await;
+    }
+    let trust = CertificateTrust::Anything;
+    let connected = muster_tls::connect(stream, "localhost", trust).await;
+    let (stream, _) = connected.map_err(std::io::Error::other)?;
+    ask_over(stream).await
+}
+
+async fn ask_over(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> std::io::Result<()> {
     stream
         .write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         .await?;
@@ -180,13 +194,22 @@ mod tests {
             }
         });
         let here = address.ip();
-        assert_eq!(answers((address, None), here, 1).await.grade, Grade::Ok);
+        assert_eq!(
+            answers((address, None), false, here, 1).await.grade,
+            Grade::Ok
+        );
         // It answers, but to this machine alone.
-        assert_eq!(answers((address, None), here, 2).await.grade, Grade::Warn);
-        let sick = answers((address, None), here, 1).await;
+        assert_eq!(
+            answers((address, None), false, here, 2).await.grade,
+            Grade::Warn
+        );
+        let sick = answers((address, None), false, here, 1).await;
         assert_eq!(sick.evidence, "it answers HTTP/1.1 503");
         server.await.unwrap();
-        assert_eq!(answers((address, None), here, 1).await.grade, Grade::Fail);
+        assert_eq!(
+            answers((address, None), false, here, 1).await.grade,
+            Grade::Fail
+        );
     }
 
     #[test]

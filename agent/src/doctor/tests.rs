@@ -8,6 +8,7 @@ fn doctor(root: PathBuf, engine: FakeEngine) -> Doctor {
         state: root.join("state"),
         root,
         http: ([127, 0, 0, 1], 9).into(),
+        certificate: CertificateNow::default(),
         lost_log: None,
         http_problem: tokio::sync::watch::channel(None).1,
         address: [127, 0, 0, 1].into(),

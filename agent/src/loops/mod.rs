@@ -1,5 +1,6 @@
 //! The agent's tokio tasks, one per file. Each owns what it works on and hands out a handle.
 
+pub(crate) mod certificate;
 pub(crate) mod disk;
 pub(crate) mod engine;
 pub(crate) mod groups;

@@ -24,7 +24,8 @@ async fn alone(home: &Path) -> (Paths, Ports) {
         groups: Handle::current(),
     };
     let (manager, http) = (Manager::default(), Port::http(config.http.listen));
-    let given = (&manager, &http, &None);
+    let certificate = CertificateNow::default();
+    let given = (&manager, &http, &certificate);
     let started = start(&config, found, &paths, threads, given).await;
     (paths, started.unwrap().0.0)
 }

@@ -37,6 +37,7 @@ requests! {
         GetClusterMap,
         LogIn,
         IssueToken,
+        LogInVouched,
         ForgetToken,
         RenewLeases,
         GetSilence,
@@ -295,6 +296,22 @@ pub struct IssueToken {
 }
 
 impl Request for IssueToken {
+    type Answer = Result<LoggedIn, Denial>;
+}
+
+/// A token is to be issued to a user for whom the identity provider vouches: the asking member has checked that.
+/// The same request gives the same token.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LogInVouched {
+    /// The user.
+    pub user: String,
+    /// As with a login.
+    pub at_s: u64,
+    /// As with a login.
+    pub number: u64,
+}
+
+impl Request for LogInVouched {
     type Answer = Result<LoggedIn, Denial>;
 }
 

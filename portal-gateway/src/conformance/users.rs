@@ -30,6 +30,11 @@ async fn tokens(users: &dyn Users, (name, password): (&str, &str)) {
     assert_eq!((&caller.user, caller.admin), (&user.name, user.admin));
     assert!(!caller.application);
 
+    let vouched = users.login_vouched(&user.name).await.unwrap();
+    assert_eq!((&vouched.user, vouched.admin), (&user.name, user.admin));
+    let caller = users.check_token(&vouched.token).await.unwrap().caller;
+    assert!(caller.user == user.name && !caller.application);
+
     let program = users.issue_application_token(&user.name).await.unwrap();
     let info = users.check_token(&program).await.unwrap();
     assert!(info.expires.is_none() && info.caller.application);
@@ -38,6 +43,7 @@ async fn tokens(users: &dyn Users, (name, password): (&str, &str)) {
 
     let nobody = NOBODY.parse().unwrap();
     refused!(users.issue_application_token(&nobody), PortError::NoUser(_));
+    refused!(users.login_vouched(&nobody), PortError::NoUser(_));
     refused!(users.revoke_token(&nobody, &program), PortError::NoToken);
     users.revoke_token(&user.name, &program).await.unwrap();
     refused!(users.check_token(&program), PortError::InvalidToken);

@@ -4,6 +4,7 @@
 //! as a text with a `name:` line. What it sees of other nodes it is told.
 
 mod documents;
+mod identity;
 mod images;
 mod jobs;
 mod logs;
@@ -14,6 +15,7 @@ mod users;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+pub use self::identity::{ISSUER, SigningKey};
 pub use self::membership::member;
 use crate::port::Ports;
 
@@ -23,6 +25,7 @@ const NOW_S: u64 = 1_795_167_174;
 #[derive(Debug, Default)]
 struct FakeState {
     documents: documents::FakeDocuments,
+    identity: identity::FakeIdentity,
     images: images::FakeImages,
     jobs: jobs::FakeJobs,
     logs: logs::FakeLogs,
@@ -42,6 +45,7 @@ impl FakeCluster {
     pub fn ports(self: &Arc<Self>) -> Ports {
         Ports {
             documents: Arc::clone(self) as _,
+            identity: Arc::clone(self) as _,
             images: Arc::clone(self) as _,
             jobs: Arc::clone(self) as _,
             logs: Arc::clone(self) as _,

@@ -19,18 +19,29 @@ pub(crate) async fn root(_: Call) -> HandlerResult {
 }
 
 /// `/api/v1`, `/api/v2/info`
-pub(crate) async fn info(_: Call) -> HandlerResult {
+pub(crate) async fn info(call: Call) -> HandlerResult {
+    let method = match call.config.oidc {
+        Some(_) => "OIDC",
+        None => "basic",
+    };
     HttpReply::json(&json!({
         "name": "PAI RESTful API",
         "version": PAI_VERSION,
         // Clients know "yarn" and this.
         "launcherType": "k8s",
-        "authnMethod": "basic",
+        "authnMethod": method,
     }))
 }
 
 /// `GET /authn/info`
-pub(crate) async fn authn(_: Call) -> HandlerResult {
+pub(crate) async fn authn(call: Call) -> HandlerResult {
+    if call.config.oidc.is_some() {
+        return HttpReply::json(&json!({
+            "authn_type": "OIDC",
+            "loginURI": "/api/v1/authn/oidc/login",
+            "loginURIMethod": "get",
+        }));
+    }
     HttpReply::json(&json!({
         "authn_type": "basic",
         "loginURI": "/api/v1/authn/basic/login",

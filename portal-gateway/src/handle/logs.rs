@@ -128,10 +128,10 @@ pub(crate) async fn linked_files(call: Call, jobs: &dyn Jobs, logs: &dyn Logs) -
 /// `GET /log-manager/…/proof`: that this node's certificate is a member's
 pub(crate) async fn proof(call: Call) -> HandlerResult {
     let missing = || ApiError::NoApi("proof".to_owned());
-    let tls = call.config.tls.as_ref().ok_or_else(missing)?;
+    let shown = call.certificate.ok_or_else(missing)?;
     let key = call.config.log_link_key.borrow().clone();
     let nonce = call.query.text("nonce").unwrap_or_default();
-    let text = CertificateProof::new(key, tls.fingerprint).text(nonce);
+    let text = CertificateProof::new(key, shown).text(nonce);
     let wrong = || ApiError::Parameters("nonce must be 32 hexadecimal digits".to_owned());
     Ok(HttpReply::plain(text.ok_or_else(wrong)?))
 }

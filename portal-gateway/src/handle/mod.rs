@@ -13,6 +13,7 @@ pub(crate) mod logs;
 pub(crate) mod membership;
 pub(crate) mod missing;
 pub(crate) mod nodes;
+pub(crate) mod oidc;
 pub(crate) mod own;
 pub(crate) mod session;
 pub(crate) mod tasks;

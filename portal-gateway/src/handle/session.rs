@@ -15,6 +15,10 @@ const EXPIRATION_S: (i64, i64) = (60, 604_800);
 
 /// `POST /authn/basic/login`, `POST /tokens`, `POST /api/v1/token`
 pub(crate) async fn login(mut call: Call, users: &dyn Users) -> HandlerResult {
+    let oidc = call.config.oidc.as_ref();
+    if oidc.is_some_and(|logins| !logins.config.passwords) {
+        return Err(ApiError::NoPasswords);
+    }
     let mut fields = call.fields().await?;
     let user = fields.text("username");
     let password = fields.text("password");

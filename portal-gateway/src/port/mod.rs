@@ -7,6 +7,7 @@
 
 mod documents;
 mod error;
+mod identity;
 mod images;
 mod jobs;
 mod logs;
@@ -22,6 +23,7 @@ use futures::Stream;
 
 pub use documents::{Documents, EditedText};
 pub use error::PortError;
+pub use identity::{CodeExchange, IdentityProvider, NoIdentityProvider, ProviderMetadata};
 pub use images::{Images, ProgressStream};
 pub use jobs::{AcceptedSubmission, Awaited, FoundJobs, HiddenFuture, JobReader, JobTask, Jobs};
 pub use logs::{LogFileInfo, LogRange, LogSlice, LogWish, Logs};
@@ -38,6 +40,8 @@ pub type ByteStream = Pin<Box<dyn Stream<Item = std::io::Result<Bytes>> + Send>>
 pub struct Ports {
     /// Texts that all nodes agree on.
     pub documents: Arc<dyn Documents>,
+    /// The identity provider that people log in by.
+    pub identity: Arc<dyn IdentityProvider>,
     /// Images on this node.
     pub images: Arc<dyn Images>,
     /// Jobs, and their tasks.

@@ -99,6 +99,8 @@ pub trait Users: std::fmt::Debug + Send + Sync {
         password: &str,
         trust: LoginTrust,
     ) -> Result<Login, PortError>;
+    /// Issues a token to a user for whom the identity provider vouches.
+    async fn login_vouched(&self, user: &UserName) -> Result<Login, PortError>;
     /// Checks a token. [`PortError::InvalidToken`], also when it was revoked.
     async fn check_token(&self, token: &str) -> Result<TokenInfo, PortError>;
     /// A user's valid tokens.

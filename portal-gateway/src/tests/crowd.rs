@@ -18,12 +18,12 @@ use crate::server::Listener;
 use crate::slots::{Bounds, Slots};
 
 /// Connections of the crowd: as many as there are slots in all by default.
-const CROWD: usize = 1024;
+pub(super) const CROWD: usize = 1024;
 /// A probe is answered in less, whatever others do.
 pub(super) const SOON: Duration = Duration::from_secs(5);
 /// One machine's address, and another's.
 pub(super) const HERE: Ipv4Addr = Ipv4Addr::new(127, 9, 0, 1);
-const THERE: Ipv4Addr = Ipv4Addr::new(127, 9, 0, 2);
+pub(super) const THERE: Ipv4Addr = Ipv4Addr::new(127, 9, 0, 2);
 
 /// Takes 127.x.y.z for 10.x.y.z, so that one machine can play several.
 struct Foreign(TcpListener);
@@ -76,6 +76,10 @@ pub(super) async fn serve(config: GatewayConfig) -> Served {
 }
 
 impl Served {
+    pub(super) fn port(&self) -> u16 {
+        self.address.port()
+    }
+
     pub(super) async fn connect(&self, from: Ipv4Addr) -> TcpStream {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind((from, 0).into()).unwrap();
@@ -83,7 +87,7 @@ impl Served {
     }
 
     /// So many connections that each say `text`.
-    async fn crowd(&self, count: usize, text: &str) -> Vec<TcpStream> {
+    pub(super) async fn crowd(&self, count: usize, text: &str) -> Vec<TcpStream> {
         let mut crowd = Vec::new();
         for _ in 0..count {
             let mut stream = self.connect(HERE).await;
@@ -116,7 +120,7 @@ fn is_ok(answer: &str) -> bool {
 }
 
 /// How many connections the server has closed.
-async fn closed(crowd: &mut [TcpStream]) -> usize {
+pub(super) async fn closed(crowd: &mut [TcpStream]) -> usize {
     let mut closed = 0;
     for stream in crowd {
         let mut rest = vec![0; 4096];

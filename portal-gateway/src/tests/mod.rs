@@ -10,6 +10,7 @@ mod groups;
 mod jobs;
 mod listing;
 mod mesh;
+mod oidc;
 mod own;
 mod people_safety;
 mod rules;

@@ -19,6 +19,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore};
 use rustls::{ServerConfig, SignatureScheme};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::watch;
 use tokio_rustls::{TlsAcceptor, TlsConnector, client, server};
 
 /// The first byte of every TLS connection. No HTTP method begins so.
@@ -31,6 +32,34 @@ pub struct Tls {
     acceptor: TlsAcceptor,
     /// Of the certificate.
     pub fingerprint: Fingerprint,
+    /// How many seconds browsers are to come by TLS alone, once they have seen this certificate;
+    /// 0 if they are not told so.
+    pub strict_transport_s: u32,
+}
+
+/// The certificate that is shown to new connections: another one takes its place when the files
+/// change. Connections that are open go on with theirs.
+#[derive(Clone, Debug)]
+pub struct ShownCertificate(watch::Receiver<Tls>);
+
+impl ShownCertificate {
+    /// The first one, and where the next ones are put.
+    pub fn new(first: Tls) -> (watch::Sender<Tls>, Self) {
+        let (sender, shown) = watch::channel(first);
+        (sender, Self(shown))
+    }
+
+    /// The one for a connection that begins now.
+    pub fn now(&self) -> Tls {
+        self.0.borrow().clone()
+    }
+}
+
+impl From<Tls> for ShownCertificate {
+    /// One that stays.
+    fn from(tls: Tls) -> Self {
+        Self::new(tls).1
+    }
 }
 
 impl fmt::Debug for Tls {
@@ -60,6 +89,7 @@ impl Tls {
         Ok(Self {
             acceptor: TlsAcceptor::from(Arc::new(config)),
             fingerprint,
+            strict_transport_s: 0,
         })
     }
 }
@@ -223,6 +253,16 @@ impl CertificateVerifier {
     }
 }
 
+/// Why authorities do not vouch for a certificate.
+fn rejection(error: &rustls::Error) -> String {
+    match error {
+        rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
+            "no authority that is trusted here has signed it".to_owned()
+        }
+        error => error.to_string(),
+    }
+}
+
 impl ServerCertVerifier for CertificateVerifier {
     fn verify_server_cert(
         &self,
@@ -247,7 +287,7 @@ impl ServerCertVerifier for CertificateVerifier {
         };
         let why = verified.as_ref().err().map(|error| match &self.trust {
             CertificateTrust::Fingerprint(_) => "it has another fingerprint".to_owned(),
-            CertificateTrust::Roots(_) => error.to_string(),
+            CertificateTrust::Roots(_) => rejection(error),
             CertificateTrust::Nothing | CertificateTrust::Anything => {
                 "nothing says whose it is".to_owned()
             }

@@ -11,7 +11,9 @@ use crate::cluster::{
     ClusterEntry, ClusterMap, ClusterRejection, ClusterState, ClusterUser, Hidden, Keys,
     PeopleEdit, TOKEN_TEXT_MAX, UserFields, UserToken,
 };
-use crate::request::cluster::{Denial, ForgetToken, GetClusterMap, IssueToken, LogIn, LoggedIn};
+use crate::request::cluster::{
+    Denial, ForgetToken, GetClusterMap, IssueToken, LogIn, LogInVouched, LoggedIn,
+};
 use crate::request::{Answers, RequestFailure};
 
 /// Seconds by which the clock of the asking node may differ from this one. Within them a token bears the
@@ -75,6 +77,20 @@ impl<P: MemberPort> Answers<IssueToken> for ClusterService<P> {
             return Ok(Err(Denial::NoUser));
         };
         let kind = (WantedTokenKind::Program, (request.at_s, request.number));
+        self.issue(&found, kind).await.map(Ok)
+    }
+}
+
+impl<P: MemberPort> Answers<LogInVouched> for ClusterService<P> {
+    async fn answer(
+        &self,
+        _: MemberId,
+        request: LogInVouched,
+    ) -> Result<Result<LoggedIn, Denial>, RequestFailure> {
+        let Some(found) = self.user(&request.user).await? else {
+            return Ok(Err(Denial::NoUser));
+        };
+        let kind = (WantedTokenKind::Person, (request.at_s, request.number));
         self.issue(&found, kind).await.map(Ok)
     }
 }

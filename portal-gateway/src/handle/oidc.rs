@@ -1,0 +1,253 @@
+//! Logins by an identity provider: to it, back from it, and out again.
+
+use std::sync::Arc;
+
+use form_urlencoded::Serializer;
+use http::header::{COOKIE, HOST, LOCATION, REFERRER_POLICY, SET_COOKIE};
+use http::{HeaderValue, StatusCode};
+use muster_model::people::Author;
+use serde_json::{Map, Value};
+
+use crate::call::Call;
+use crate::clock;
+use crate::error::ApiError;
+use crate::oidc::flight::{LIFE_S, LoginFlight};
+use crate::oidc::id_token::{self, Expected, IdTokenError};
+use crate::oidc::person::VouchedPerson;
+use crate::oidc::{OidcLogins, origin};
+use crate::port::{self, CodeExchange, IdentityProvider, Login, Users};
+use crate::reply::{HandlerResult, HttpReply, ReplyContent, ascii};
+
+/// Where the provider sends browsers back.
+const RETURN: &str = "/api/v1/authn/oidc/return";
+/// What is shown of an error that the provider tells.
+const TOLD_CHARS_MAX: usize = 200;
+
+/// `GET /authn/oidc/login`: sends the browser to the provider
+pub(crate) async fn login(call: Call, provider: &dyn IdentityProvider) -> HandlerResult {
+    let logins = logins(&call)?;
+    let own = own_origin(&call, &logins)?;
+    let redirect_uri = redirect_uri(&call, &logins, &own)?;
+    let from = call.query.text("from").unwrap_or_default().to_owned();
+    let metadata = provider.metadata().await?;
+    let return_uri = format!("{own}{RETURN}");
+    let flight = LoginFlight::begin(return_uri, (redirect_uri, from), clock::now_s())?;
+    let config = &logins.config;
+    let place = with_query(
+        &metadata.authorization_endpoint,
+        &[
+            ("response_type", "code"),
+            ("client_id", &config.client_id),
+            ("redirect_uri", &flight.return_uri),
+            ("scope", &config.scopes.join(" ")),
+            ("state", &flight.state),
+            ("nonce", &flight.nonce),
+            ("code_challenge", &flight.challenge()),
+            ("code_challenge_method", "S256"),
+        ],
+    );
+    let sealed = flight.seal(&call.config.log_link_key.borrow())?;
+    Ok(sent_to(place)?.with(SET_COOKIE, cookie(&call, &sealed, LIFE_S)))
+}
+
+/// `GET /authn/oidc/return`: the browser is back with a code, and goes on with a token
+pub(crate) async fn finish(
+    call: Call,
+    users: &dyn Users,
+    provider: &dyn IdentityProvider,
+) -> HandlerResult {
+    let logins = logins(&call)?;
+    let flight = returned(&call, &logins)?;
+    if let Some(error) = call.query.text("error") {
+        let why = call.query.text("error_description").unwrap_or(error);
+        let why: String = why.chars().take(TOLD_CHARS_MAX).collect();
+        return Err(ApiError::Oidc(format!("the identity provider says: {why}")));
+    }
+    let code = call.query.text("code");
+    let code = code.ok_or_else(|| ApiError::Parameters("code is missing".to_owned()))?;
+    let exchange = CodeExchange {
+        code: code.to_owned(),
+        verifier: flight.verifier.clone(),
+        return_uri: flight.return_uri.clone(),
+    };
+    let token = provider.redeem(&exchange).await?;
+    let claims = believed(provider, &logins, (&token, &flight.nonce)).await?;
+    let Login { user, token, admin } = let_in(&call, users, (&logins, &claims)).await?;
+    let admin = admin.to_string();
+    let mut answer = vec![
+        ("user", user.as_str()),
+        ("token", token.as_str()),
+        ("admin", admin.as_str()),
+    ];
+    if !flight.from.is_empty() {
+        answer.push(("from", flight.from.as_str()));
+    }
+    let place = with_query(&flight.redirect_uri, &answer);
+    // It holds the token: what the page loads must not tell where it came from.
+    let policy = HeaderValue::from_static("no-referrer");
+    Ok(sent_to(place)?
+        .with(REFERRER_POLICY, policy)
+        .with(SET_COOKIE, cookie(&call, "", 0)))
+}
+
+/// `GET /authn/oidc/logout`: ends the session at the provider. The token is revoked as any other.
+pub(crate) async fn logout(call: Call, provider: &dyn IdentityProvider) -> HandlerResult {
+    let logins = logins(&call)?;
+    let own = own_origin(&call, &logins)?;
+    let redirect_uri = redirect_uri(&call, &logins, &own)?;
+    match provider.metadata().await?.end_session_endpoint {
+        None => sent_to(redirect_uri),
+        Some(place) => sent_to(with_query(
+            &place,
+            &[
+                ("client_id", &logins.config.client_id),
+                ("post_logout_redirect_uri", &redirect_uri),
+            ],
+        )),
+    }
+}
+
+fn logins(call: &Call) -> Result<Arc<OidcLogins>, ApiError> {
+    let missing = || ApiError::NoApi("oidc".to_owned());
+    call.config.oidc.clone().ok_or_else(missing)
+}
+
+/// Where the browser reached this node.
+fn own_origin(call: &Call, logins: &OidcLogins) -> Result<String, ApiError> {
+    if let Some(url) = &logins.config.public_url {
+        return Ok(url.trim_end_matches('/').to_owned());
+    }
+    let host = call.headers.get(HOST).and_then(|host| host.to_str().ok());
+    let host = host.ok_or_else(|| ApiError::Parameters("the header Host is missing".to_owned()))?;
+    let scheme = if call.certificate.is_some() {
+        "https"
+    } else {
+        "http"
+    };
+    let own = format!("{scheme}://{host}");
+    match call.config.host_names.has(host) && origin(&own).is_some() {
+        true => Ok(own),
+        false => Err(ApiError::HostName(host.to_owned())),
+    }
+}
+
+/// Where the browser is to go in the end: nowhere else than to us and to portals that are known.
+fn redirect_uri(call: &Call, logins: &OidcLogins, own: &str) -> Result<String, ApiError> {
+    let missing = || ApiError::Parameters("redirect_uri is missing".to_owned());
+    let place = call.query.text("redirect_uri").ok_or_else(missing)?;
+    match logins.config.may_send_to(place, own) {
+        true => Ok(place.to_owned()),
+        false => Err(ApiError::Parameters(
+            "redirect_uri leads to a site that is not known; an admin can add it to portals in \
+             [oidc] of agent.toml"
+                .to_owned(),
+        )),
+    }
+}
+
+/// The login that this browser began, and that has not ended before.
+fn returned(call: &Call, logins: &OidcLogins) -> Result<LoginFlight, ApiError> {
+    let now_s = clock::now_s();
+    let name = cookie_name(call);
+    let kept = call.headers.get_all(COOKIE).iter();
+    let kept = kept.filter_map(|header| header.to_str().ok());
+    let kept = kept.flat_map(|header| header.split(';'));
+    let mut kept = kept.filter_map(|one| one.trim().strip_prefix(name)?.strip_prefix('='));
+    let key = call.config.log_link_key.borrow().clone();
+    let flight = kept.find_map(|text| LoginFlight::open(&key, text, now_s));
+    let flight = flight.ok_or(ApiError::OidcState)?;
+    let is_its = call.query.text("state") == Some(flight.state.as_str());
+    match is_its && logins.spend(&flight.state, flight.until_s, now_s) {
+        true => Ok(flight),
+        false => Err(ApiError::OidcState),
+    }
+}
+
+/// What an ID token says, if the provider has signed it: with keys that are known, or with those of now.
+async fn believed(
+    provider: &dyn IdentityProvider,
+    logins: &OidcLogins,
+    (token, nonce): (&str, &str),
+) -> Result<Map<String, Value>, ApiError> {
+    let expected = Expected {
+        issuer: &logins.config.issuer,
+        client_id: &logins.config.client_id,
+        nonce,
+    };
+    let mut verified = id_token::verify(token, &provider.keys(false).await?, expected);
+    if verified == Err(IdTokenError::Key) {
+        verified = id_token::verify(token, &provider.keys(true).await?, expected);
+    }
+    verified.map_err(|error| ApiError::Oidc(error.to_string()))
+}
+
+/// Makes the user as their claims say, and issues a token.
+async fn let_in(
+    call: &Call,
+    users: &dyn Users,
+    (logins, claims): (&OidcLogins, &Map<String, Value>),
+) -> Result<Login, ApiError> {
+    let refused = |error: crate::oidc::person::PersonError| ApiError::Oidc(error.to_string());
+    let groups = users.groups().await?;
+    let groups = groups.into_iter().map(|group| group.name).collect();
+    let person = VouchedPerson::of(&logins.config, claims, &groups).map_err(refused)?;
+    let known = match users.user(person.name.as_str()).await {
+        Ok(known) => Some(known),
+        Err(port::PortError::NoUser(_)) => None,
+        Err(error) => return Err(error.into()),
+    };
+    if let Some(change) = person.change(known.as_ref()).map_err(refused)? {
+        let address = call.address.map(|address| address.to_string());
+        let by = Author {
+            user: person.name.to_string(),
+            address: address.unwrap_or_else(|| "socket".to_owned()),
+            node: String::new(),
+        };
+        users.change(&by, change).await?;
+    }
+    Ok(users.login_vouched(&person.name).await?)
+}
+
+/// Whether the browser speaks TLS, with us or with what stands before us.
+fn is_secure(call: &Call) -> bool {
+    let logins = call.config.oidc.as_ref();
+    let public = logins.and_then(|logins| logins.config.public_url.as_deref());
+    call.certificate.is_some() || public.is_some_and(|url| url.starts_with("https://"))
+}
+
+/// Over TLS the name binds it to this host: no other site, and no other host of the domain, can set it.
+fn cookie_name(call: &Call) -> &'static str {
+    match is_secure(call) {
+        true => "__Host-muster-login",
+        false => "muster-login",
+    }
+}
+
+fn cookie(call: &Call, value: &str, life_s: u64) -> HeaderValue {
+    let name = cookie_name(call);
+    let secure = if is_secure(call) { "; Secure" } else { "" };
+    ascii(format!(
+        "{name}={value}; Path=/; Max-Age={life_s}; HttpOnly; SameSite=Lax{secure}"
+    ))
+}
+
+/// An address with more parameters. What is behind `#` stays behind them.
+fn with_query(place: &str, parameters: &[(&str, &str)]) -> String {
+    let (place, fragment) = match place.split_once('#') {
+        Some((place, fragment)) => (place, format!("#{fragment}")),
+        None => (place, String::new()),
+    };
+    let mut query = Serializer::new(String::new());
+    query.extend_pairs(parameters);
+    let and = if place.contains('?') { '&' } else { '?' };
+    format!("{place}{and}{}{fragment}", query.finish())
+}
+
+/// Sends a browser on. Like a page, it is answered under this node's own names alone.
+fn sent_to(place: String) -> HandlerResult {
+    let place = HeaderValue::try_from(place)
+        .map_err(|_| ApiError::Parameters("redirect_uri is no address".to_owned()))?;
+    let mut reply = HttpReply::empty(StatusCode::FOUND).with(LOCATION, place);
+    reply.content = ReplyContent::Page(String::new());
+    Ok(reply)
+}
