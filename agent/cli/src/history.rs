@@ -9,11 +9,11 @@ use muster_model::state::JobState;
 use muster_model::view::JobSummary;
 use serde::Serialize;
 
-use super::age;
 use super::api::{Api, Filter};
 use super::console::{Console, Paint, printable, state_style};
 use super::endpoint::EndpointArguments;
 use super::error::CliError;
+use super::incomplete;
 use super::moment::{date, duration, now_ms, span};
 use super::status::CliStatus;
 use super::table::{TableCell, TextTable};
@@ -144,13 +144,7 @@ impl HistoryArguments {
             vcs: &self.vc,
         };
         let listing = api.jobs(filter).await?;
-        if let Some(away) = &listing.away {
-            console.note(format!(
-                "the jobs of {away} are missing: no leader of it can be reached; `muster cluster status` \
-                 says more"
-            ));
-        }
-        age::tell(&listing.aged, console);
+        incomplete::tell(&listing, console);
         let ended = listing
             .jobs
             .iter()

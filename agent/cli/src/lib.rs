@@ -25,6 +25,7 @@ mod follow;
 mod group;
 mod history;
 mod image;
+mod incomplete;
 mod job;
 mod job_ref;
 mod job_text;

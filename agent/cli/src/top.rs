@@ -18,6 +18,7 @@ use super::api::{Api, Filter, JobListing, ListedJob};
 use super::byte_size::ByteSize;
 use super::console::{Console, Paint, state_style};
 use super::error::CliError;
+use super::incomplete;
 use super::moment::{date, now_ms, span};
 use super::output::{Format, OutputOption};
 use super::patience::Patience;
@@ -63,8 +64,8 @@ struct ClusterLook {
     virtual_clusters: Vec<VcView>,
     /// Those that have not ended, running ones first.
     jobs: Vec<ListedJob>,
-    /// Names of virtual clusters whose jobs are missing, if there are any.
-    missing: Option<String>,
+    /// Which jobs are missing, in sentences.
+    missing: Vec<String>,
 }
 
 impl ClusterLook {
@@ -76,7 +77,8 @@ impl ClusterLook {
         };
         let (nodes, virtual_clusters, listing) =
             tokio::try_join!(api.nodes(), api.virtual_clusters(), api.jobs(filter))?;
-        let JobListing { mut jobs, away, .. } = listing;
+        let missing = incomplete::sentences(&listing);
+        let JobListing { mut jobs, .. } = listing;
         jobs.sort_by_key(|job| {
             let waits = job.state == JobState::Waiting;
             (
@@ -90,7 +92,7 @@ impl ClusterLook {
             nodes,
             virtual_clusters,
             jobs,
-            missing: away,
+            missing,
         })
     }
 }
@@ -194,11 +196,8 @@ fn page(look: &ClusterLook, paint: Paint) -> String {
         count(JobState::Running),
         count(JobState::Waiting)
     );
-    if let Some(missing) = &look.missing {
-        let _ = writeln!(
-            page,
-            "the jobs of {missing} are missing: no leader of it can be reached"
-        );
+    for sentence in &look.missing {
+        let _ = writeln!(page, "{sentence}");
     }
     for table in [
         nodes(&look.nodes).render(paint, 0),
@@ -359,7 +358,7 @@ mod tests {
                     Some("needs 4 GPUs"),
                 ),
             ],
-            missing: None,
+            missing: Vec::new(),
         }
     }
 

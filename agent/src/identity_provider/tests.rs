@@ -37,9 +37,10 @@ async fn serve(answers: Vec<(&'static str, u16, Value)>) -> Served {
             let path = text.split(' ').nth(1).unwrap_or_default().to_owned();
             seen.lock().unwrap().push(text);
             let found = answers.iter().find(|(at, ..)| path.starts_with(at));
-            let (status, body) = found.map_or((404, "{}".to_owned()), |(_, status, body)| {
-                (*status, body.to_string().replace("ISSUER", &name))
-            });
+            let (status, body) = found.map_or_else(
+                || (404, "{}".to_owned()),
+                |(_, status, body)| (*status, body.to_string().replace("ISSUER", &name)),
+            );
             let answer = format!(
                 "HTTP/1.1 {status} X\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
                 body.len()

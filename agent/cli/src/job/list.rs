@@ -12,6 +12,7 @@ use crate::api::{Api, Filter, JobListing, ListedJob};
 use crate::console::{Console, Paint, state_style};
 use crate::endpoint::EndpointArguments;
 use crate::error::CliError;
+use crate::incomplete;
 use crate::moment::{now_ms, span};
 use crate::output::OutputOption;
 use crate::status::CliStatus;
@@ -55,21 +56,11 @@ impl ListArguments {
             states: &self.state,
             vcs: &self.vc,
         };
-        let JobListing {
-            mut jobs,
-            away,
-            aged,
-            hidden,
-        } = api.jobs(filter).await?;
-        if let Some(away) = away {
-            console.note(format!(
-                "the jobs of {away} are missing: nobody leads there who can be reached; `muster \
-                 cluster status` says more"
-            ));
+        let listing = api.jobs(filter).await?;
+        for sentence in incomplete::sentences(&listing) {
+            console.note(sentence);
         }
-        for part in hidden.iter().flat_map(|hidden| hidden.split(", ")) {
-            console.note(left_out(part));
-        }
+        let JobListing { mut jobs, aged, .. } = listing;
         let is_asked = |age: &&Age| self.vc.is_empty() || self.vc.contains(&age.vc);
         age::tell(aged.iter().filter(is_asked), console);
         jobs.sort_by(|a, b| {
@@ -81,16 +72,6 @@ impl ListArguments {
             .write(console, &jobs, |jobs, paint| table(jobs, now, paint))?;
         Ok(CliStatus::Ok)
     }
-}
-
-/// What a part of the header says that names jobs which the user does not see: `lab=private`.
-fn left_out(part: &str) -> String {
-    let (vc, visibility) = part.split_once('=').unwrap_or((part, ""));
-    let why = match visibility {
-        "group" => format!("they are shown to users of a group with {vc}"),
-        _ => "its jobs are private".to_owned(),
-    };
-    format!("jobs of others in {vc} are not shown: {why}")
 }
 
 fn table(jobs: &[ListedJob], now: u64, paint: Paint) -> String {

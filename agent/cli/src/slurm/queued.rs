@@ -8,10 +8,10 @@ use muster_model::view::JobSummary;
 
 use super::number::{JobSelector, SlurmNumber};
 use super::option::OptionLine;
-use crate::age;
-use crate::api::{Api, Filter, JobListing, ListedJob};
+use crate::api::{Api, Filter, ListedJob};
 use crate::console::Console;
 use crate::error::CliError;
+use crate::incomplete;
 
 /// A state as Slurm names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,15 +170,10 @@ impl JobChoice {
             states: &states,
             vcs: &self.partitions,
         };
-        let JobListing { jobs, away, aged } = api.jobs(filter).await?;
-        if let Some(away) = away {
-            console.note(format!(
-                "the jobs of {away} are missing: no leader of it can be reached; `muster cluster status` \
-                 says more"
-            ));
-        }
-        age::tell(&aged, console);
-        let mut jobs: Vec<ListedJob> = jobs
+        let listing = api.jobs(filter).await?;
+        incomplete::tell(&listing, console);
+        let mut jobs: Vec<ListedJob> = listing
+            .jobs
             .into_iter()
             .filter(|job| self.takes(&job.summary))
             .collect();
