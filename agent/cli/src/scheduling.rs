@@ -227,7 +227,7 @@ fn is_silent(node: &str, mesh: &MeshView) -> bool {
 
 /// `ada~train, bob~eval and 3 more`: the jobs that tasks belong to.
 pub(super) fn jobs(tasks: &[MemberTask]) -> String {
-    let name = |task: &'_ MemberTask| task.job.clone().unwrap_or_else(|| HIDDEN_JOB.to_owned());
+    let name = |task: &MemberTask| task.job.clone().unwrap_or_else(|| HIDDEN_JOB.to_owned());
     let jobs: BTreeSet<String> = tasks.iter().map(name).collect();
     at_most(NAMED_MAX, jobs.iter())
 }
