@@ -8,6 +8,7 @@ mod launches;
 mod logs;
 mod membership;
 mod nodes;
+mod storages;
 mod users;
 mod view;
 mod waiting;
@@ -29,6 +30,7 @@ use crate::alarms::Alarms;
 use crate::description::Descriptions;
 use crate::doctor::Doctor;
 use crate::documents::DocumentKinds;
+use crate::documents::storages::StoragesInForce;
 use crate::images::NodeImages;
 use crate::mesh::Service;
 use crate::node_status::NodeStatus;
@@ -56,6 +58,8 @@ pub(crate) struct ClusterDependencies {
     pub(crate) documents: DocumentKinds,
     /// The way into the cluster.
     pub(crate) mesh: Arc<Service>,
+    /// The storages that it declares.
+    pub(crate) storages: StoragesInForce,
 }
 
 /// The ports to a cluster of these parts.
@@ -85,7 +89,9 @@ pub(crate) fn ports(parts: ClusterDependencies) -> Ports {
             mesh: parts.mesh.clone(),
             node: parts.node.clone(),
             waiting: WaitingClients::default(),
+            storages: parts.storages.clone(),
         }),
+        storages: Arc::new(parts.storages),
         users: Arc::new(LocalUsers {
             accounts: parts.accounts,
             descriptions: parts.descriptions,

@@ -8,6 +8,7 @@
 
 pub mod alarm;
 pub mod cluster_spec;
+mod document_text;
 pub mod exit;
 pub mod explanation;
 pub mod finding;
@@ -30,6 +31,7 @@ pub mod remark;
 pub mod row;
 pub mod secret;
 pub mod state;
+pub mod storage;
 pub mod time;
 pub mod vc;
 pub mod view;

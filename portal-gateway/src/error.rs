@@ -68,6 +68,14 @@ pub(crate) enum ApiError {
     NoVcGroup(String),
     #[error("Storage {0} is not found.")]
     NoStorage(String),
+    #[error("User {user} is not allowed to access {storage}.")]
+    StorageNotGranted { user: String, storage: String },
+    /// On the routes that upstream gave up.
+    #[error("{what} {name} is not found.")]
+    NoOldStorage { what: &'static str, name: String },
+    /// Only admins read a document that may hold secrets.
+    #[error("Document {0} may hold passwords: only admins read it.")]
+    SecretDocument(String),
     #[error("{0} is not implemented")]
     NotImplemented(&'static str),
     /// As above where upstream itself answers 400.
@@ -108,6 +116,10 @@ impl ApiError {
     pub(crate) fn code(&self) -> (StatusCode, Option<&'static str>) {
         use StatusCode as S;
         match self {
+            Self::StorageNotGranted { .. } | Self::SecretDocument(_) => {
+                (S::FORBIDDEN, Some("ForbiddenUserError"))
+            }
+            Self::NoOldStorage { .. } => (S::NOT_FOUND, Some("NoStorageError")),
             Self::Guest => (S::UNAUTHORIZED, Some("UnauthorizedUserError")),
             Self::ApplicationToken | Self::NotAdmin | Self::NotOwner { .. } | Self::LogLink => {
                 (S::FORBIDDEN, Some("ForbiddenUserError"))

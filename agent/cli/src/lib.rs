@@ -40,6 +40,7 @@ mod run;
 mod scheduling;
 mod spinner;
 mod status;
+mod storage;
 #[cfg(test)]
 mod stub;
 mod table;
@@ -142,6 +143,9 @@ pub enum Command {
     /// The cluster's policy: whose turn it is, limits of tasks, how long logs are kept.
     #[command(subcommand)]
     Policy(policy::PolicyCommand),
+    /// Storages that the cluster declares, and which of them you may use.
+    #[command(subcommand)]
+    Storage(storage::StorageCommand),
     /// Placement put to the test: scheduling suites, a benchmark, traces of real clusters.
     #[command(subcommand)]
     Placement(placement::PlacementCommand),
@@ -216,6 +220,7 @@ async fn dispatch(cli: Cli, console: &Console) -> Result<CliStatus, CliError> {
         Command::Doctor(arguments) => arguments.run(&api()?, console).await,
         Command::Rules(command) => command.run(&connection, console).await,
         Command::Policy(command) => command.run(&connection, console).await,
+        Command::Storage(command) => command.run(&connection, console).await,
         Command::Placement(command) => command.run(console),
     }
 }
@@ -232,5 +237,7 @@ mod log_tests;
 mod people_tests;
 #[cfg(test)]
 mod placement_tests;
+#[cfg(test)]
+mod storage_tests;
 #[cfg(test)]
 mod tests;

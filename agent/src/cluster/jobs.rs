@@ -7,8 +7,9 @@ use async_trait::async_trait;
 use muster_control::vc::{AcceptedJob, JobDocument, NotFound, VcEntry};
 use muster_model::explanation::Explanation;
 use muster_model::id::{JobKey, TaskId, VcName};
+use muster_model::job::JobSpec;
 use muster_model::job_query::JobQuery;
-use muster_model::protocol;
+use muster_model::protocol::{self, CheckedJob, NamedStorage};
 use muster_model::state::ExecutionType;
 use muster_model::vc::unknown;
 use muster_model::view::{Dated, JobDetail, JobEvent, JobSummary, TaskView};
@@ -23,6 +24,7 @@ use super::waiting::WaitingClients;
 use crate::accounts::Accounts;
 use crate::clock;
 use crate::description::Descriptions;
+use crate::documents::storages::StoragesInForce;
 use crate::mesh::Service;
 use crate::node_status::NodeStatus;
 use crate::vc::{self, VcHandle, Vcs};
@@ -40,6 +42,7 @@ pub(super) struct LocalJobs {
     pub(super) mesh: Arc<Service>,
     pub(super) node: NodeStatus,
     pub(super) waiting: WaitingClients,
+    pub(super) storages: StoragesInForce,
 }
 
 impl LocalJobs {
@@ -56,15 +59,12 @@ impl LocalJobs {
     async fn accepted(&self, caller: &Caller, yaml: &str) -> Result<AcceptedJob, PortError> {
         let protocol = protocol::parse(yaml).map_err(PortError::InvalidJob)?;
         let mut spec = protocol.job_spec().map_err(PortError::InvalidJob)?;
-        let missing = protocol.missing_storages();
         if !self.is_vc(&spec.vc).await? {
             // OpenPAI's server answers 403 for a virtual cluster that does not exist, too.
             return Err(PortError::Forbidden(unknown(spec.vc.as_str())));
         }
         self.check_grant(caller, &spec.vc)?;
-        if !missing.is_empty() {
-            return Err(PortError::NoStorage(missing));
-        }
+        self.check_storages(caller, &protocol, &mut spec)?;
         let key = JobKey {
             user: caller.user.clone(),
             name: protocol.name().clone(),
@@ -102,6 +102,45 @@ impl LocalJobs {
             "User {user} is not allowed to do operation in {vc}: no group of theirs has this virtual cluster. \
              An admin can add one: muster user set {user} --group +{vc}"
         )))
+    }
+
+    /// Refuses storages that there are not, or that no group of the caller's grants: like upstream, in the
+    /// same words.
+    fn check_storages(
+        &self,
+        caller: &Caller,
+        protocol: &CheckedJob,
+        spec: &mut JobSpec,
+    ) -> Result<(), PortError> {
+        let rights = self.accounts.rights(&caller.user);
+        let granted = rights.map(|rights| rights.storages).unwrap_or_default();
+        let declared = self.storages.now();
+        let is_there = |name: &String| granted.contains(name) && declared.find(name).is_some();
+        let named = protocol.storages();
+        let missing = named
+            .iter()
+            .filter(|one| !one.name.as_ref().is_some_and(is_there));
+        let missing: Vec<_> = missing.map(NamedStorage::missing).collect();
+        if !missing.is_empty() {
+            return Err(PortError::NoStorage(missing));
+        }
+        let mut defaults = self.default_storages(caller);
+        defaults.retain(is_there);
+        spec.warnings.extend(protocol.default_storages(&defaults));
+        Ok(())
+    }
+
+    /// The first storage of each group of the caller's.
+    fn default_storages(&self, caller: &Caller) -> Vec<String> {
+        let account = self.accounts.account(caller.user.as_str());
+        let own = account.map(|account| account.groups).unwrap_or_default();
+        let groups = self.accounts.groups().into_iter();
+        let own = groups.filter(|(name, _)| own.contains(name));
+        let mut defaults: Vec<String> = own
+            .filter_map(|(_, group)| group.acl.storages.first().cloned())
+            .collect();
+        defaults.dedup();
+        defaults
     }
 
     async fn summary(&self, key: &JobKey) -> Result<JobSummary, PortError> {

@@ -2,7 +2,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use muster_init::task_dir::TaskDir;
 use muster_portal_gateway::conformance;
-use muster_portal_gateway::port::Caller;
+use muster_portal_gateway::port::{Caller, EditedText};
 
 use super::*;
 
@@ -55,6 +55,15 @@ async fn an_agent_is_what_its_gateway_takes_it_for() {
     let password = std::fs::read_to_string(paths.admin_password()).unwrap();
     conformance::users(&*ports.users, (ADMIN, password.trim())).await;
     conformance::documents(&*ports.documents, &admin, "failure-rules").await;
+    conformance::storages(&*ports.storages, &[]).await;
+    let storages = EditedText {
+        base: 0,
+        text: "storages: [{name: data, type: other}]".to_owned(),
+        now: true,
+    };
+    let edited = ports.documents.edit(&admin, "storages", storages);
+    assert_eq!(edited.await, Ok(1));
+    conformance::storages(&*ports.storages, &["data"]).await;
     conformance::nodes(&*ports.nodes, &*ports.membership, &admin).await;
     conformance::jobs(&*ports.jobs, &admin).await;
 

@@ -10,9 +10,12 @@ mod logs;
 mod membership;
 mod nodes;
 mod people;
+mod storages;
 mod users;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use muster_model::storage::ClusterStorages;
 
 pub use self::membership::member;
 use crate::port::Ports;
@@ -28,6 +31,7 @@ struct FakeState {
     logs: logs::FakeLogs,
     membership: membership::FakeMembership,
     nodes: nodes::FakeNodes,
+    storages: ClusterStorages,
     users: users::FakeUsers,
 }
 
@@ -47,6 +51,7 @@ impl FakeCluster {
             logs: Arc::clone(self) as _,
             membership: Arc::clone(self) as _,
             nodes: Arc::clone(self) as _,
+            storages: Arc::clone(self) as _,
             users: Arc::clone(self) as _,
         }
     }

@@ -68,16 +68,6 @@ pub(crate) async fn skus(call: Call, nodes: &dyn Nodes) -> HandlerResult {
     HttpReply::json(&all)
 }
 
-/// `GET /storages`: none yet
-pub(crate) async fn storages(_: Call) -> HandlerResult {
-    HttpReply::json(&json!({"storages": []}))
-}
-
-/// `GET /storages/:storage`
-pub(crate) async fn storage(call: Call) -> HandlerResult {
-    Err(ApiError::NoStorage(call.params.text("storage").to_owned()))
-}
-
 /// `GET /alerts`: none yet
 pub(crate) async fn alerts(_: Call) -> HandlerResult {
     HttpReply::json(&json!([]))

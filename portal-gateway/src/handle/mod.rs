@@ -15,5 +15,6 @@ pub(crate) mod missing;
 pub(crate) mod nodes;
 pub(crate) mod own;
 pub(crate) mod session;
+pub(crate) mod storages;
 pub(crate) mod tasks;
 pub(crate) mod users;

@@ -16,4 +16,5 @@ mod samples;
 mod secure;
 mod serving;
 mod setup;
+mod storages;
 mod users;

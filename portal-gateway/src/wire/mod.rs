@@ -7,6 +7,7 @@ pub(crate) mod event;
 pub(crate) mod exit;
 pub(crate) mod group;
 pub(crate) mod job;
+pub(crate) mod storage;
 pub(crate) mod task;
 pub(crate) mod user;
 
