@@ -76,8 +76,9 @@ pub(crate) enum ApiError {
     /// Only admins read a document that may hold secrets.
     #[error("Document {0} may hold passwords: only admins read it.")]
     SecretDocument(String),
-    #[error("{0} is not implemented")]
-    NotImplemented(&'static str),
+    /// In the words of Prometheus.
+    #[error("{0}")]
+    Figures(String),
     /// As above where upstream itself answers 400.
     #[error("{0} not implemented in k8s")]
     NotImplementedUpstream(&'static str),
@@ -139,7 +140,7 @@ impl ApiError {
             Self::NoGroup(_) => (S::BAD_REQUEST, Some("NoGroupError")),
             Self::NoVcGroup(_) => (S::NOT_FOUND, Some("NoGroupError")),
             Self::NoStorage(_) => (S::NOT_FOUND, Some("NoStorageError")),
-            Self::NotImplemented(_) => (S::NOT_IMPLEMENTED, Some("NotImplementedError")),
+            Self::Figures(_) => (S::BAD_REQUEST, None),
             Self::NotImplementedUpstream(_) => (S::BAD_REQUEST, Some("NotImplementedError")),
             Self::Range { .. } => (S::RANGE_NOT_SATISFIABLE, Some("InvalidParametersError")),
             Self::TooMany { .. } => (S::TOO_MANY_REQUESTS, None),
@@ -185,6 +186,9 @@ impl ApiError {
     /// The JSON body. `code` is absent rather than null where there is none.
     pub(crate) fn body(&self) -> Value {
         let message = self.to_string();
+        if let Self::Figures(_) = self {
+            return json!({"status": "error", "errorType": "bad_data", "error": message});
+        }
         let mut body = match self.code().1 {
             Some(code) => json!({"code": code, "message": message}),
             None => json!({"message": message}),
@@ -195,6 +199,13 @@ impl ApiError {
         ) = self
         {
             body["errors"] = json!(remarks(found));
+        }
+        // For a client that lost the answer to its first try.
+        if let Self::Cluster(port::PortError::JobExists {
+            same: Some(same), ..
+        }) = self
+        {
+            body["same"] = (*same).into();
         }
         if let Self::Cluster(port::PortError::DocumentConflict { current, .. }) = self {
             body["currentVersion"] = (*current).into();
@@ -222,7 +233,7 @@ fn cluster_code(error: &port::PortError) -> (StatusCode, Option<&'static str>) {
         E::NoLog => (S::NOT_FOUND, "NoTaskLogError"),
         E::NoImage(_) => (S::NOT_FOUND, "NoImageError"),
         E::NoStorage(_) => (S::NOT_FOUND, "NoStorageError"),
-        E::JobExists(_) => (S::CONFLICT, "ConflictJobError"),
+        E::JobExists { .. } => (S::CONFLICT, "ConflictJobError"),
         E::InvalidJob(_) => (S::BAD_REQUEST, "InvalidProtocolError"),
         E::Unavailable(_) => (S::SERVICE_UNAVAILABLE, "UnknownError"),
         E::Invalid(_) => (S::BAD_REQUEST, "InvalidParametersError"),

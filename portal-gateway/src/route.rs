@@ -147,7 +147,7 @@ static ROUTES: &[Route] = routes! {
     GET "api/v2/storage/config/:name" User => storages::old_configs(storages, users);
     GET "api/v2/storage/server" User => storages::old_servers(storages, users);
     GET "api/v2/storage/server/:name" User => storages::old_servers(storages, users);
-    GET "api/v2/alerts" User => clusters::alerts();
+    GET "api/v2/alerts" User => clusters::alerts(membership);
 
     GET "api/v2/jobs" User List => listings::list(jobs);
     POST "api/v2/jobs" User Submit => jobs::submit(jobs);
@@ -177,7 +177,10 @@ static ROUTES: &[Route] = routes! {
     GET "api/v1/user/:user/jobs/:name/config" User => jobs::config(jobs);
     PUT "api/v1/user/:user/jobs/:name/executionType" User => jobs::execution_type(jobs);
 
-    ANY "api/v1|v2/kubernetes/:what" Admin => missing::kubernetes();
+    GET "api/v1|v2/kubernetes/nodes" Admin => kubernetes::nodes(membership, nodes);
+    GET "api/v1|v2/kubernetes/pods" Admin => kubernetes::pods(membership);
+    GET "prometheus/api/v1/query" Browser => figures::query(jobs, membership);
+    GET "prometheus/api/v1/query_range" Browser => figures::query_range();
 
     GET "api/muster/v1/node" Admin => nodes::view(nodes);
     POST "api/muster/v1/doctor" Admin => nodes::doctor(nodes);

@@ -29,6 +29,9 @@ use crate::mesh::Service;
 use crate::node_status::NodeStatus;
 use crate::vc::{self, VcHandle, Vcs};
 
+/// A job, and its document as anybody may see it.
+type NewJob = (AcceptedJob, serde_json::Value);
+
 /// How long a job waits for this node to be told of a new virtual cluster.
 const SERVED_LIMIT: Duration = Duration::from_secs(5);
 
@@ -56,7 +59,7 @@ impl LocalJobs {
         Ok(vcs.iter().any(|known| known.name == *vc))
     }
 
-    async fn accepted(&self, caller: &Caller, yaml: &str) -> Result<AcceptedJob, PortError> {
+    async fn accepted(&self, caller: &Caller, yaml: &str) -> Result<NewJob, PortError> {
         let protocol = protocol::parse(yaml).map_err(PortError::InvalidJob)?;
         let mut spec = protocol.job_spec().map_err(PortError::InvalidJob)?;
         if !self.is_vc(&spec.vc).await? {
@@ -81,14 +84,25 @@ impl LocalJobs {
                 .map_err(unavailable)?
         };
         let document = JobDocument::take(&mut spec, config.to_string());
-        Ok(AcceptedJob {
+        let job = AcceptedJob {
             key,
             uid: Uuid::new_v4().to_string().parse().map_err(unavailable)?,
             spec,
             document,
             sealed_secrets,
             submitted_ms: clock::now().as_millis(),
-        })
+        };
+        Ok((job, config))
+    }
+
+    /// That there is a job of that name, and whether it is the one of this document.
+    async fn exists(&self, key: &JobKey, document: &serde_json::Value) -> PortError {
+        // That it exists is known; what it is, perhaps nobody says now.
+        let stored = self.config(key).await.ok();
+        PortError::JobExists {
+            job: key.to_string(),
+            same: stored.map(|stored| stored.value == *document),
+        }
     }
 
     /// Whether a group of the caller's lets them submit to this virtual cluster. An admin may use all.
@@ -224,7 +238,7 @@ impl LocalJobs {
 impl Jobs for LocalJobs {
     async fn submit(&self, caller: &Caller, yaml: &str) -> Result<AcceptedSubmission, PortError> {
         self.mesh.check_membership().await.map_err(told)?;
-        let job = self.accepted(caller, yaml).await?;
+        let (job, document) = self.accepted(caller, yaml).await?;
         // What is left is for the jobs that run.
         if let Some(problem) = self.node.disk_problem() {
             return Err(PortError::Unavailable(format!(
@@ -233,14 +247,16 @@ impl Jobs for LocalJobs {
         }
         self.serves(&job.spec.vc).await?;
         if self.is_elsewhere(&job).await {
-            return Err(PortError::JobExists(job.key.to_string()));
+            return Err(self.exists(&job.key, &document).await);
         }
         let submitted = AcceptedSubmission {
             key: job.key.clone(),
             warnings: job.spec.warnings.clone(),
         };
-        self.vc.submit(job).await?;
-        Ok(submitted)
+        match self.vc.submit(job).await.map_err(PortError::from) {
+            Err(PortError::JobExists { .. }) => Err(self.exists(&submitted.key, &document).await),
+            done => done.map(|_| submitted),
+        }
     }
 
     async fn list(&self, query: &JobQuery) -> Result<FoundJobs, PortError> {

@@ -43,5 +43,5 @@ async fn answer(listing: Listing, port: &dyn Jobs) -> HandlerResult {
     } else {
         HttpReply::json(&page)
     };
-    Ok(reply?.without(&away).aged(&aged))
+    Ok(reply?.without(&away).aged(&aged).tagged())
 }

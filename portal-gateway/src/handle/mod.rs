@@ -4,10 +4,12 @@
 pub(crate) mod audit;
 pub(crate) mod clusters;
 pub(crate) mod documents;
+pub(crate) mod figures;
 pub(crate) mod groups;
 pub(crate) mod images;
 pub(crate) mod info;
 pub(crate) mod jobs;
+pub(crate) mod kubernetes;
 pub(crate) mod listings;
 pub(crate) mod logs;
 pub(crate) mod membership;

@@ -14,13 +14,13 @@ use crate::wire::storage::{OldConfig, OldServer, StorageRow};
 
 /// What a user may use.
 #[derive(Default)]
-struct Granted {
+struct GrantedStorages {
     names: BTreeSet<String>,
     /// The first one of each group.
     defaults: BTreeSet<String>,
 }
 
-impl Granted {
+impl GrantedStorages {
     async fn to(caller: &Caller, users: &dyn Users) -> Result<Self, ApiError> {
         let user = match users.user(caller.user.as_str()).await {
             // Root acts on the socket for whomever it names.
@@ -57,7 +57,7 @@ async fn all(
     storages: &dyn Storages,
     users: &dyn Users,
 ) -> Result<Vec<StorageGrant>, ApiError> {
-    let granted = Granted::to(caller, users).await?;
+    let granted = GrantedStorages::to(caller, users).await?;
     let all = storages.list().await?;
     Ok(all.iter().map(|one| granted.view(one, caller)).collect())
 }
@@ -105,7 +105,7 @@ pub(crate) async fn old_configs(
     users: &dyn Users,
 ) -> HandlerResult {
     let mut own = own(&call, storages, users).await?;
-    let wanted = Wanted::of(&call);
+    let wanted = WantedStorages::of(&call);
     own.retain(|one| wanted.takes(&one.storage.name));
     wanted.answer(own.iter().map(OldConfig::of).collect(), "Config")
 }
@@ -117,21 +117,21 @@ pub(crate) async fn old_servers(
     users: &dyn Users,
 ) -> HandlerResult {
     let mut own = own(&call, storages, users).await?;
-    let wanted = Wanted::of(&call);
+    let wanted = WantedStorages::of(&call);
     own.retain(|one| wanted.takes(&one.storage.volume_name));
     let servers = own.iter().map(|one| OldServer::of(&one.storage));
     wanted.answer(servers.collect(), "Server")
 }
 
 /// Which ones a request of the deprecated routes names.
-struct Wanted {
+struct WantedStorages {
     /// The one in the path.
     one: Option<String>,
     /// Those of the query; empty: all.
     names: Vec<String>,
 }
 
-impl Wanted {
+impl WantedStorages {
     fn of(call: &Call) -> Self {
         Self {
             one: call.params.find("name").map(str::to_owned),

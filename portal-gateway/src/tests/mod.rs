@@ -2,6 +2,7 @@
 //! `serving`, `crowd` and `secure` through real listeners.
 
 mod asking;
+mod conditional;
 mod conformance;
 mod crowd;
 mod files;
@@ -11,6 +12,7 @@ mod listing;
 mod mesh;
 mod own;
 mod people_safety;
+mod portal;
 mod rules;
 mod samples;
 mod secure;

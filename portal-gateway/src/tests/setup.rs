@@ -305,6 +305,7 @@ fn task(index: u32, job: &JobSummary) -> TaskView {
             index,
         },
         uid: format!("task-{index}"),
+        by_cells: false,
         sub_state: job.sub_state,
         retries: Retries::default(),
         created: job.created,
