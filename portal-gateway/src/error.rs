@@ -20,9 +20,10 @@ const LOGINS_RETRY_S: u64 = 1;
 pub(crate) enum ApiError {
     #[error("Guest is not allowed to do this operation.")]
     Guest,
-    #[error("Application token is not allowed to do this operation.")]
+    #[error("Applications are not allowed to do this operation.")]
     ApplicationToken,
-    #[error("Non-admin is not allowed to do this operation.")]
+    // sic: OpenPAI's own tests compare it.
+    #[error("Non-admin is not allow to do this operation.")]
     NotAdmin,
     #[error("User {user} is not allowed to do this operation on {what}.")]
     NotOwner { user: String, what: String },
