@@ -319,7 +319,7 @@ async fn why_a_job_waits_is_an_event() {
     assert_eq!(events["totalCount"], 1);
     let event = &events["data"][0];
     assert_eq!(event["reason"], "Waiting");
-    let message = "The job waits: it needs 4 GPUs on one node; 2 are free on n1.";
+    let message = "Not placed yet: the job needs 4 GPUs on one node; 2 are free on n1.";
     assert_eq!(event["message"], message);
     assert_eq!(event["firstTimestamp"], "2026-11-20T09:32:54.631Z");
     assert_eq!(event["uid"].as_str().map(str::len), Some(36));

@@ -82,7 +82,7 @@ pub(crate) fn waiting(job: &JobSummary, now_ms: u64) -> Option<JobEvent> {
         task: None,
         warning: true,
         reason: "Waiting".to_owned(),
-        message: format!("The job waits: it {why}."),
+        message: format!("Not placed yet: the job {why}."),
         first,
         last: now_ms.max(first),
         count: 1,
