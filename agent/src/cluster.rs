@@ -9,6 +9,7 @@ mod logs;
 mod membership;
 mod nodes;
 mod sights;
+mod storages;
 mod users;
 mod view;
 mod waiting;
@@ -32,6 +33,7 @@ use crate::description::Descriptions;
 use crate::doctor::Doctor;
 use crate::documents::DocumentKinds;
 use crate::documents::policy::PolicyInForce;
+use crate::documents::storages::StoragesInForce;
 use crate::images::NodeImages;
 use crate::mesh::Service;
 use crate::node_status::NodeStatus;
@@ -63,6 +65,8 @@ pub(crate) struct ClusterDependencies {
     pub(crate) mesh: Arc<Service>,
     /// Says which users see which jobs.
     pub(crate) policy: PolicyInForce,
+    /// The storages that it declares.
+    pub(crate) storages: StoragesInForce,
 }
 
 /// The ports to a cluster of these parts.
@@ -97,7 +101,9 @@ pub(crate) fn ports(parts: ClusterDependencies) -> Ports {
                 policy: parts.policy,
                 accounts: parts.accounts.clone(),
             },
+            storages: parts.storages.clone(),
         }),
+        storages: Arc::new(parts.storages),
         users: Arc::new(LocalUsers {
             accounts: parts.accounts,
             descriptions: parts.descriptions,

@@ -40,6 +40,7 @@ use crate::description::Descriptions;
 use crate::doctor::{self, Doctor};
 use crate::documents::failure_rules::{Rules, RulesInForce};
 use crate::documents::policy::{PolicyInForce, coordinator_policy};
+use crate::documents::storages::StoragesInForce;
 use crate::documents::{DocumentKinds, VirtualClusters};
 use crate::executor::Executor;
 use crate::first_admin::ADMIN;
@@ -356,7 +357,8 @@ async fn start(
         certificate: certificate.clone(),
     };
     let described = VirtualClusters::new(descriptions.clone(), vc_handle.clone());
-    let documents = DocumentKinds::new(policy.clone(), rules, described);
+    let storages = StoragesInForce::default();
+    let documents = DocumentKinds::new(policy.clone(), rules, described, storages.clone());
     let dependencies = MembershipDependencies {
         config: config.mesh.clone(),
         manager: manager.clone(),
@@ -400,6 +402,7 @@ async fn start(
         mesh,
         node,
         policy,
+        storages,
     });
     Ok(((ports, link_key), node_handle, groups))
 }

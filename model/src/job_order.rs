@@ -27,36 +27,46 @@ pub struct JobOrder {
     descending: bool,
 }
 
-impl JobOrder {
-    /// What cannot be an order is ignored, as upstream does: newest first.
-    pub fn parse(text: &str) -> Self {
-        Self::known(text).unwrap_or(Self {
+/// Fields by the names that users give them.
+const FIELDS: [(&str, Field); 10] = [
+    ("jobName", Field::Name),
+    ("submissionTime", Field::Submitted),
+    ("username", Field::User),
+    ("vc", Field::Vc),
+    ("retries", Field::Retries),
+    ("totalTaskNumber", Field::Tasks),
+    ("totalGpuNumber", Field::Gpus),
+    ("state", Field::State),
+    ("completionTime", Field::Completed),
+    ("jobPriority", Field::Priority),
+];
+
+impl Default for JobOrder {
+    /// The newest first.
+    fn default() -> Self {
+        Self {
             field: Field::Submitted,
             descending: true,
-        })
+        }
     }
+}
 
-    fn known(text: &str) -> Option<Self> {
+impl JobOrder {
+    /// The order that `FIELD,ASC` or `FIELD,DESC` names.
+    pub fn parse(text: &str) -> Option<Self> {
         let (field, direction) = text.split_once(',')?;
-        let field = match field {
-            "jobName" => Field::Name,
-            "submissionTime" => Field::Submitted,
-            "username" => Field::User,
-            "vc" => Field::Vc,
-            "retries" => Field::Retries,
-            "totalTaskNumber" => Field::Tasks,
-            "totalGpuNumber" => Field::Gpus,
-            "state" => Field::State,
-            "completionTime" => Field::Completed,
-            "jobPriority" => Field::Priority,
-            _ => return None,
-        };
+        let (_, field) = FIELDS.into_iter().find(|(name, _)| *name == field)?;
         let descending = match direction {
             "ASC" => false,
             "DESC" => true,
             _ => return None,
         };
         Some(Self { field, descending })
+    }
+
+    /// The fields that jobs can be sorted by.
+    pub fn fields() -> [&'static str; 10] {
+        FIELDS.map(|(name, _)| name)
     }
 
     /// Equal jobs go by submission and name, so that pages never overlap.

@@ -8,6 +8,7 @@
 
 pub mod alarm;
 pub mod cluster_spec;
+mod document_text;
 pub mod exit;
 pub mod explanation;
 pub mod finding;
@@ -31,6 +32,7 @@ pub mod row;
 pub mod secret;
 pub mod sight;
 pub mod state;
+pub mod storage;
 pub mod time;
 pub mod usage;
 pub mod vc;

@@ -167,6 +167,8 @@ pub struct TaskView {
     pub id: TaskId,
     /// Its uid within the job attempt.
     pub uid: String,
+    /// Whether its role asks for cells: of a type, a pinned one, or in an affinity group.
+    pub by_cells: bool,
     /// Detailed state.
     pub sub_state: SubState,
     /// Attempts after the first.

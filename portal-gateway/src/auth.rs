@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::HeaderMap;
-use http::header::AUTHORIZATION;
+use http::header::{AUTHORIZATION, COOKIE};
 
 use crate::config::GatewayConfig;
 use crate::error::ApiError;
@@ -12,6 +12,8 @@ use crate::port::{self, Caller, Users};
 
 /// Names the user that root acts for on the socket.
 pub(crate) const USER_HEADER: &str = "x-muster-user";
+/// How the portal's cookie with a token begins.
+const TOKEN_COOKIE: &str = "token=";
 
 /// Who may use a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +22,9 @@ pub(crate) enum RouteAccess {
     Open,
     /// Any valid token.
     User,
+    /// Any valid token, also in the cookie where OpenPAI's portal keeps it: some of its requests carry
+    /// no other login. Only for what reads.
+    Browser,
     /// Any valid token but an application's.
     Person,
     /// An admin.
@@ -36,7 +41,12 @@ impl RouteAccess {
                 Err(ApiError::ApplicationToken)
             }
             Self::Admin | Self::AdminPerson if !caller.admin => Err(ApiError::NotAdmin),
-            Self::Open | Self::User | Self::Person | Self::Admin | Self::AdminPerson => Ok(()),
+            Self::Open
+            | Self::User
+            | Self::Browser
+            | Self::Person
+            | Self::Admin
+            | Self::AdminPerson => Ok(()),
         }
     }
 }
@@ -47,12 +57,15 @@ pub(crate) async fn authenticate(
     users: &dyn Users,
     config: &GatewayConfig,
     peer: RemoteEnd,
-    headers: &HeaderMap,
+    (headers, access): (&HeaderMap, RouteAccess),
 ) -> Result<(Caller, Option<String>), ApiError> {
     if peer == RemoteEnd::Socket {
         return Ok((root(config, headers)?, None));
     }
-    let credentials = Credentials::of(headers)?;
+    let credentials = match Credentials::of(headers) {
+        Err(ApiError::Guest) if access == RouteAccess::Browser => Credentials::of_cookie(headers)?,
+        credentials => credentials?,
+    };
     let caller = users.check_token(&credentials.token).await?.caller;
     match credentials.user {
         Some(user) if !caller.application || user != caller.user.as_str() => {
@@ -105,6 +118,19 @@ impl Credentials {
             return Self::basic(rest.trim()).ok_or_else(invalid);
         }
         Err(invalid())
+    }
+
+    /// The token that the portal keeps in a cookie of its own making.
+    fn of_cookie(headers: &HeaderMap) -> Result<Self, ApiError> {
+        let cookies = headers.get_all(COOKIE).into_iter();
+        let cookies = cookies.filter_map(|value| value.to_str().ok());
+        let mut pairs = cookies.flat_map(|value| value.split(';'));
+        let token = pairs.find_map(|pair| pair.trim().strip_prefix(TOKEN_COOKIE));
+        let token = token.filter(|token| !token.is_empty());
+        Ok(Self {
+            token: token.ok_or(ApiError::Guest)?.to_owned(),
+            user: None,
+        })
     }
 
     fn basic(encoded: &str) -> Option<Self> {

@@ -83,6 +83,7 @@ impl Call {
         // Web servers in between make a tag weak where they compress what it stands for.
         let tag = text.strip_prefix("W/").unwrap_or(text);
         let number = tag.strip_prefix('"').and_then(|tag| tag.strip_suffix('"'));
+        let number = number.map(|tag| tag.strip_suffix("-gzip").unwrap_or(tag));
         match number.and_then(|number| number.parse().ok()) {
             _ if text == "*" => Ok(None),
             Some(number) => Ok(Some(number)),

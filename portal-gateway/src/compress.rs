@@ -8,6 +8,7 @@ use flate2::write::GzEncoder;
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, VARY};
 use http::{HeaderMap, HeaderValue};
 
+use crate::conditional;
 use crate::reply::{HttpReply, ReplyContent};
 
 /// Shorter bodies fit in one packet anyway.
@@ -35,6 +36,7 @@ pub(crate) async fn gzip(mut reply: HttpReply, asked: bool) -> HttpReply {
         reply
             .headers
             .insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        conditional::compressed(&mut reply.headers);
     }
     reply
 }

@@ -20,9 +20,10 @@ const LOGINS_RETRY_S: u64 = 1;
 pub(crate) enum ApiError {
     #[error("Guest is not allowed to do this operation.")]
     Guest,
-    #[error("Application token is not allowed to do this operation.")]
+    #[error("Applications are not allowed to do this operation.")]
     ApplicationToken,
-    #[error("Non-admin is not allowed to do this operation.")]
+    // sic: OpenPAI's own tests compare it.
+    #[error("Non-admin is not allow to do this operation.")]
     NotAdmin,
     #[error("User {user} is not allowed to do this operation on {what}.")]
     NotOwner { user: String, what: String },
@@ -72,8 +73,17 @@ pub(crate) enum ApiError {
     NoVcGroup(String),
     #[error("Storage {0} is not found.")]
     NoStorage(String),
-    #[error("{0} is not implemented")]
-    NotImplemented(&'static str),
+    #[error("User {user} is not allowed to access {storage}.")]
+    StorageNotGranted { user: String, storage: String },
+    /// On the routes that upstream gave up.
+    #[error("{what} {name} is not found.")]
+    NoOldStorage { what: &'static str, name: String },
+    /// Only admins read a document that may hold secrets.
+    #[error("Document {0} may hold passwords: only admins read it.")]
+    SecretDocument(String),
+    /// In the words of Prometheus.
+    #[error("{0}")]
+    Figures(String),
     /// As above where upstream itself answers 400.
     #[error("{0} not implemented in k8s")]
     NotImplementedUpstream(&'static str),
@@ -124,6 +134,10 @@ impl ApiError {
     pub(crate) fn code(&self) -> (StatusCode, Option<&'static str>) {
         use StatusCode as S;
         match self {
+            Self::StorageNotGranted { .. } | Self::SecretDocument(_) => {
+                (S::FORBIDDEN, Some("ForbiddenUserError"))
+            }
+            Self::NoOldStorage { .. } => (S::NOT_FOUND, Some("NoStorageError")),
             Self::Guest => (S::UNAUTHORIZED, Some("UnauthorizedUserError")),
             Self::ApplicationToken
             | Self::NotAdmin
@@ -145,7 +159,7 @@ impl ApiError {
             Self::NoGroup(_) => (S::BAD_REQUEST, Some("NoGroupError")),
             Self::NoVcGroup(_) => (S::NOT_FOUND, Some("NoGroupError")),
             Self::NoStorage(_) => (S::NOT_FOUND, Some("NoStorageError")),
-            Self::NotImplemented(_) => (S::NOT_IMPLEMENTED, Some("NotImplementedError")),
+            Self::Figures(_) => (S::BAD_REQUEST, None),
             Self::NotImplementedUpstream(_) => (S::BAD_REQUEST, Some("NotImplementedError")),
             Self::Range { .. } => (S::RANGE_NOT_SATISFIABLE, Some("InvalidParametersError")),
             Self::TooMany { .. } => (S::TOO_MANY_REQUESTS, None),
@@ -194,6 +208,9 @@ impl ApiError {
     /// The JSON body. `code` is absent rather than null where there is none.
     pub(crate) fn body(&self) -> Value {
         let message = self.to_string();
+        if let Self::Figures(_) = self {
+            return json!({"status": "error", "errorType": "bad_data", "error": message});
+        }
         let mut body = match self.code().1 {
             Some(code) => json!({"code": code, "message": message}),
             None => json!({"message": message}),
@@ -204,6 +221,13 @@ impl ApiError {
         ) = self
         {
             body["errors"] = json!(remarks(found));
+        }
+        // For a client that lost the answer to its first try.
+        if let Self::Cluster(port::PortError::JobExists {
+            same: Some(same), ..
+        }) = self
+        {
+            body["same"] = (*same).into();
         }
         if let Self::Cluster(port::PortError::DocumentConflict { current, .. }) = self {
             body["currentVersion"] = (*current).into();
@@ -231,7 +255,7 @@ fn cluster_code(error: &port::PortError) -> (StatusCode, Option<&'static str>) {
         E::NoLog => (S::NOT_FOUND, "NoTaskLogError"),
         E::NoImage(_) => (S::NOT_FOUND, "NoImageError"),
         E::NoStorage(_) => (S::NOT_FOUND, "NoStorageError"),
-        E::JobExists(_) => (S::CONFLICT, "ConflictJobError"),
+        E::JobExists { .. } => (S::CONFLICT, "ConflictJobError"),
         E::InvalidJob(_) => (S::BAD_REQUEST, "InvalidProtocolError"),
         E::Unavailable(_) => (S::SERVICE_UNAVAILABLE, "UnknownError"),
         E::Invalid(_) => (S::BAD_REQUEST, "InvalidParametersError"),

@@ -25,6 +25,7 @@ use crate::auth::{self, RouteAccess};
 use crate::body::UnreadBody;
 use crate::call::Call;
 use crate::compress;
+use crate::conditional::KnownTags;
 use crate::config::GatewayConfig;
 use crate::error::ApiError;
 use crate::peer::RemoteEnd;
@@ -139,9 +140,10 @@ impl Gateway {
             return response(preflight(&incoming.headers));
         }
         let gzip = compress::accepted(&incoming.headers);
+        let known = KnownTags::of(&incoming.method, &incoming.headers);
         let (method, path) = (incoming.method.clone(), incoming.path.clone());
         let reply = match self.answer(incoming).await {
-            Ok(reply) => reply,
+            Ok(reply) => known.answer(reply),
             Err(error) => {
                 self.log_failure(&method, &path, &error);
                 HttpReply::failure(&error)
@@ -178,8 +180,9 @@ impl Gateway {
         let mut caller = None;
         let mut token = None;
         if route.access != RouteAccess::Open {
+            let with = (&incoming.headers, route.access);
             let (who, with) =
-                auth::authenticate(&*ports.users, config, incoming.peer, &incoming.headers).await?;
+                auth::authenticate(&*ports.users, config, incoming.peer, with).await?;
             route.access.check(&who)?;
             self.count(route.counted, incoming.peer, &who)?;
             (caller, token) = (Some(who), with);

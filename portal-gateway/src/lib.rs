@@ -15,6 +15,7 @@ mod body;
 mod call;
 mod clock;
 mod compress;
+mod conditional;
 mod config;
 #[cfg(any(test, feature = "testing"))]
 pub mod conformance;

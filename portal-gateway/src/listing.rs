@@ -14,12 +14,10 @@ use muster_model::sight::JobSight;
 const LIMIT_DEFAULT: u64 = 5000;
 /// Rows at most.
 const LIMIT_MAX: u64 = 50_000;
-/// How a listing names "no priority class".
-const NO_PRIORITY: &str = "default";
 
 /// A parsed listing query.
 pub(crate) struct Listing {
-    /// `None` if the query names only states or priorities that no job has.
+    /// `None` if the query names only states that no job has.
     pub(crate) filter: Option<JobFilter>,
     order: JobOrder,
     offset: u64,
@@ -36,11 +34,11 @@ impl Listing {
             return Err(ApiError::Parameters(message));
         }
         Ok(Self {
-            filter: filter(query),
-            order: JobOrder::parse(query.text("order").unwrap_or_default()),
+            filter: filter(query)?,
+            order: order(query)?,
             offset: number(query, "offset")?.unwrap_or(0),
             limit,
-            with_count: query.is_true("withTotalCount"),
+            with_count: with_count(query)?,
         })
     }
 
@@ -82,39 +80,86 @@ fn number(query: &Query, name: &str) -> Result<Option<u64>, ApiError> {
     })
 }
 
-fn filter(query: &Query) -> Option<JobFilter> {
-    Some(JobFilter {
+fn filter(query: &Query) -> Result<Option<JobFilter>, ApiError> {
+    let states = known("state", &query.list("state"), &STATES)?;
+    let priorities = known("jobPriority", &query.list("jobPriority"), &PRIORITIES)?;
+    let (Some(states), Some(priorities)) = (states, priorities) else {
+        return Ok(None);
+    };
+    Ok(Some(JobFilter {
         users: query.list("username"),
         vcs: query.list("vc"),
-        states: known(&query.list("state"), state)?,
-        priorities: known(&query.list("jobPriority"), priority)?,
+        states,
+        priorities,
         keyword: query.text("keyword").map(str::to_owned),
         tags_any: query.list("tagsContain"),
         tags_none: query.list("tagsNotContain"),
+    }))
+}
+
+/// States by name. No job is ever in upstream's last one.
+const STATES: [(&str, Option<JobState>); 7] = [
+    ("WAITING", Some(JobState::Waiting)),
+    ("RUNNING", Some(JobState::Running)),
+    ("STOPPING", Some(JobState::Stopping)),
+    ("SUCCEEDED", Some(JobState::Succeeded)),
+    ("STOPPED", Some(JobState::Stopped)),
+    ("FAILED", Some(JobState::Failed)),
+    ("UNKNOWN", None),
+];
+
+/// Priority classes by name; upstream's word for none is `default`.
+const PRIORITIES: [(&str, Option<Option<PriorityClass>>); 5] = [
+    ("oppo", Some(Some(PriorityClass::Oppo))),
+    ("test", Some(Some(PriorityClass::Test))),
+    ("prod", Some(Some(PriorityClass::Prod))),
+    ("crit", Some(Some(PriorityClass::Crit))),
+    ("default", Some(None)),
+];
+
+/// The values that names stand for. `None` if names are given and no job has any of them: then nothing
+/// can match, while an empty list would match everything.
+fn known<T: Copy>(
+    field: &str,
+    names: &[String],
+    all: &[(&str, Option<T>)],
+) -> Result<Option<Vec<T>>, ApiError> {
+    let mut values = Vec::new();
+    for name in names {
+        let found = all.iter().find(|(one, _)| one == name);
+        let (_, value) = found.ok_or_else(|| {
+            let allowed: Vec<_> = all.iter().map(|(one, _)| *one).collect();
+            let allowed = allowed.join(", ");
+            ApiError::Parameters(format!(
+                "{field} must be of [{allowed}], joined by commas, not {name:?}"
+            ))
+        })?;
+        values.extend(*value);
+    }
+    Ok((names.is_empty() || !values.is_empty()).then_some(values))
+}
+
+/// OpenPAI's portal names no field where it has forgotten what it sorts by.
+const NO_FIELD: &str = "undefined,";
+
+fn order(query: &Query) -> Result<JobOrder, ApiError> {
+    let Some(text) = query.text("order").filter(|it| !it.starts_with(NO_FIELD)) else {
+        return Ok(JobOrder::default());
+    };
+    JobOrder::parse(text).ok_or_else(|| {
+        let fields = JobOrder::fields().join(", ");
+        ApiError::Parameters(format!(
+            "order must be FIELD,ASC or FIELD,DESC, not {text:?}; the fields are {fields}"
+        ))
     })
 }
 
-/// The values that names stand for. `None` if names are given but none is known: then nothing
-/// can match, while an empty list would match everything.
-fn known<T>(names: &[String], parse: fn(&str) -> Option<T>) -> Option<Vec<T>> {
-    let values: Vec<T> = names.iter().filter_map(|name| parse(name)).collect();
-    (names.is_empty() || !values.is_empty()).then_some(values)
-}
-
-fn state(name: &str) -> Option<JobState> {
-    use JobState::*;
-    [Waiting, Running, Stopping, Succeeded, Stopped, Failed]
-        .into_iter()
-        .find(|state| state.to_string() == name)
-}
-
-fn priority(name: &str) -> Option<Option<PriorityClass>> {
-    use PriorityClass::*;
-    if name == NO_PRIORITY {
-        return Some(None);
+fn with_count(query: &Query) -> Result<bool, ApiError> {
+    match query.text("withTotalCount") {
+        None | Some("false") => Ok(false),
+        Some("true") => Ok(true),
+        Some(other) => Err(ApiError::Parameters(format!(
+            "withTotalCount must be true or false, not {other:?}"
+        ))),
     }
-    [Oppo, Test, Prod, Crit]
-        .into_iter()
-        .find(|class| class.as_str() == name)
-        .map(Some)
 }

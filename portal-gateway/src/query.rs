@@ -32,6 +32,12 @@ impl Query {
         self.text(name) == Some("true")
     }
 
+    /// Every value of a name that may be given several times.
+    pub(crate) fn all(&self, name: &str) -> Vec<String> {
+        let those = self.0.iter().filter(|(key, _)| key == name);
+        those.map(|(_, value)| value.clone()).collect()
+    }
+
     /// A comma list; empty if absent.
     pub(crate) fn list(&self, name: &str) -> Vec<String> {
         self.text(name)

@@ -2,10 +2,11 @@
 
 use bytes::Bytes;
 use http::header::{
-    ALLOW, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName,
-    LOCATION, RETRY_AFTER, X_FRAME_OPTIONS,
+    ALLOW, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG,
+    HeaderName, LOCATION, RETRY_AFTER, X_FRAME_OPTIONS,
 };
 use http::{HeaderMap, HeaderValue, StatusCode};
+use md5::{Digest as _, Md5};
 use muster_model::id::VcName;
 use muster_model::sight::HiddenJobs;
 use muster_model::view::Age;
@@ -13,6 +14,7 @@ use serde::Serialize;
 
 use crate::error::ApiError;
 use crate::port::ByteStream;
+use crate::wire::hex;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
@@ -48,6 +50,9 @@ pub(crate) struct HttpReply {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) content: ReplyContent,
+    /// Whether its tag changes with everything that the client is shown. That of a user does not: what
+    /// they may do, their groups say.
+    pub(crate) is_conditional: bool,
 }
 
 impl HttpReply {
@@ -58,6 +63,7 @@ impl HttpReply {
             status: StatusCode::OK,
             headers,
             content,
+            is_conditional: false,
         }
     }
 
@@ -129,12 +135,34 @@ impl HttpReply {
             status,
             headers: HeaderMap::new(),
             content: ReplyContent::Whole(Bytes::new()),
+            is_conditional: false,
         }
     }
 
     /// No body: what was asked for is at `place`, for now.
     pub(crate) fn temporary_redirect(place: HeaderValue) -> Self {
         Self::empty(StatusCode::TEMPORARY_REDIRECT).with(LOCATION, place)
+    }
+
+    /// Adds a strong tag of all that the client is shown, for conditional requests.
+    pub(crate) fn tagged(self) -> Self {
+        let ReplyContent::Whole(body) = &self.content else {
+            return self;
+        };
+        let mut digest = Md5::new();
+        for name in [AWAY, AGE, HIDDEN] {
+            digest.update(
+                self.headers
+                    .get(&name)
+                    .map_or(&b""[..], HeaderValue::as_bytes),
+            );
+            digest.update(b"\n");
+        }
+        digest.update(body);
+        let tag = format!("\"{}\"", hex(&digest.finalize()));
+        let mut reply = self.with(ETAG, ascii(tag));
+        reply.is_conditional = true;
+        reply
     }
 
     pub(crate) fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {

@@ -151,9 +151,13 @@ pub(crate) static ROUTES: &[Route] = routes! {
     PUT "api/v2/virtual-clusters/:vc" Admin => missing::update_vc();
     DELETE "api/v2/virtual-clusters/:vc" Admin => missing::remove_vc();
     GET "api/v2/cluster/sku-types" User => clusters::skus(nodes);
-    GET "api/v2/storages" User => clusters::storages();
-    GET "api/v2/storages/:storage" User => clusters::storage();
-    GET "api/v2/alerts" User => clusters::alerts();
+    GET "api/v2/storages" User => storages::list(storages, users);
+    GET "api/v2/storages/:storage" User => storages::one(storages, users);
+    GET "api/v2/storage/config" User => storages::old_configs(storages, users);
+    GET "api/v2/storage/config/:name" User => storages::old_configs(storages, users);
+    GET "api/v2/storage/server" User => storages::old_servers(storages, users);
+    GET "api/v2/storage/server/:name" User => storages::old_servers(storages, users);
+    GET "api/v2/alerts" User => clusters::alerts(membership);
 
     GET "api/v2/jobs" User List => listings::list(jobs);
     POST "api/v2/jobs" User Submit => jobs::submit(jobs);
@@ -183,7 +187,10 @@ pub(crate) static ROUTES: &[Route] = routes! {
     GET "api/v1/user/:user/jobs/:name/config" User => jobs::config(jobs);
     PUT "api/v1/user/:user/jobs/:name/executionType" User => jobs::execution_type(jobs);
 
-    ANY "api/v1|v2/kubernetes/:what" Admin => missing::kubernetes();
+    GET "api/v1|v2/kubernetes/nodes" Admin => kubernetes::nodes(membership, nodes);
+    GET "api/v1|v2/kubernetes/pods" Admin => kubernetes::pods(membership);
+    GET "prometheus/api/v1/query" Browser => figures::query(jobs, membership);
+    GET "prometheus/api/v1/query_range" Browser => figures::query_range();
 
     GET "api/muster/v1/node" Admin => nodes::view(nodes);
     POST "api/muster/v1/doctor" Admin => nodes::doctor(nodes);
@@ -216,6 +223,7 @@ pub(crate) static ROUTES: &[Route] = routes! {
     POST "api/muster/v1/images/pull" Admin => images::pull(images);
     GET "api/muster/v1/nodes" User => nodes::list(nodes);
     GET "api/muster/v1/usage" User => usage::list(nodes, users);
+    GET "api/muster/v1/storages" User => storages::grants(storages, users);
     GET "api/muster/v1/virtual-clusters" User => nodes::virtual_clusters(nodes);
     POST "api/muster/v1/virtual-clusters/what-if" Admin => nodes::what_if(nodes);
     GET "api/muster/v1/virtual-clusters/:vc/recovery" Admin => membership::recovery(membership);

@@ -1,12 +1,14 @@
 //! Documents of the cluster as commands see them: new versions, and how far they are.
 
+use muster_model::cluster_spec::SpecProblem;
 use muster_model::mesh::{
     ActivationStage, DocumentText, DocumentView, MemberReach, MemberState, MemberView, VersionView,
 };
+use serde_json::json;
 
 use super::api::Api;
 use super::console::{Console, Paint};
-use super::error::CliError;
+use super::error::{CliError, in_lines};
 use super::moment::{date, now_ms, span};
 use super::names::at_most;
 use super::output::OutputOption;
@@ -88,6 +90,37 @@ impl DocumentTexts {
             ))),
         }
     }
+}
+
+/// Says whether a file can be used.
+pub(super) fn check(
+    problems: &[SpecProblem],
+    output: OutputOption,
+    console: &Console,
+) -> Result<CliStatus, CliError> {
+    let errors: Vec<_> = problems
+        .iter()
+        .map(|problem| json!({ "path": problem.path, "message": problem.message }))
+        .collect();
+    let answer = json!({ "valid": problems.is_empty(), "errors": errors });
+    output.write(console, &answer, |_, _| match problems {
+        [] => "valid".to_owned(),
+        problems => in_lines(problems),
+    })?;
+    Ok(CliStatus::of(problems.is_empty()))
+}
+
+/// Says which version was made, and the command that shows how far it is.
+pub(super) fn made(
+    status: &str,
+    version: u64,
+    output: OutputOption,
+    console: &Console,
+) -> Result<CliStatus, CliError> {
+    let answer = json!({ "version": version });
+    output.write(console, &answer, |_, _| format!("version {version}"))?;
+    console.note(format!("see which machines use it: {status}"));
+    Ok(CliStatus::Ok)
 }
 
 /// How far the newest version is.

@@ -47,6 +47,7 @@ mod scheduling;
 mod slurm;
 mod spinner;
 mod status;
+mod storage;
 #[cfg(test)]
 mod stub;
 mod table;
@@ -158,6 +159,9 @@ pub enum Command {
     /// The cluster's policy: whose turn it is, limits of tasks, how long logs are kept.
     #[command(subcommand)]
     Policy(policy::PolicyCommand),
+    /// Storages that the cluster declares, and which of them you may use.
+    #[command(subcommand)]
+    Storage(storage::StorageCommand),
     /// Placement put to the test: scheduling suites, a benchmark, traces of real clusters.
     #[command(subcommand)]
     Placement(placement::PlacementCommand),
@@ -255,6 +259,7 @@ async fn dispatch(cli: Cli, console: &Console) -> Result<CliStatus, CliError> {
         Command::Doctor(arguments) => arguments.run(&api()?, console).await,
         Command::Rules(command) => command.run(&connection, console).await,
         Command::Policy(command) => command.run(&connection, console).await,
+        Command::Storage(command) => command.run(&connection, console).await,
         Command::Placement(command) => command.run(console),
         Command::Top(arguments) => Box::pin(arguments.run(&api()?, console)).await,
         Command::Event(command) => Box::pin(command.run(&connection, console)).await,
@@ -278,5 +283,7 @@ mod log_tests;
 mod people_tests;
 #[cfg(test)]
 mod placement_tests;
+#[cfg(test)]
+mod storage_tests;
 #[cfg(test)]
 mod tests;

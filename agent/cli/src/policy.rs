@@ -4,14 +4,13 @@ use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 use muster_model::policy::{ClusterPolicy, POLICY_BYTES_MAX};
-use serde_json::json;
 
 use super::api::Api;
 use super::console::Console;
 use super::document::{self, DocumentTexts};
 use super::document_file;
 use super::endpoint::EndpointArguments;
-use super::error::{CliError, in_lines};
+use super::error::CliError;
 use super::output::OutputOption;
 use super::status::CliStatus;
 
@@ -104,7 +103,10 @@ impl PolicyCommand {
     ) -> Result<CliStatus, CliError> {
         let api = || Api::new(connection, None);
         match self {
-            Self::Check { file, output } => check(&file, output, console),
+            Self::Check { file, output } => {
+                let problems = ClusterPolicy::read(&read(&file)?).err();
+                document::check(&problems.unwrap_or_default(), output, console)
+            }
             Self::Apply { file, base, output } => {
                 let text = read(&file)?;
                 let (marked, text) = POLICY.unmarked(&text);
@@ -113,7 +115,7 @@ impl PolicyCommand {
                 let api = api()?;
                 let base = POLICY.base(&api, base.or(marked)).await?;
                 let version = POLICY.edit(&api, base, (text.to_owned(), true)).await?;
-                made(version, output, console)
+                document::made("muster policy status", version, output, console)
             }
             Self::Show { version, output } => {
                 document::show(POLICY, &api()?, version, output, console).await
@@ -122,7 +124,7 @@ impl PolicyCommand {
             Self::History { output } => document::history(POLICY, &api()?, output, console).await,
             Self::Rollback { version, output } => {
                 let made_version = api()?.rollback(POLICY.name, version).await?;
-                made(made_version, output, console)
+                document::made("muster policy status", made_version, output, console)
             }
         }
     }
@@ -130,25 +132,4 @@ impl PolicyCommand {
 
 fn read(file: &Path) -> Result<String, CliError> {
     document_file::read(file, POLICY_BYTES_MAX as u64)
-}
-
-fn check(file: &Path, output: OutputOption, console: &Console) -> Result<CliStatus, CliError> {
-    let problems = ClusterPolicy::read(&read(file)?).err().unwrap_or_default();
-    let errors: Vec<_> = problems
-        .iter()
-        .map(|problem| json!({ "path": problem.path, "message": problem.message }))
-        .collect();
-    let answer = json!({ "valid": problems.is_empty(), "errors": errors });
-    output.write(console, &answer, |_, _| match problems.as_slice() {
-        [] => "valid".to_owned(),
-        problems => in_lines(problems),
-    })?;
-    Ok(CliStatus::of(problems.is_empty()))
-}
-
-fn made(version: u64, output: OutputOption, console: &Console) -> Result<CliStatus, CliError> {
-    let answer = json!({ "version": version });
-    output.write(console, &answer, |_, _| format!("version {version}"))?;
-    console.note("see which machines use it: muster policy status");
-    Ok(CliStatus::Ok)
 }

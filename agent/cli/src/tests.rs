@@ -49,6 +49,7 @@ pub(super) fn detail(
             index,
         },
         uid: format!("t{index}"),
+        by_cells: false,
         sub_state: sub,
         retries: Retries::default(),
         created: Some(2_000),

@@ -155,6 +155,7 @@ fn halted(document: &str, version: u64, rejected_by: &[String]) -> String {
     let command = match document {
         "failure-rules" => "rules",
         "policy" => "policy",
+        "storages" => "storage",
         _ => "vc",
     };
     let why = match rejected_by {

@@ -7,8 +7,9 @@ use async_trait::async_trait;
 use muster_control::vc::{AcceptedJob, JobDocument, NotFound, VcEntry};
 use muster_model::explanation::Explanation;
 use muster_model::id::{JobKey, TaskId, UserName, VcName};
+use muster_model::job::JobSpec;
 use muster_model::job_query::JobQuery;
-use muster_model::protocol;
+use muster_model::protocol::{self, CheckedJob, NamedStorage};
 use muster_model::sight::JobSight;
 use muster_model::state::ExecutionType;
 use muster_model::vc::unknown;
@@ -26,9 +27,13 @@ use super::waiting::WaitingClients;
 use crate::accounts::Accounts;
 use crate::clock;
 use crate::description::Descriptions;
+use crate::documents::storages::StoragesInForce;
 use crate::mesh::Service;
 use crate::node_status::NodeStatus;
 use crate::vc::{self, UnseenJob, VcHandle, Vcs};
+
+/// A job, and its document as anybody may see it.
+type NewJob = (AcceptedJob, serde_json::Value);
 
 /// How long a job waits for this node to be told of a new virtual cluster.
 const SERVED_LIMIT: Duration = Duration::from_secs(5);
@@ -44,6 +49,7 @@ pub(super) struct LocalJobs {
     pub(super) node: NodeStatus,
     pub(super) waiting: WaitingClients,
     pub(super) sights: JobSights,
+    pub(super) storages: StoragesInForce,
 }
 
 impl LocalJobs {
@@ -57,18 +63,15 @@ impl LocalJobs {
         Ok(vcs.iter().any(|known| known.name == *vc))
     }
 
-    async fn accepted(&self, caller: &Caller, yaml: &str) -> Result<AcceptedJob, PortError> {
+    async fn accepted(&self, caller: &Caller, yaml: &str) -> Result<NewJob, PortError> {
         let protocol = protocol::parse(yaml).map_err(PortError::InvalidJob)?;
         let mut spec = protocol.job_spec().map_err(PortError::InvalidJob)?;
-        let missing = protocol.missing_storages();
         if !self.is_vc(&spec.vc).await? {
             // OpenPAI's server answers 403 for a virtual cluster that does not exist, too.
             return Err(PortError::Forbidden(unknown(spec.vc.as_str())));
         }
         self.check_grant(caller, &spec.vc)?;
-        if !missing.is_empty() {
-            return Err(PortError::NoStorage(missing));
-        }
+        self.check_storages(caller, &protocol, &mut spec)?;
         let key = JobKey {
             user: caller.user.clone(),
             name: protocol.name().clone(),
@@ -85,14 +88,26 @@ impl LocalJobs {
                 .map_err(unavailable)?
         };
         let document = JobDocument::take(&mut spec, config.to_string());
-        Ok(AcceptedJob {
+        let job = AcceptedJob {
             key,
             uid: Uuid::new_v4().to_string().parse().map_err(unavailable)?,
             spec,
             document,
             sealed_secrets,
             submitted_ms: clock::now().as_millis(),
-        })
+        };
+        Ok((job, config))
+    }
+
+    /// That there is a job of that name, and whether it is the one of this document.
+    async fn exists(&self, key: &JobKey, document: &serde_json::Value) -> PortError {
+        // That it exists is known; what it is, perhaps nobody says now.
+        // It is a job of the caller's own.
+        let stored = self.config(&JobSight::All, key).await.ok();
+        PortError::JobExists {
+            job: key.to_string(),
+            same: stored.map(|stored| stored.value == *document),
+        }
     }
 
     /// Whether a group of the caller's lets them submit to this virtual cluster. An admin may use all.
@@ -106,6 +121,45 @@ impl LocalJobs {
             "User {user} is not allowed to do operation in {vc}: no group of theirs has this virtual cluster. \
              An admin can add one: muster user set {user} --group +{vc}"
         )))
+    }
+
+    /// Refuses storages that there are not, or that no group of the caller's grants: like upstream, in the
+    /// same words.
+    fn check_storages(
+        &self,
+        caller: &Caller,
+        protocol: &CheckedJob,
+        spec: &mut JobSpec,
+    ) -> Result<(), PortError> {
+        let rights = self.accounts.rights(&caller.user);
+        let granted = rights.map(|rights| rights.storages).unwrap_or_default();
+        let declared = self.storages.now();
+        let is_there = |name: &String| granted.contains(name) && declared.find(name).is_some();
+        let named = protocol.storages();
+        let missing = named
+            .iter()
+            .filter(|one| !one.name.as_ref().is_some_and(is_there));
+        let missing: Vec<_> = missing.map(NamedStorage::missing).collect();
+        if !missing.is_empty() {
+            return Err(PortError::NoStorage(missing));
+        }
+        let mut defaults = self.default_storages(caller);
+        defaults.retain(is_there);
+        spec.warnings.extend(protocol.default_storages(&defaults));
+        Ok(())
+    }
+
+    /// The first storage of each group of the caller's.
+    fn default_storages(&self, caller: &Caller) -> Vec<String> {
+        let account = self.accounts.account(caller.user.as_str());
+        let own = account.map(|account| account.groups).unwrap_or_default();
+        let groups = self.accounts.groups().into_iter();
+        let own = groups.filter(|(name, _)| own.contains(name));
+        let mut defaults: Vec<String> = own
+            .filter_map(|(_, group)| group.acl.storages.first().cloned())
+            .collect();
+        defaults.dedup();
+        defaults
     }
 
     async fn summary(&self, sight: &JobSight, key: &JobKey) -> Result<JobSummary, PortError> {
@@ -197,7 +251,7 @@ impl LocalJobs {
 impl Jobs for LocalJobs {
     async fn submit(&self, caller: &Caller, yaml: &str) -> Result<AcceptedSubmission, PortError> {
         self.mesh.check_membership().await.map_err(told)?;
-        let job = self.accepted(caller, yaml).await?;
+        let (job, document) = self.accepted(caller, yaml).await?;
         // What is left is for the jobs that run.
         if let Some(problem) = self.node.disk_problem() {
             return Err(PortError::Unavailable(format!(
@@ -206,14 +260,16 @@ impl Jobs for LocalJobs {
         }
         self.serves(&job.spec.vc).await?;
         if self.is_elsewhere(&job).await {
-            return Err(PortError::JobExists(job.key.to_string()));
+            return Err(self.exists(&job.key, &document).await);
         }
         let submitted = AcceptedSubmission {
             key: job.key.clone(),
             warnings: job.spec.warnings.clone(),
         };
-        self.vc.submit(job).await?;
-        Ok(submitted)
+        match self.vc.submit(job).await.map_err(PortError::from) {
+            Err(PortError::JobExists { .. }) => Err(self.exists(&submitted.key, &document).await),
+            done => done.map(|_| submitted),
+        }
     }
 
     fn sight(&self, reader: &JobReader) -> Result<JobSight, PortError> {

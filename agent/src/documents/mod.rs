@@ -5,6 +5,7 @@ pub(crate) mod checker;
 pub(crate) mod failure_rules;
 mod kind;
 pub(crate) mod policy;
+pub(crate) mod storages;
 mod virtual_clusters;
 
 use std::sync::Arc;
@@ -15,11 +16,16 @@ use muster_portal_gateway::port::PortError;
 use failure_rules::RulesInForce;
 pub(crate) use kind::{About, DocumentKind, PutInForce};
 use policy::PolicyInForce;
+use storages::StoragesInForce;
 pub(crate) use virtual_clusters::VirtualClusters;
 
 /// All kinds.
-pub(crate) const ABOUTS: [About; 3] =
-    [policy::ABOUT, failure_rules::ABOUT, virtual_clusters::ABOUT];
+pub(crate) const ABOUTS: [About; 4] = [
+    policy::ABOUT,
+    failure_rules::ABOUT,
+    virtual_clusters::ABOUT,
+    storages::ABOUT,
+];
 
 /// The kind of this number, if this release has it.
 pub(crate) fn about(id: DocumentId) -> Option<About> {
@@ -32,8 +38,18 @@ pub(crate) struct DocumentKinds(Arc<[Arc<dyn DocumentKind>]>);
 
 impl DocumentKinds {
     /// Where they are in force. Those that others depend on come first.
-    pub(crate) fn new(policy: PolicyInForce, rules: RulesInForce, vcs: VirtualClusters) -> Self {
-        Self(Arc::new([Arc::new(policy), Arc::new(rules), Arc::new(vcs)]))
+    pub(crate) fn new(
+        policy: PolicyInForce,
+        rules: RulesInForce,
+        vcs: VirtualClusters,
+        storages: StoragesInForce,
+    ) -> Self {
+        Self(Arc::new([
+            Arc::new(policy),
+            Arc::new(rules),
+            Arc::new(vcs),
+            Arc::new(storages),
+        ]))
     }
 
     /// All of them.

@@ -1,9 +1,10 @@
 use std::os::unix::fs::PermissionsExt as _;
 
 use muster_init::task_dir::TaskDir;
+use muster_model::people::{Author, GroupAcl, GroupPatch, PeopleChange};
 use muster_model::sight::JobSight;
 use muster_portal_gateway::conformance;
-use muster_portal_gateway::port::{Caller, EditedText, JobReader};
+use muster_portal_gateway::port::{Caller, EditedText, JobReader, PortError};
 
 use super::*;
 
@@ -81,6 +82,7 @@ async fn an_agent_is_what_its_gateway_takes_it_for() {
     let password = std::fs::read_to_string(paths.admin_password()).unwrap();
     conformance::users(&*ports.users, (ADMIN, password.trim())).await;
     conformance::documents(&*ports.documents, &admin, "failure-rules").await;
+    storages(&ports, &admin).await;
     conformance::nodes(&*ports.nodes, &*ports.membership, &admin).await;
     conformance::jobs(&*ports.jobs, &admin).await;
 
@@ -90,6 +92,64 @@ async fn an_agent_is_what_its_gateway_takes_it_for() {
     make_private_directory(&log).unwrap();
     std::fs::write(log.join("stdout"), "0123456789").unwrap();
     conformance::logs(&*ports.logs, &"a-0".parse().unwrap()).await;
+}
+
+/// Storages are declared and granted before a job can name them.
+async fn storages(ports: &Ports, admin: &Caller) {
+    conformance::storages(&*ports.storages, &[]).await;
+    let storages = EditedText {
+        base: 0,
+        text: "storages: [{name: data, type: other}]".to_owned(),
+        now: true,
+    };
+    let edited = ports.documents.edit(admin, "storages", storages);
+    assert_eq!(edited.await, Ok(1));
+    conformance::storages(&*ports.storages, &["data"]).await;
+
+    let job = |name: &str, storages: &str| {
+        format!(
+            "protocolVersion: 2\nname: {name}\ntype: job\nextras: {{storages: [{storages}]}}\nprerequisites: \
+             [{{type: dockerimage, name: i, uri: no.such.registry/i}}]\ntaskRoles: {{w: {{dockerImage: i, \
+             resourcePerInstance: {{cpu: 1, memoryMB: 64, gpu: 0}}, commands: ['true']}}}}\n"
+        )
+    };
+    let submit = async |text: String| ports.jobs.submit(admin, &text).await;
+    let refused = submit(job("early", "{name: data}")).await;
+    assert!(
+        matches!(refused, Err(PortError::NoStorage(_))),
+        "{refused:?}"
+    );
+    let acl = GroupAcl {
+        vcs: ["default".parse().unwrap()].into(),
+        storages: vec!["data".to_owned(), "undeclared".to_owned()],
+        ..GroupAcl::default()
+    };
+    let change = PeopleChange::ChangeGroup {
+        group: "default".parse().unwrap(),
+        patch: GroupPatch {
+            acl: Some(acl),
+            ..GroupPatch::default()
+        },
+    };
+    let author = Author {
+        user: ADMIN.to_owned(),
+        address: "socket".to_owned(),
+        node: String::new(),
+    };
+    ports.users.change(&author, change).await.unwrap();
+    for (name, storages, path) in [
+        ("named", "{name: data}", ".extras.storages[0]"),
+        ("default", "", ".extras.storages"),
+    ] {
+        let submitted = submit(job(name, storages)).await.unwrap();
+        let paths: Vec<_> = submitted.warnings.iter().map(|it| &*it.path).collect();
+        assert_eq!(paths, [path]);
+    }
+    let refused = submit(job("late", "{name: undeclared}")).await;
+    assert!(
+        matches!(refused, Err(PortError::NoStorage(_))),
+        "{refused:?}"
+    );
 }
 
 #[tokio::test]

@@ -51,7 +51,10 @@ impl From<VcError> for port::PortError {
     fn from(error: VcError) -> Self {
         match error {
             VcError::Rejected(rejected) => match rejected {
-                VcRejection::JobExists(key) => Self::JobExists(key.to_string()),
+                VcRejection::JobExists(key) => Self::JobExists {
+                    job: key.to_string(),
+                    same: None,
+                },
                 VcRejection::NoJob(key) => Self::NoJob(key.to_string()),
                 VcRejection::NoTag(tag) => Self::NoTag(tag),
                 VcRejection::QueueFull { .. } => Self::Unavailable(rejected.to_string()),

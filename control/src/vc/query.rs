@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use muster_model::cluster_spec::CPU_LEAF_FIRST;
 use muster_model::id::{JobKey, NodeId, TaskId};
-use muster_model::job::{Partition, Resources};
+use muster_model::job::{Partition, Resources, RoleSpec};
 use muster_model::sight::JobSight;
 use muster_model::state::{EXIT_ATTEMPT_COMPLETED, EXIT_STOPPED, SubState};
 use muster_model::vc::Amount;
@@ -360,9 +360,14 @@ fn task_view(job: &JobRecord, attempt: &AttemptRecord, task: &TaskRecord) -> Tas
     let state = |of: &TaskAttempt| task_attempt_state(of, phase);
     let last = state(task.last());
     let name = format!("attempt/{}/task/{}", attempt.id, task.id);
+    let roles = job.accepted.spec.roles.iter();
+    let by_cells = |role: &RoleSpec| {
+        role.sku.is_some() || role.pinned.is_some() || role.affinity_group.is_some()
+    };
     TaskView {
         id: task.id.clone(),
         uid: named_uid(job.accepted.uid.as_str(), &name).to_string(),
+        by_cells: roles.filter(|role| role.name == task.id.role).any(by_cells),
         sub_state: if task.completed.is_some() {
             SubState::Completed
         } else {

@@ -5,9 +5,9 @@ mod limit;
 mod period;
 
 use serde::{Deserialize, Serialize};
-use serde_saphyr::Options;
 
 use crate::cluster_spec::SpecProblem;
+use crate::document_text::{self, TextLimits};
 
 pub use access::{AccessPolicy, JobVisibility};
 pub use limit::{LIMITS_MAX, LimitSubject, UsageLimit};
@@ -138,33 +138,17 @@ impl ClusterPolicy {
     /// # Errors
     /// Everything that is wrong, each with the path of the field.
     pub fn read(text: &str) -> Result<Self, Vec<SpecProblem>> {
-        if text.len() > POLICY_BYTES_MAX {
-            let message = format!(
-                "has {} bytes; at most {POLICY_BYTES_MAX} are read",
-                text.len()
-            );
-            return Err(vec![SpecProblem::new("", message)]);
-        }
-        let policy = Self::parse(text).map_err(|problem| vec![problem])?;
+        let limits = TextLimits {
+            bytes: POLICY_BYTES_MAX,
+            depth: 16,
+            nodes: 8_192,
+        };
+        let policy: Self = document_text::read(text, limits).map_err(|problem| vec![problem])?;
         let problems = policy.problems();
         match problems.is_empty() {
             true => Ok(policy),
             false => Err(problems),
         }
-    }
-
-    fn parse(text: &str) -> Result<Self, SpecProblem> {
-        let mut path = String::new();
-        let read = serde_saphyr::with_deserializer_from_str_with_options(text, options(), |yaml| {
-            serde_path_to_error::deserialize(yaml).map_err(|error| {
-                path = error.path().to_string();
-                error.into_inner()
-            })
-        });
-        read.map_err(|error| {
-            let message = error.render_with_formatter(&serde_saphyr::UserMessageFormatter);
-            SpecProblem::new(path, message)
-        })
     }
 
     fn problems(&self) -> Vec<SpecProblem> {
@@ -208,19 +192,6 @@ impl ClusterPolicy {
         }
         problems.extend(limit::problems(&self.limits));
         problems
-    }
-}
-
-fn options() -> Options {
-    serde_saphyr::options! {
-        budget: serde_saphyr::budget! {
-            max_depth: 16,
-            max_nodes: 8_192,
-            max_events: 32_768,
-            max_documents: 1,
-            max_total_scalar_bytes: POLICY_BYTES_MAX,
-        },
-        with_snippet: false,
     }
 }
 

@@ -8,7 +8,7 @@
 //!
 //! What needs the cluster is not judged here: which SKUs and virtual clusters exist, quotas,
 //! and who may submit where. What is accepted and not carried out is told by the warnings of the
-//! [`JobSpec`](crate::job::JobSpec) (`warnings`); what would lose data is refused (`storages`).
+//! [`JobSpec`](crate::job::JobSpec) (`warnings`), storages among it (`storages`).
 //!
 //! Where this differs from upstream on purpose:
 //! - broken YAML and unclosed `<%` are problems of the job, not server errors;
@@ -53,6 +53,7 @@ pub use problem::{JobProblem, ProblemAdvice, remarks, upstream_message};
 pub use rules::{CPU_MAX, GPU_MAX, MEMORY_MB_MAX, PLUGINS_MAX, PORTS_PER_LABEL_MAX, TASKS_MAX};
 pub use secrets::{MASK, Secrets};
 pub use spec::{CPU_LEAST, MEMORY_MB_LEAST};
+pub use storages::NamedStorage;
 pub use template::RENDERED_BYTES_MAX;
 pub use verdict::{JobValidation, verdict};
 pub use warnings::WARNINGS_MAX;

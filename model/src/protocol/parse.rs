@@ -7,11 +7,12 @@ use serde_json::Value;
 
 use crate::id::JobName;
 use crate::job::JobSpec;
+use crate::remark::Remark;
 
 use super::document::WrittenJob;
 use super::secrets::{Secrets, masked};
 use super::template::{RenderBudget, TemplateError};
-use super::{JobProblem, references, rules, spec, storages, undefined, yaml};
+use super::{JobProblem, NamedStorage, references, rules, spec, storages, undefined, yaml};
 
 /// A job that was checked. Still holds its secrets; see [`CheckedJob::split_secrets`].
 pub struct CheckedJob {
@@ -98,10 +99,14 @@ impl CheckedJob {
         spec::job_spec(&self.document, &self.source, &self.entrypoints)
     }
 
-    /// The storages that the job names. There are none: what it reads there would be missing, and what
-    /// it writes there lost, so that a job with any cannot be taken.
-    pub fn missing_storages(&self) -> Vec<JobProblem> {
-        storages::missing(&self.document)
+    /// The storages that the job names, none of which is mounted yet. Which there are, a cluster knows.
+    pub fn storages(&self) -> Vec<NamedStorage> {
+        storages::named(&self.document)
+    }
+
+    /// A warning for a job that leaves the choice to the cluster: for a user with these default storages.
+    pub fn default_storages(&self, defaults: &[String]) -> Option<Remark> {
+        storages::of_empty_list(&self.document, defaults)
     }
 
     /// The document as anyone may see it, and apart from it what was masked there.

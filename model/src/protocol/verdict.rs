@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use crate::job::JobSpec;
 use crate::remark::Remark;
 
-use super::{CheckedJob, JobProblem, parse, remarks};
+use super::{CheckedJob, JobProblem, NamedStorage, parse, remarks};
 
 /// Whether a job is valid, and why not or what it would run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,15 +24,23 @@ pub struct JobValidation {
 /// Judges a job.
 pub fn verdict(text: &str) -> JobValidation {
     match parse(text) {
-        Ok(protocol) => match (protocol.missing_storages(), protocol.job_spec()) {
-            (missing, Ok(spec)) if missing.is_empty() => JobValidation::of_valid(&protocol, spec),
-            (missing, spec) => {
-                let problems = missing.into_iter().chain(spec.err().into_iter().flatten());
-                JobValidation::of_invalid(&problems.collect::<Vec<_>>())
-            }
+        Ok(protocol) => match protocol.job_spec() {
+            Ok(spec) => with_storages(&protocol, spec),
+            Err(problems) => JobValidation::of_invalid(&problems),
         },
         Err(problems) => JobValidation::of_invalid(&problems),
     }
+}
+
+/// Whether there is a storage of that name, only a cluster knows; that it needs one is known here.
+fn with_storages(protocol: &CheckedJob, spec: JobSpec) -> JobValidation {
+    let storages = protocol.storages();
+    let nameless = storages.iter().filter(|storage| storage.name.is_none());
+    let problems: Vec<JobProblem> = nameless.map(NamedStorage::missing).collect();
+    if !problems.is_empty() {
+        return JobValidation::of_invalid(&problems);
+    }
+    JobValidation::of_valid(protocol, spec)
 }
 
 impl JobValidation {

@@ -10,6 +10,7 @@ use super::document::{Deployment, WrittenJob, WrittenRole};
 use super::nearest::nearest;
 use super::plugins::{CMD, RUNTIME_PLUGIN, uses};
 use super::spec::{CPU_LEAST, MEMORY_MB_LEAST};
+use super::storages::{self, NamedStorage};
 use super::template::dropped;
 
 /// So many warnings are told of a job; where there are more, the last one counts the rest.
@@ -20,6 +21,7 @@ const NAME_CHARS_MAX: usize = 60;
 /// All of them, up to [`WARNINGS_MAX`].
 pub(super) fn warnings(document: &WrittenJob, source: &Value) -> Vec<Remark> {
     let mut found = Vec::new();
+    found.extend(storages::named(document).iter().map(NamedStorage::warning));
     of_keys(source, &mut found);
     of_plugins(document, &mut found);
     of_prerequisites(document, &mut found);

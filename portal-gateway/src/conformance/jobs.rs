@@ -53,7 +53,23 @@ async fn submitted(jobs: &dyn Jobs, caller: &Caller, key: &JobKey) {
     refused!(jobs.submit(caller, "[]"), PortError::InvalidJob(_));
     let submitted = jobs.submit(caller, text).await.unwrap();
     assert_eq!((&submitted.key, submitted.warnings.len()), (key, 0));
-    refused!(jobs.submit(caller, text), PortError::JobExists(_));
+    let again = jobs.submit(caller, text);
+    refused!(
+        again,
+        PortError::JobExists {
+            same: Some(true),
+            ..
+        }
+    );
+    let other = text.replace("'true'", "'false'");
+    let other = jobs.submit(caller, &other);
+    refused!(
+        other,
+        PortError::JobExists {
+            same: Some(false),
+            ..
+        }
+    );
 
     let of = |user: &str| JobQuery {
         filter: JobFilter {

@@ -19,6 +19,7 @@ mod logs;
 mod membership;
 mod nodes;
 mod people;
+mod storages;
 mod users;
 
 pub use documents::documents;
@@ -27,6 +28,7 @@ pub use jobs::jobs;
 pub use logs::logs;
 pub use membership::{alone, membership};
 pub use nodes::nodes;
+pub use storages::storages;
 pub use users::users;
 
 /// What nothing is called.

@@ -30,6 +30,8 @@ const WAIT_POLL: Duration = Duration::from_millis(250);
 pub(super) struct FakeJobs {
     pub(super) jobs: BTreeMap<JobKey, JobDetail>,
     events: BTreeMap<JobKey, Vec<JobEvent>>,
+    /// As they were submitted.
+    texts: BTreeMap<JobKey, String>,
     /// Virtual clusters whose leaders do not answer.
     pub(super) away: Vec<VcName>,
     pub(super) aged: Vec<Age>,
@@ -139,10 +141,16 @@ impl Jobs for FakeCluster {
             name: name.ok_or_else(not_an_object)?.parse().map_err(invalid)?,
         };
         if self.state().jobs.jobs.contains_key(&key) {
-            return Err(PortError::JobExists(key.to_string()));
+            let submitted = self.state().jobs.texts.get(&key).cloned();
+            return Err(PortError::JobExists {
+                job: key.to_string(),
+                same: submitted.map(|text| text == yaml),
+            });
         }
         let warnings = yaml.lines().filter_map(|line| line.strip_prefix(WARNING));
         let warnings: Vec<Remark> = warnings.map(|text| Remark::at("", text)).collect();
+        let text = yaml.to_owned();
+        self.state().jobs.texts.insert(key.clone(), text);
         self.put(JobDetail {
             warnings: warnings.clone(),
             ..new_job(key.clone(), DEFAULT_VC.parse().map_err(invalid)?)

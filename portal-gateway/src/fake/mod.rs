@@ -11,9 +11,12 @@ mod logs;
 mod membership;
 mod nodes;
 mod people;
+mod storages;
 mod users;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use muster_model::storage::ClusterStorages;
 
 pub use self::identity::{ISSUER, SigningKey};
 pub use self::membership::member;
@@ -31,6 +34,7 @@ struct FakeState {
     logs: logs::FakeLogs,
     membership: membership::FakeMembership,
     nodes: nodes::FakeNodes,
+    storages: ClusterStorages,
     users: users::FakeUsers,
 }
 
@@ -51,6 +55,7 @@ impl FakeCluster {
             logs: Arc::clone(self) as _,
             membership: Arc::clone(self) as _,
             nodes: Arc::clone(self) as _,
+            storages: Arc::clone(self) as _,
             users: Arc::clone(self) as _,
         }
     }

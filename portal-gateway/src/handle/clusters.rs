@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use muster_model::alarm::AlarmsAfter;
 use muster_model::vc::VcView;
-use serde_json::json;
 
 use crate::call::Call;
+use crate::clock;
 use crate::error::ApiError;
-use crate::port::Nodes;
+use crate::port::{Membership, Nodes};
 use crate::reply::{HandlerResult, HttpReply};
+use crate::wire::alert::WireAlert;
 use crate::wire::cluster::{NodeGpus, WireSku, WireVc};
 
 /// `GET /virtual-clusters`, with `?nodes` the GPUs of every node instead
@@ -22,7 +24,7 @@ pub(crate) async fn list(call: Call, nodes: &dyn Nodes) -> HandlerResult {
         .map(|vc| (vc.name.as_str(), WireVc::of(vc, &vcs)))
         .collect();
     let ages = vcs.iter().filter_map(|vc| vc.age.as_ref());
-    Ok(HttpReply::json(&all)?.aged(ages))
+    Ok(HttpReply::json(&all)?.aged(ages).tagged())
 }
 
 async fn gpus(nodes: &dyn Nodes) -> HandlerResult {
@@ -31,7 +33,7 @@ async fn gpus(nodes: &dyn Nodes) -> HandlerResult {
         .iter()
         .map(|node| (node.id.as_str(), NodeGpus::of(node)))
         .collect();
-    HttpReply::json(&gpus)
+    Ok(HttpReply::json(&gpus)?.tagged())
 }
 
 /// `GET /virtual-clusters/:vc`
@@ -44,7 +46,9 @@ pub(crate) async fn one(call: Call, nodes: &dyn Nodes) -> HandlerResult {
     }
     let vcs = nodes.virtual_clusters().await?;
     match find(&vcs, name) {
-        Some(vc) => Ok(HttpReply::json(&WireVc::of(vc, &vcs))?.aged(&vc.age)),
+        Some(vc) => Ok(HttpReply::json(&WireVc::of(vc, &vcs))?
+            .aged(&vc.age)
+            .tagged()),
         None => Err(ApiError::NoVc(name.to_owned())),
     }
 }
@@ -68,17 +72,17 @@ pub(crate) async fn skus(call: Call, nodes: &dyn Nodes) -> HandlerResult {
     HttpReply::json(&all)
 }
 
-/// `GET /storages`: none yet
-pub(crate) async fn storages(_: Call) -> HandlerResult {
-    HttpReply::json(&json!({"storages": []}))
-}
-
-/// `GET /storages/:storage`
-pub(crate) async fn storage(call: Call) -> HandlerResult {
-    Err(ApiError::NoStorage(call.params.text("storage").to_owned()))
-}
-
-/// `GET /alerts`: none yet
-pub(crate) async fn alerts(_: Call) -> HandlerResult {
-    HttpReply::json(&json!([]))
+/// `GET /alerts`: the alarms that stand. Like upstream, others than admins see those of their own jobs, and
+/// no alarm is about a job.
+pub(crate) async fn alerts(call: Call, membership: &dyn Membership) -> HandlerResult {
+    let mut standing = membership.alarms(&AlarmsAfter::default()).await?.standing;
+    if !call.caller()?.admin {
+        standing.clear();
+    }
+    let now_ms = clock::now_s().saturating_mul(1000);
+    let alerts: Vec<WireAlert> = standing
+        .iter()
+        .map(|alarm| WireAlert::of(alarm, now_ms))
+        .collect();
+    HttpReply::json(&alerts)
 }

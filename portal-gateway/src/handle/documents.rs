@@ -1,5 +1,6 @@
 //! Documents that all nodes agree on, as the failure rules.
 
+use muster_model::storage::STORAGES_DOCUMENT;
 use serde_json::json;
 
 use crate::call::Call;
@@ -31,6 +32,9 @@ pub(crate) async fn history(call: Call, documents: &dyn Documents) -> HandlerRes
 pub(crate) async fn text(call: Call, documents: &dyn Documents) -> HandlerResult {
     let version = call.number("version")?;
     let name = call.params.text("document");
+    if name == STORAGES_DOCUMENT && !call.caller()?.admin {
+        return Err(ApiError::SecretDocument(name.to_owned()));
+    }
     HttpReply::json(&documents.text(name, version).await?)
 }
 

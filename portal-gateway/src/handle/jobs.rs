@@ -7,6 +7,7 @@ use muster_model::view::{Age, Dated, JobSummary};
 use serde_json::{Value, json};
 
 use crate::call::Call;
+use crate::clock;
 use crate::error::ApiError;
 use crate::fields::Fields;
 use crate::port::{self, AcceptedSubmission, Caller, Jobs};
@@ -62,14 +63,14 @@ pub(crate) async fn detail(call: Call, jobs: &dyn Jobs) -> HandlerResult {
     // Like upstream, what is no number means the latest attempt.
     let attempt = call.params.text("attempt").parse().ok();
     let Dated { value, age } = jobs.job(&call.sight(jobs)?, &key, attempt).await?;
-    Ok(HttpReply::json(&Detail::of(&value))?.aged(&age))
+    Ok(HttpReply::json(&Detail::of(&value))?.aged(&age).tagged())
 }
 
 /// `GET /jobs/:job/config`
 pub(crate) async fn config(call: Call, jobs: &dyn Jobs) -> HandlerResult {
     let key = call.job_key()?;
     let Dated { value, age } = jobs.config(&call.sight(jobs)?, &key).await?;
-    Ok(HttpReply::json_as_yaml(&value).aged(&age))
+    Ok(HttpReply::json_as_yaml(&value).aged(&age).tagged())
 }
 
 /// `PUT /jobs/:job/executionType`
@@ -152,6 +153,15 @@ pub(crate) async fn events(call: Call, jobs: &dyn Jobs) -> HandlerResult {
         value: mut events,
         age,
     } = jobs.events(&call.sight(jobs)?, &key).await?;
+    let summary = jobs
+        .job(&call.sight(jobs)?, &key, None)
+        .await?
+        .value
+        .summary;
+    events.extend(event::waiting(
+        &summary,
+        clock::now_s().saturating_mul(1000),
+    ));
     events.retain(|event| warning.is_none_or(|warning| event.warning == warning));
     events.sort_by(|a, b| b.last.cmp(&a.last).then_with(|| a.uid.cmp(&b.uid)));
     let data: Vec<event::WireEvent> = events

@@ -44,5 +44,5 @@ async fn answer(call: &Call, listing: Listing, port: &dyn Jobs) -> HandlerResult
     } else {
         HttpReply::json(&page)
     };
-    Ok(reply?.without(&away).aged(&aged).hiding(&hidden))
+    Ok(reply?.without(&away).aged(&aged).hiding(&hidden).tagged())
 }

@@ -5,10 +5,6 @@ use crate::call::Call;
 use crate::error::ApiError;
 use crate::reply::HandlerResult;
 
-pub(crate) async fn kubernetes(_: Call) -> HandlerResult {
-    Err(ApiError::NotImplemented("Kubernetes"))
-}
-
 pub(crate) async fn update_vc(_: Call) -> HandlerResult {
     Err(ApiError::NotImplementedUpstream("updateVc"))
 }

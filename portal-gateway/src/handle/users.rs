@@ -18,7 +18,7 @@ use crate::wire::user::WireUser;
 
 /// What a whole update by an admin, and by the user, has to name.
 const WHOLE_USER: [&str; 5] = ["email", "virtualCluster", "admin", "password", "extension"];
-const WHOLE_SELF: [&str; 3] = ["email", "newPassword", "extension"];
+const WHOLE_SELF: [&str; 2] = ["email", "newPassword"];
 
 /// `GET /users`
 pub(crate) async fn list(call: Call, users: &dyn Users) -> HandlerResult {

@@ -45,8 +45,12 @@ pub enum PortError {
     /// Storages that a job names.
     #[error("{}", upstream_message(.0))]
     NoStorage(Vec<JobProblem>),
-    #[error("Job {0} already exists.")]
-    JobExists(String),
+    #[error("Job {job} already exists.")]
+    JobExists {
+        job: String,
+        /// Whether it is the job that was submitted, but for the values of secrets; none: not known.
+        same: Option<bool>,
+    },
     /// Protocol errors, all of them.
     #[error("{}", upstream_message(.0))]
     InvalidJob(Vec<JobProblem>),

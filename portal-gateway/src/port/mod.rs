@@ -13,6 +13,7 @@ mod jobs;
 mod logs;
 mod membership;
 mod nodes;
+mod storages;
 mod users;
 
 use std::pin::Pin;
@@ -29,6 +30,7 @@ pub use jobs::{AcceptedSubmission, Awaited, FoundJobs, HiddenFuture, JobReader, 
 pub use logs::{LogFileInfo, LogRange, LogSlice, LogWish, Logs};
 pub use membership::{JoinRequest, Membership};
 pub use nodes::{DEFAULT_VC, FoundUsage, NewScheduling, Nodes};
+pub use storages::Storages;
 pub use users::{Caller, GroupView, Login, TokenInfo, UserView, Users};
 
 /// A stream of body bytes. An error ends it and closes the connection unfinished, so that a
@@ -52,6 +54,8 @@ pub struct Ports {
     pub membership: Arc<dyn Membership>,
     /// Nodes, and the virtual clusters that share them.
     pub nodes: Arc<dyn Nodes>,
+    /// Storages that the cluster declares.
+    pub storages: Arc<dyn Storages>,
     /// Users and their tokens.
     pub users: Arc<dyn Users>,
 }

@@ -176,7 +176,7 @@ async fn rights_hold_on_every_route() {
                 assert_eq!(by(PROGRAM).await, 403, "{}", route.pattern);
             }
             RouteAccess::Person => assert_eq!(by(PROGRAM).await, 403, "{}", route.pattern),
-            RouteAccess::Open | RouteAccess::User => {}
+            RouteAccess::Open | RouteAccess::User | RouteAccess::Browser => {}
         }
     }
 }

@@ -52,6 +52,14 @@ async fn nodes() {
 }
 
 #[tokio::test]
+async fn storages() {
+    let fake = Setup::new().fake;
+    conformance::storages(&*fake, &[]).await;
+    fake.set_storages(storages_declared());
+    conformance::storages(&*fake, &["data", "home", "blob"]).await;
+}
+
+#[tokio::test]
 async fn users() {
     let fake = Setup::new().fake;
     conformance::users(&*fake, ("admin", "admin-password")).await;

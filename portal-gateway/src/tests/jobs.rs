@@ -43,14 +43,16 @@ async fn listings() {
         ("?vc=vc1", "b"),
         ("?state=RUNNING,WAITING", "ba"),
         ("?state=FAILED", "d"),
-        ("?state=running", ""),
-        ("?state=running,FAILED", "d"),
+        ("?state=UNKNOWN", ""),
+        ("?state=UNKNOWN,FAILED", "d"),
+        ("?state=", "dcba"),
+        ("?statee=FAILED", "dcba"),
         ("?keyword=ob", "db"),
         ("?keyword=vc1", "b"),
         ("?keyword=OB", ""),
         ("?jobPriority=default", "a"),
         ("?jobPriority=default,oppo", "ba"),
-        ("?jobPriority=none", ""),
+        ("?jobPriority=test", "d"),
         ("?keyword=ann&jobPriority=default", "a"),
         ("?tagsContain=x,z", "a"),
         ("?tagsContain=y", "ca"),
@@ -61,8 +63,7 @@ async fn listings() {
         ("?limit=0", ""),
         ("?offset=9", ""),
         ("?order=jobName,ASC", "abcd"),
-        ("?order=jobName,asc", "dcba"),
-        ("?order=nothing,ASC", "dcba"),
+        ("?order=undefined,ASC", "dcba"),
         ("?order=username,ASC", "cadb"),
         ("?order=vc,DESC", "bdca"),
         ("?order=retries,DESC", "adcb"),
@@ -82,6 +83,39 @@ async fn listings() {
             .map(|job| job["name"].as_str().unwrap().to_owned())
             .collect();
         assert_eq!(names, want, "{query}");
+    }
+    for (query, message) in [
+        (
+            "state=running",
+            "state must be of [WAITING, RUNNING, STOPPING, SUCCEEDED, STOPPED, FAILED, UNKNOWN], \
+                           joined by commas, not \"running\"",
+        ),
+        ("state=FAILED,BOGUS", "not \"BOGUS\""),
+        (
+            "jobPriority=none",
+            "jobPriority must be of [oppo, test, prod, crit, default]",
+        ),
+        (
+            "order=jobName,asc",
+            "order must be FIELD,ASC or FIELD,DESC, not \"jobName,asc\"",
+        ),
+        (
+            "order=name,SIDEWAYS",
+            "the fields are jobName, submissionTime, username",
+        ),
+        (
+            "withTotalCount=1",
+            "withTotalCount must be true or false, not \"1\"",
+        ),
+    ] {
+        let refused = setup.get(ADMIN, &format!("/api/v2/jobs?{query}")).await;
+        assert_eq!(refused.status, 400, "{query}");
+        let body = refused.json();
+        assert_eq!(body["code"], "InvalidParametersError");
+        assert!(
+            body["message"].as_str().unwrap().contains(message),
+            "{body}"
+        );
     }
     let counted = setup
         .get(
@@ -272,6 +306,51 @@ async fn events_come_newest_first() {
             "lastTimestamp": "1970-01-01T00:00:03.000Z", "count": 1,
             "sourceComponent": "muster", "sourceHost": null})
     );
+}
+
+#[tokio::test]
+async fn why_a_job_waits_is_an_event() {
+    let setup = Setup::new();
+    let mut job = waiting("ann~job");
+    job.summary.waiting_for = Some("needs 4 GPUs on one node; 2 are free on n1".to_owned());
+    setup.fake.put(job);
+    let path = "/api/v2/jobs/ann~job/events?type=Warning";
+    let events = setup.get(ANN, path).await.json();
+    assert_eq!(events["totalCount"], 1);
+    let event = &events["data"][0];
+    assert_eq!(event["reason"], "Waiting");
+    let message = "Not placed yet: the job needs 4 GPUs on one node; 2 are free on n1.";
+    assert_eq!(event["message"], message);
+    assert_eq!(event["firstTimestamp"], "2026-11-20T09:32:54.631Z");
+    assert_eq!(event["uid"].as_str().map(str::len), Some(36));
+    let again = setup.get(ANN, path).await.json();
+    assert_eq!(again["data"][0]["uid"], event["uid"]);
+    setup.fake.put(waiting("ann~job"));
+    assert_eq!(setup.get(ANN, path).await.json()["totalCount"], 0);
+}
+
+#[tokio::test]
+async fn a_task_shows_its_devices_and_that_it_asks_for_cells() {
+    let setup = Setup::new();
+    let mut job = placed("ann~job", SubState::AttemptRunning);
+    let task = &mut job.roles[0].tasks[0];
+    task.by_cells = true;
+    task.attempts[0].devices = vec![1, 3];
+    job.roles[0].tasks[1].attempts[0].devices = Vec::new();
+    setup.fake.put(job);
+    let detail = setup.get(ANN, "/api/v2/jobs/ann~job").await.json();
+    let tasks = &detail["taskRoles"]["worker"]["taskStatuses"];
+    assert_eq!(
+        (&tasks[0]["containerGpus"], &tasks[1]["containerGpus"]),
+        (&json!(10), &json!(null))
+    );
+    let md5 = crate::wire::framework_name(&key("ann~job"));
+    assert_eq!(
+        tasks[0]["hived"],
+        json!({"affinityGroupName": format!("default/{md5}-worker-0"), "lazyPreempted": null,
+            "lazyPreemptionStatus": null})
+    );
+    assert_eq!(tasks[1].get("hived"), None);
 }
 
 #[tokio::test]

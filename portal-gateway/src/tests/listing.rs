@@ -30,7 +30,7 @@ fn jobs(count: u64) -> Vec<JobSummary> {
 fn the_first_rows_are_those_of_the_whole_list() {
     let all = jobs(1_000);
     for text in ["submissionTime,DESC", "retries,ASC", "jobName,DESC"] {
-        let order = JobOrder::parse(text);
+        let order = JobOrder::parse(text).unwrap();
         let sorted = |mut jobs: Vec<JobSummary>| {
             jobs.sort_unstable_by(|a, b| order.compare(a, b));
             jobs

@@ -3,6 +3,7 @@
 
 mod asking;
 mod attacks;
+mod conditional;
 mod conformance;
 mod crowd;
 mod files;
@@ -13,11 +14,13 @@ mod mesh;
 mod oidc;
 mod own;
 mod people_safety;
+mod portal;
 mod rules;
 mod samples;
 mod secure;
 mod serving;
 mod setup;
 mod sight;
+mod storages;
 mod usage;
 mod users;

@@ -139,7 +139,7 @@ async fn only_people_with_the_right_change_users_and_groups() {
         ("PUT", "groups/default/description"),
         ("PUT", "groups/default/externalname"),
     ] {
-        let application = (403, "ForbiddenUserError", "Application token");
+        let application = (403, "ForbiddenUserError", "Applications are");
         for token in ["Bearer admin-program", PROGRAM] {
             refused(&setup, (token, method, path), "{broken", application).await;
         }

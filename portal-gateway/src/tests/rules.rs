@@ -267,7 +267,7 @@ async fn errors_have_upstreams_status_code_and_message() {
             "",
             403,
             "ForbiddenUserError",
-            "Non-admin is not allowed to do this operation.",
+            "Non-admin is not allow to do this operation.",
         ),
         (
             ANN,
@@ -285,7 +285,7 @@ async fn errors_have_upstreams_status_code_and_message() {
             "",
             403,
             "ForbiddenUserError",
-            "Application token is not allowed to do this operation.",
+            "Applications are not allowed to do this operation.",
         ),
     ] {
         let answer = setup.send(token, method, path, body).await;

@@ -306,6 +306,7 @@ fn task(index: u32, job: &JobSummary) -> TaskView {
             index,
         },
         uid: format!("task-{index}"),
+        by_cells: false,
         sub_state: job.sub_state,
         retries: Retries::default(),
         created: job.created,
@@ -411,4 +412,15 @@ pub(super) fn stopped() -> Verdict {
         ..success().spec
     };
     verdict(spec, "User has requested to stop the Framework")
+}
+
+/// Three storages, two of them with secrets.
+pub(super) fn storages_declared() -> muster_model::storage::ClusterStorages {
+    let text = "storages:
+  - {name: data, volumeName: data-pv, type: nfs, data: {server: 127.0.0.1, path: /data}}
+  - {name: home, share: false, type: samba, data: {address: //fs/home/all, username: u, password: hunter2}}
+  - {name: blob, type: azureBlob, readOnly: true, secretName: s, mountOptions: [o],
+     data: {containerName: c, accountName: a, accountKey: hunter2}}
+";
+    muster_model::storage::ClusterStorages::read(text).unwrap()
 }

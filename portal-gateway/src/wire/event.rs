@@ -2,10 +2,12 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
+use md5::{Digest as _, Md5};
 use muster_model::id::JobKey;
+use muster_model::view::{JobEvent, JobSummary};
 use serde::Serialize;
 
-use super::framework_name;
+use super::{framework_name, hex, pod_name};
 
 /// Who tells of events, where upstream names a component of Kubernetes.
 const COMPONENT: &str = "muster";
@@ -38,9 +40,6 @@ impl WireEvent {
     pub(crate) fn of(key: &JobKey, event: &muster_model::view::JobEvent) -> Self {
         let framework_name = framework_name(key);
         let task = event.task.as_ref();
-        let pod = |task: &muster_model::id::TaskId| {
-            format!("{framework_name}-{}-{}", task.role, task.index)
-        };
         Self {
             uid: event.uid.clone(),
             pod_uid: event
@@ -48,7 +47,7 @@ impl WireEvent {
                 .as_ref()
                 .map_or_else(String::new, ToString::to_string),
             task_role_name: task.map(|task| task.role.to_string()),
-            task_name: task.map(pod),
+            task_name: task.map(|task| pod_name(key, task)),
             task_index: task.map(|task| task.index),
             framework_name,
             kind: if event.warning { "Warning" } else { "Normal" },
@@ -63,11 +62,39 @@ impl WireEvent {
     }
 }
 
+/// Why a job waits, as an event: a warning, for the portal shows no others. It is told as long as it is so
+/// and kept nowhere.
+pub(crate) fn waiting(job: &JobSummary, now_ms: u64) -> Option<JobEvent> {
+    let why = job.waiting_for.as_ref()?;
+    let last_end = job.last_end.as_ref().map(|end| end.ended);
+    let first = last_end.unwrap_or(job.submitted);
+    let name = hex(&Md5::digest(format!("{} waits since {first}", job.key)));
+    let parts = [
+        &name[..8],
+        &name[8..12],
+        &name[12..16],
+        &name[16..20],
+        &name[20..],
+    ];
+    Some(JobEvent {
+        uid: parts.join("-"),
+        attempt_uid: None,
+        task: None,
+        warning: true,
+        reason: "Waiting".to_owned(),
+        message: format!("Not placed yet: the job {why}."),
+        first,
+        last: now_ms.max(first),
+        count: 1,
+        node: None,
+    })
+}
+
 /// Last moment that is written with a four-digit year, 9999-12-31T23:59:59.999Z.
 const LAST_MS: u64 = 253_402_300_799_999;
 
 /// Milliseconds since the epoch as JavaScript's `toISOString` writes them.
-fn iso_8601(ms: u64) -> String {
+pub(super) fn iso_8601(ms: u64) -> String {
     let time = UNIX_EPOCH + Duration::from_millis(ms.min(LAST_MS));
     humantime::format_rfc3339_millis(time).to_string()
 }

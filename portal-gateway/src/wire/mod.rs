@@ -1,25 +1,38 @@
 //! OpenPAI's JSON shapes, built from the model's views. Serialise only; no decisions beyond
 //! OpenPAI's own mapping rules.
 
+pub(crate) mod alert;
 pub(crate) mod attempt;
 pub(crate) mod cluster;
 pub(crate) mod event;
 pub(crate) mod exit;
 pub(crate) mod group;
 pub(crate) mod job;
+pub(crate) mod kubernetes;
+pub(crate) mod storage;
 pub(crate) mod task;
 pub(crate) mod user;
 
 use md5::{Digest as _, Md5};
-use muster_model::id::JobKey;
+use muster_model::id::{JobKey, TaskId};
 use serde::Serialize;
 use serde::ser::{SerializeMap as _, Serializer};
 
 /// The name FrameworkController knew a job by: the MD5 of `user~name` in hex.
 pub(crate) fn framework_name(key: &JobKey) -> String {
+    hex(&Md5::digest(key.to_string()))
+}
+
+/// The name FrameworkController gave the pod of a task.
+pub(crate) fn pod_name(key: &JobKey, task: &TaskId) -> String {
+    format!("{}-{}-{}", framework_name(key), task.role, task.index)
+}
+
+/// Bytes in hex.
+pub(crate) fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
-    let mut text = String::with_capacity(32);
-    for byte in Md5::digest(key.to_string()) {
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
         // Writing to a string cannot fail.
         let _ = write!(text, "{byte:02x}");
     }

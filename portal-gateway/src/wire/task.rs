@@ -5,7 +5,7 @@ use muster_model::state::JobState;
 use muster_model::view::{RoleView, TaskAttemptView, TaskView};
 use serde::Serialize;
 
-use super::{exit, object};
+use super::{exit, object, pod_name};
 
 /// A task role in a job's detail.
 #[derive(Debug, Serialize)]
@@ -99,12 +99,24 @@ pub(crate) struct WireTaskAttempt {
     container_node_name: Option<String>,
     #[serde(serialize_with = "object")]
     container_ports: Vec<(String, String)>,
-    /// A bit mask that upstream gave up; the devices are in its events and environment.
+    /// A bit for each device by its index, as upstream had it until it gave it up; null without any.
     container_gpus: Option<u64>,
     container_log: String,
     container_exit_code: Option<i32>,
     container_exit_spec: Option<exit::ExitSpecRow>,
     container_exit_diagnostics: Option<String>,
+    /// Only of tasks that ask for cells, as upstream has it where HiveD schedules.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hived: Option<WireHived>,
+}
+
+/// What upstream tells of a task's place among cells. It never knew more than the name.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct WireHived {
+    affinity_group_name: String,
+    lazy_preempted: Option<bool>,
+    lazy_preemption_status: Option<String>,
 }
 
 /// Where a task attempt belongs.
@@ -128,16 +140,36 @@ impl WireTaskAttempt {
             container_ip: view.address.clone(),
             container_node_name: view.node.as_ref().map(ToString::to_string),
             container_ports: view.ports.iter().map(port_text).collect(),
-            container_gpus: None,
+            container_gpus: device_mask(&view.devices),
             container_log: place.log(view.id),
             container_exit_code: code(view),
             container_exit_spec: verdict.map(|verdict| exit::ExitSpecRow::of(&verdict.spec)),
             container_exit_diagnostics: verdict.map(|verdict| verdict.diagnostics.clone()),
+            hived: place.task.by_cells.then(|| place.hived()),
         }
     }
 }
 
+/// The highest index that has a bit: JSON numbers are exact up to 2^53.
+const DEVICE_INDEX_MAX: u32 = 52;
+
+/// A bit for each device. Null for none, and where a number could not hold them all.
+fn device_mask(devices: &[u32]) -> Option<u64> {
+    let fits = devices.iter().all(|index| *index <= DEVICE_INDEX_MAX);
+    let is_some = fits && !devices.is_empty();
+    is_some.then(|| devices.iter().fold(0, |mask, index| mask | 1 << index))
+}
+
 impl AttemptContext<'_> {
+    /// Upstream names a group after the pod, whatever the job calls it.
+    fn hived(self) -> WireHived {
+        WireHived {
+            affinity_group_name: format!("default/{}", pod_name(self.key, &self.task.id)),
+            lazy_preempted: None,
+            lazy_preemption_status: None,
+        }
+    }
+
     /// Where the attempt's logs are listed. Clients put the server's address before it.
     fn log(self, task_attempt: u32) -> String {
         let Self { key, attempt, task } = self;
@@ -190,6 +222,24 @@ impl SingleTask {
                 .rev()
                 .map(|view| WireTaskAttempt::of(place, view))
                 .collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::device_mask;
+
+    #[test]
+    fn each_device_has_a_bit() {
+        for (devices, expect) in [
+            (&[][..], None),
+            (&[0], Some(1)),
+            (&[0, 1, 5], Some(0b10_0011)),
+            (&[52], Some(1 << 52)),
+            (&[0, 53], None),
+        ] {
+            assert_eq!(device_mask(devices), expect, "{devices:?}");
         }
     }
 }

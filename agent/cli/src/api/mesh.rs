@@ -7,6 +7,7 @@ use muster_model::mesh::{
     ClusterView, CreatedToken, DocumentText, DocumentView, JoinPlan, Joined, MemberTask, MeshView,
     NewToken, RecoveryView, TokenView, VersionView,
 };
+use muster_model::storage::StorageGrant;
 use muster_model::vc::WhatIf;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -35,6 +36,12 @@ impl Api {
     /// The mesh as the agent sees it.
     pub(crate) async fn mesh(&self) -> Result<MeshView, CliError> {
         self.client.get("cannot show the cluster", CLUSTER).await
+    }
+
+    /// The storages that the user may use; for an admin, all of them.
+    pub(crate) async fn storages(&self) -> Result<Vec<StorageGrant>, CliError> {
+        let path = "/api/muster/v1/storages";
+        self.client.get("cannot list storages", path).await
     }
 
     /// The alarms of the agent's machine.

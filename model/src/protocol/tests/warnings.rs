@@ -272,7 +272,7 @@ fn warnings_are_bounded() {
 }
 
 #[test]
-fn storages_are_errors_where_data_would_be_missing() {
+fn storages_are_named_and_none_is_mounted() {
     let names = format!("{PLUGIN}.parameters.storageConfigNames[1]");
     for (extras, path, name) in [
         ("{storages: [{name: nfs1}]}", ".extras.storages[0]", "nfs1"),
@@ -285,14 +285,37 @@ fn storages_are_errors_where_data_would_be_missing() {
             "b",
         ),
     ] {
-        let verdict = verdict(&changed("extras", extras));
-        assert!(!verdict.valid && verdict.entrypoints.is_empty(), "{extras}");
-        let last = verdict.errors.last().unwrap();
-        assert_eq!(last.path, path);
-        let begin = format!("Storage {name} is not found. ");
-        assert!(last.message.starts_with(&begin), "{last}");
-        assert!(last.message.contains("Remove it"), "{last}");
+        let text = changed("extras", extras);
+        let storages = valid(&text).storages();
+        let last = storages.last().unwrap();
+        assert_eq!(
+            (&*last.path, last.name.as_deref()),
+            (path, Some(name)),
+            "{extras}"
+        );
+        assert_eq!(
+            last.missing().message,
+            format!("Storage {name} is not found.")
+        );
+        let verdict = verdict(&text);
+        assert!(verdict.valid, "which there are, a cluster knows: {extras}");
+        let begin = format!("Storage {name} is not mounted yet: ");
+        let told = verdict.warnings.iter().find(|it| it.path == path).unwrap();
+        assert!(told.message.starts_with(&begin), "{told}");
     }
+    let verdict = verdict(&changed("extras", "{storages: [{mountPath: /mnt}]}"));
+    assert!(!verdict.valid);
+    assert_eq!(verdict.errors[0].path, ".extras.storages[0]");
+    let empty = valid(&changed("extras", "{storages: []}"));
+    let told = empty.default_storages(&["home".to_owned()]).unwrap();
+    assert!(told.message.contains("(home)"), "{told}");
+    assert_eq!(empty.default_storages(&[]), None);
+    let none = valid(&changed("extras", "{storages: null}"));
+    assert_eq!(none.default_storages(&["home".to_owned()]), None);
+}
+
+#[test]
+fn lists_without_storages_need_none() {
     for extras in [
         "{storages: []}",
         "{storages: null}",

@@ -60,6 +60,7 @@ fn failed() -> JobDetail {
             tasks: vec![TaskView {
                 id,
                 uid: "t".into(),
+                by_cells: false,
                 sub_state: SubState::Completed,
                 retries: Retries::default(),
                 created: Some(2_000),

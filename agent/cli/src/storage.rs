@@ -1,0 +1,177 @@
+//! `muster storage`: the storages that the cluster declares.
+
+use std::path::{Path, PathBuf};
+
+use clap::Subcommand;
+use muster_model::storage::{ClusterStorages, STORAGES_BYTES_MAX, STORAGES_DOCUMENT, StorageGrant};
+
+use super::api::Api;
+use super::console::Console;
+use super::document::{self, DocumentTexts};
+use super::document_file;
+use super::endpoint::EndpointArguments;
+use super::error::CliError;
+use super::output::OutputOption;
+use super::status::CliStatus;
+use super::table::TextTable;
+
+/// The storages as a document of the cluster.
+const STORAGES: DocumentTexts = DocumentTexts {
+    name: STORAGES_DOCUMENT,
+    show: "muster storage show",
+    first: "no storage",
+    has_steps: false,
+};
+
+const APPLY: &str = "\
+The file declares all storages of the cluster; `muster storage show` prints those there are, and says what
+each field means. Jobs name them in extras.storages. Muster mounts none yet: a job that names one is told so.
+Who may use which, groups say: muster group set GROUP --storage NAME. Only admins can read the file back, for
+it may hold passwords. An edit of a version that somebody else has replaced since is refused.
+
+Examples:
+  muster storage apply storages.yaml
+  muster storage show > storages.yaml && $EDITOR storages.yaml && muster storage apply storages.yaml
+  echo 'storages: [{name: data, type: nfs, data: {server: nfs1, path: /data}}]' | muster storage apply -";
+
+/// What can be done with storages.
+#[derive(Debug, Subcommand)]
+pub enum StorageCommand {
+    /// List the storages that you may use; for an admin, all of them.
+    #[command(after_help = "Examples:
+  muster storage list
+  muster storage list -o json | jq -r '.[] | select(.default) | .name'")]
+    List {
+        #[command(flatten)]
+        output: OutputOption,
+    },
+    /// Print the declaration of all storages, ready to be edited and applied.
+    #[command(after_help = "Examples:
+  muster storage show
+  diff <(muster storage show 3) <(muster storage show)")]
+    Show {
+        /// The version [default: the one in force on the agent's machine].
+        version: Option<u64>,
+        #[command(flatten)]
+        output: OutputOption,
+    },
+    /// Check a file of storages: exits with 0 if it can be used, 1 if not.
+    #[command(after_help = "Examples:
+  muster storage check storages.yaml
+  muster storage check - -o json < storages.yaml | jq '.errors[]'")]
+    Check {
+        /// The file; - for stdin.
+        file: PathBuf,
+        #[command(flatten)]
+        output: OutputOption,
+    },
+    /// Declare the storages of the cluster anew. Prints the version.
+    #[command(after_help = APPLY)]
+    Apply {
+        /// The file; - for stdin.
+        file: PathBuf,
+        /// The version that was edited [default: what the file's first line says].
+        #[arg(long, value_name = "VERSION")]
+        base: Option<u64>,
+        #[command(flatten)]
+        output: OutputOption,
+    },
+    /// Show which machines use the newest version: exits with 1 if a machine rejects it.
+    #[command(after_help = "Examples:
+  muster storage status
+  muster storage status -o json | jq -r '.coverage.unreachable[]'")]
+    Status {
+        #[command(flatten)]
+        output: OutputOption,
+    },
+    /// List the versions, the newest first.
+    #[command(after_help = "Examples:
+  muster storage history
+  muster storage history -o json | jq -r '.[0].author'")]
+    History {
+        #[command(flatten)]
+        output: OutputOption,
+    },
+    /// Declare the storages of an earlier version again, as a new version.
+    #[command(after_help = "Examples:
+  muster storage rollback 3")]
+    Rollback {
+        /// The version to go back to.
+        version: u64,
+        #[command(flatten)]
+        output: OutputOption,
+    },
+}
+
+impl StorageCommand {
+    pub(super) async fn run(
+        self,
+        connection: &EndpointArguments,
+        console: &Console,
+    ) -> Result<CliStatus, CliError> {
+        let api = || Api::new(connection, None);
+        match self {
+            Self::List { output } => list(&api()?, output, console).await,
+            Self::Check { file, output } => {
+                let problems = ClusterStorages::read(&read(&file)?).err();
+                document::check(&problems.unwrap_or_default(), output, console)
+            }
+            Self::Apply { file, base, output } => {
+                let text = read(&file)?;
+                let (marked, text) = STORAGES.unmarked(&text);
+                let storages = ClusterStorages::read(text);
+                storages.map_err(|problems| CliError::unusable(&file, &problems))?;
+                let api = api()?;
+                let base = STORAGES.base(&api, base.or(marked)).await?;
+                let version = STORAGES.edit(&api, base, (text.to_owned(), true)).await?;
+                document::made("muster storage status", version, output, console)
+            }
+            Self::Show { version, output } => {
+                document::show(STORAGES, &api()?, version, output, console).await
+            }
+            Self::Status { output } => document::status(STORAGES, &api()?, output, console).await,
+            Self::History { output } => document::history(STORAGES, &api()?, output, console).await,
+            Self::Rollback { version, output } => {
+                let made_version = api()?.rollback(STORAGES.name, version).await?;
+                document::made("muster storage status", made_version, output, console)
+            }
+        }
+    }
+}
+
+fn read(file: &Path) -> Result<String, CliError> {
+    document_file::read(file, STORAGES_BYTES_MAX as u64)
+}
+
+async fn list(api: &Api, output: OutputOption, console: &Console) -> Result<CliStatus, CliError> {
+    let storages = api.storages().await?;
+    output.write(console, &storages, |storages, paint| {
+        table(storages).render(paint, 0)
+    })?;
+    Ok(CliStatus::Ok)
+}
+
+fn table(storages: &[StorageGrant]) -> TextTable<6> {
+    let mut table = TextTable::new(["NAME", "TYPE", "WHERE", "SHARED", "ACCESS", "YOURS"]);
+    for StorageGrant {
+        storage,
+        granted,
+        default,
+    } in storages
+    {
+        table.row([
+            storage.name.as_str().into(),
+            storage.kind.as_str().into(),
+            storage.place().into(),
+            if storage.share { "yes" } else { "by user" }.into(),
+            if storage.read_only { "read" } else { "write" }.into(),
+            match (granted, default) {
+                (_, true) => "default",
+                (true, false) => "yes",
+                (false, false) => "",
+            }
+            .into(),
+        ]);
+    }
+    table
+}
