@@ -31,5 +31,6 @@ pub mod row;
 pub mod secret;
 pub mod state;
 pub mod time;
+pub mod user_token;
 pub mod vc;
 pub mod view;

@@ -16,4 +16,5 @@ pub(crate) mod nodes;
 pub(crate) mod own;
 pub(crate) mod session;
 pub(crate) mod tasks;
+pub(crate) mod tokens;
 pub(crate) mod users;

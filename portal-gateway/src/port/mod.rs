@@ -27,7 +27,7 @@ pub use jobs::{AcceptedSubmission, Awaited, FoundJobs, Jobs};
 pub use logs::{LogFileInfo, LogRange, LogSlice, LogWish, Logs};
 pub use membership::{JoinRequest, Membership};
 pub use nodes::{DEFAULT_VC, NewScheduling, Nodes};
-pub use users::{Caller, GroupView, Login, TokenInfo, UserView, Users};
+pub use users::{Caller, GroupView, Login, LoginTerms, TokenInfo, UserView, Users};
 
 /// A stream of body bytes. An error ends it and closes the connection unfinished, so that a
 /// client never takes a part for the whole.

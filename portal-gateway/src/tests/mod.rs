@@ -16,4 +16,5 @@ mod samples;
 mod secure;
 mod serving;
 mod setup;
+mod tokens;
 mod users;
