@@ -3,6 +3,7 @@
 mod listing;
 mod mesh;
 mod people;
+mod tokens;
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -26,10 +27,11 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use super::client::{self, ANSWER_TIMEOUT, AgentClient, RequestBody, broken};
-use super::endpoint::EndpointArguments;
+use super::endpoint::{AgentEndpoint, EndpointArguments};
 use super::error::CliError;
 pub(super) use listing::{Filter, JobListing, ListedJob};
 pub(super) use people::{GroupEntry, GroupMemberEntry, GroupsStep, UserEntry};
+pub(super) use tokens::{CreatedUserToken, ListedUserToken};
 
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
@@ -125,10 +127,14 @@ impl Api {
         connection: &EndpointArguments,
         user: Option<UserName>,
     ) -> Result<Self, CliError> {
-        let endpoint = connection.endpoint(std::env::var_os("MUSTER_HOME"))?;
-        Ok(Self {
+        Ok(Self::at(connection.endpoint()?, user))
+    }
+
+    /// The agent at this place.
+    pub(super) const fn at(endpoint: AgentEndpoint, user: Option<UserName>) -> Self {
+        Self {
             client: AgentClient::new(endpoint, user),
-        })
+        }
     }
 
     /// Whose job a bare name means.
