@@ -15,10 +15,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use muster_control::cluster::{AdminScheduling, ClusterMap, ClusterUser, Rights, UserGroup};
 use muster_gossip::key::ClusterId;
 use muster_model::id::{GroupName, NodeId, UserName, VcName};
+use muster_model::user_token::UserTokenId;
 use muster_portal_gateway::LogLinkKey;
 use tokio::sync::watch;
 
 use crate::keyring::{self, Keyring};
+use crate::token_uses::TokenUses;
 
 /// Why users and keys cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -67,6 +69,8 @@ struct AccountsInner {
     file: Mutex<PathBuf>,
     now: watch::Sender<AccountSource>,
     link: watch::Sender<LogLinkKey>,
+    /// When tokens were used here.
+    uses: TokenUses,
     /// Held by whoever changes the file and what follows from it.
     changing: Mutex<()>,
 }
@@ -124,6 +128,7 @@ impl Accounts {
             now: watch::Sender::new(AccountSource::Waiting(None)),
             // Nobody knows it: links are good once the cluster's key is known.
             link: watch::Sender::new(LogLinkKey(rand::random())),
+            uses: TokenUses::default(),
             changing: Mutex::default(),
         }))
     }
@@ -307,6 +312,17 @@ impl Accounts {
             user.holds(text).then(|| rights().admin)
         };
         self.look(name, admin)?
+    }
+
+    /// When tokens were used at this node.
+    pub(crate) fn uses(&self) -> &TokenUses {
+        &self.0.uses
+    }
+
+    /// Whether a user holds a token of this id, as far as is known here.
+    pub(crate) fn has_token(&self, name: &str, id: UserTokenId) -> bool {
+        let has = |user: &ClusterUser, _: &ClusterMap| user.token(id).is_some();
+        self.look(name, has).unwrap_or_default()
     }
 
     /// A user's tokens that are valid at `now_s` (seconds), oldest first.

@@ -51,22 +51,32 @@ impl CheckedTokens {
 
 #[cfg(test)]
 mod tests {
-    use aws_lc_rs::rand::SystemRandom;
-    use aws_lc_rs::signature::Ed25519KeyPair;
-    use muster_portal_gateway::token::TokenKind;
+    use muster_model::user_token::{TokenKind, UserTokenId};
+    use muster_portal_gateway::token::UnsignedToken;
 
     use super::*;
+    use crate::keyring;
 
     fn issuer() -> Issuer {
-        let key = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap();
-        Issuer::new(key.as_ref()).unwrap()
+        keyring::issuer(&keyring::random().unwrap()).unwrap()
+    }
+
+    fn login(issuer: &Issuer) -> String {
+        let token = UnsignedToken {
+            user: &"ada".parse().unwrap(),
+            kind: TokenKind::Login,
+            at_s: 100,
+            expires_s: Some(500),
+            id: UserTokenId(1),
+        };
+        issuer.issue(&token).unwrap()
     }
 
     #[test]
     fn a_remembered_token_still_expires_and_a_forged_one_is_not_remembered() {
         let (ours, other, checked) = (issuer(), issuer(), CheckedTokens::default());
-        let user = "ada".parse().unwrap();
-        let token = ours.issue(&user, TokenKind::User, 100, 1).unwrap();
+        let user: muster_model::id::UserName = "ada".parse().unwrap();
+        let token = login(&ours);
         for _ in 0..2 {
             assert_eq!(checked.claims(&ours, &token, 101).unwrap().username, user);
         }
@@ -76,7 +86,7 @@ mod tests {
             matches!(late, AuthTokenError::Expired(at) if at == end),
             "{late}"
         );
-        let forged = other.issue(&user, TokenKind::User, 100, 1).unwrap();
+        let forged = login(&other);
         for _ in 0..2 {
             assert!(checked.claims(&ours, &forged, 101).is_err());
         }

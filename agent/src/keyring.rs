@@ -2,7 +2,7 @@
 
 use muster_control::cluster::{Hidden, Keys};
 use muster_portal_gateway::LogLinkKey;
-use muster_portal_gateway::token::{self, Issuer};
+use muster_portal_gateway::token::{self, Issuer, SigningKeys};
 
 use crate::checked_tokens::CheckedTokens;
 use crate::seal::Sealer;
@@ -10,10 +10,7 @@ use crate::seal::Sealer;
 /// Keys that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum KeyringError {
-    /// No key can be made.
-    #[error("a key cannot be made: {0}")]
-    Make(#[from] aws_lc_rs::error::Unspecified),
-    /// The key that signs tokens is none.
+    /// The key that signs tokens is none, or none can be made.
     #[error("the key of tokens cannot be used")]
     Token(#[source] token::AuthTokenError),
 }
@@ -21,14 +18,28 @@ pub(crate) enum KeyringError {
 /// Random keys, for a new cluster.
 ///
 /// # Errors
-/// [`KeyringError::Make`].
+/// [`KeyringError::Token`].
 pub(crate) fn random() -> Result<Keys, KeyringError> {
-    let source = aws_lc_rs::rand::SystemRandom::new();
-    let token = aws_lc_rs::signature::Ed25519KeyPair::generate_pkcs8(&source)?;
     Ok(Keys {
         data: Hidden(rand::random()),
         link: Hidden(rand::random()),
-        token: Hidden(token.as_ref().to_vec()),
+        token: Hidden(token::new_key().map_err(KeyringError::Token)?),
+        token_number: 1,
+        retired: Vec::new(),
+    })
+}
+
+/// Issues users' tokens with these keys.
+///
+/// # Errors
+/// [`token::AuthTokenError::Key`].
+pub(crate) fn issuer(keys: &Keys) -> Result<Issuer, token::AuthTokenError> {
+    let older = keys.retired.iter();
+    let older: Vec<(u32, &[u8])> = older.map(|key| (key.number, &*key.public)).collect();
+    Issuer::new(&SigningKeys {
+        pkcs8_der: &keys.token.0,
+        number: keys.token_number,
+        older: &older,
     })
 }
 
@@ -52,7 +63,7 @@ impl Keyring {
     /// [`KeyringError::Token`].
     pub(crate) fn new(keys: Keys) -> Result<Self, KeyringError> {
         Ok(Self {
-            issuer: Issuer::new(&keys.token.0).map_err(KeyringError::Token)?,
+            issuer: issuer(&keys).map_err(KeyringError::Token)?,
             checked: CheckedTokens::default(),
             sealer: Sealer::new(&keys.data.0),
             keys,

@@ -46,6 +46,7 @@ pub mod service;
 mod sockets;
 mod systemd;
 mod thread;
+mod token_uses;
 mod vc;
 pub mod visibility;
 mod waits;

@@ -35,5 +35,6 @@ pub mod state;
 pub mod storage;
 pub mod time;
 pub mod usage;
+pub mod user_token;
 pub mod vc;
 pub mod view;

@@ -66,12 +66,17 @@ impl Call {
 
     /// Who asks, for the record of changes. The node is for the agent to fill in.
     pub(crate) fn author(&self) -> Result<Author, ApiError> {
+        Ok(self.author_named(self.caller()?.user.as_str()))
+    }
+
+    /// A user who asks for a login, for the same record.
+    pub(crate) fn author_named(&self, user: &str) -> Author {
         let address = self.address.map(|address| address.to_string());
-        Ok(Author {
-            user: self.caller()?.user.to_string(),
+        Author {
+            user: user.to_owned(),
             address: address.unwrap_or_else(|| "socket".to_owned()),
             node: String::new(),
-        })
+        }
     }
 
     /// The revision that `If-Match` names. A change holds only if nobody made another one since.

@@ -177,6 +177,11 @@ impl Fields {
         for name in self.left.keys() {
             self.problems.push(format!("\"{name}\" is not allowed"));
         }
+        self.finish_taken()
+    }
+
+    /// Reports what was wrong with the fields that were taken, where upstream does not look at the body.
+    pub(crate) fn finish_taken(self) -> Result<(), ApiError> {
         if self.problems.is_empty() {
             Ok(())
         } else {

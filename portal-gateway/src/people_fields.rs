@@ -6,6 +6,9 @@ use std::str::FromStr;
 use muster_model::id::InvalidName;
 use muster_model::people::{EMAIL_BYTES_MAX, NewPassword, PASSWORD_BYTES_MAX, PASSWORD_CHARS_MIN};
 use muster_model::secret::Hidden;
+use muster_model::user_token::{
+    APPLICATION_LIFE_MAX_S, APPLICATION_LIFE_MIN_S, NewUserToken, token_name_problem,
+};
 
 use crate::fields::Fields;
 
@@ -64,6 +67,25 @@ impl Fields {
             self.wrong(name, &rule);
         }
         Some(NewPassword::Plain(Hidden(password)))
+    }
+
+    /// What a token is called, which may be absent or empty.
+    pub(crate) fn token_name(&mut self) -> String {
+        let name = self.optional_text("name").unwrap_or_default();
+        match token_name_problem(&name) {
+            Some(problem) => self.wrong("name", &problem),
+            None => name,
+        }
+    }
+
+    /// An application token: its name, and how long it works.
+    pub(crate) fn new_token(&mut self) -> NewUserToken {
+        let bounds = [APPLICATION_LIFE_MIN_S, APPLICATION_LIFE_MAX_S].map(u64::cast_signed);
+        let life_s = self.optional_integer("expiration", bounds[0], bounds[1]);
+        NewUserToken {
+            name: self.token_name(),
+            life_s: life_s.map(i64::unsigned_abs),
+        }
     }
 
     /// How a new user logs in: by `password`, or by OpenPAI's hash of it in `passwordHash`.

@@ -1,17 +1,18 @@
 //! The cluster's user tokens: EdDSA JWTs with OpenPAI's payload.
 //!
-//! Pure: the key and the time are given. Whether a token was revoked is not known here; the
+//! Pure: the keys and the time are given. One key signs; what older ones signed is checked with what is kept of
+//! them. Whether a token was revoked is not known here; the
 //! agent asks that of its signed list.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
 use muster_model::id::UserName;
+use muster_model::user_token::{TokenKind, UserTokenId};
 use serde::{Deserialize, Serialize};
 
-/// How long a user's token works, in seconds: seven days.
-pub const USER_TOKEN_TTL_S: u64 = 7 * 24 * 3600;
 /// Longest token that is looked at, in bytes. Ours are below 600.
 pub const TOKEN_BYTES_MAX: usize = 4096;
 
@@ -27,6 +28,12 @@ pub enum AuthTokenError {
     /// It is not a token, or not one of this cluster's.
     #[error("the token is not valid")]
     Invalid(#[source] jsonwebtoken::errors::Error),
+    /// No key of this number is kept any more, or it names none.
+    #[error("no key is known that the token can be checked with")]
+    UnknownKey,
+    /// No key can be made.
+    #[error("a key cannot be made")]
+    Make,
     /// It is longer than any real token.
     #[error("the token has {0} bytes, more than any token")]
     TooLong(usize),
@@ -35,13 +42,60 @@ pub enum AuthTokenError {
     Expired(u64),
 }
 
-/// Which kind of token to issue.
+/// A token to be signed. The same gives the same token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TokenKind {
-    /// For a person: expires after [`USER_TOKEN_TTL_S`].
-    User,
-    /// For a program: does not expire, and may not manage tokens.
-    Application,
+pub struct UnsignedToken<'a> {
+    /// Whose.
+    pub user: &'a UserName,
+    /// For a person or a program.
+    pub kind: TokenKind,
+    /// When it is issued, seconds since the epoch.
+    pub at_s: u64,
+    /// When it expires, seconds since the epoch; none: never.
+    pub expires_s: Option<u64>,
+    /// Tells it from others of the same second.
+    pub id: UserTokenId,
+}
+
+/// The key that signs tokens, and what is kept of those before it.
+#[derive(Clone, Copy)]
+pub struct SigningKeys<'a> {
+    /// Signs: Ed25519, PKCS#8 in DER, version 1 or 2.
+    pub pkcs8_der: &'a [u8],
+    /// Its number, which tokens name in their header.
+    pub number: u32,
+    /// Public halves of older keys, by number.
+    pub older: &'a [(u32, &'a [u8])],
+}
+
+impl fmt::Debug for SigningKeys<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SigningKeys({})", self.number)
+    }
+}
+
+/// A new key that signs tokens: Ed25519, PKCS#8 in DER.
+///
+/// # Errors
+/// [`AuthTokenError::Make`].
+pub fn new_key() -> Result<Vec<u8>, AuthTokenError> {
+    let source = aws_lc_rs::rand::SystemRandom::new();
+    let key = Ed25519KeyPair::generate_pkcs8(&source).map_err(|_| AuthTokenError::Make)?;
+    Ok(key.as_ref().to_vec())
+}
+
+/// The public half of a key.
+///
+/// # Errors
+/// [`AuthTokenError::Key`].
+pub fn public_half(pkcs8_der: &[u8]) -> Result<Vec<u8>, AuthTokenError> {
+    Ok(pair(pkcs8_der)?.public_key().as_ref().to_vec())
+}
+
+fn pair(pkcs8_der: &[u8]) -> Result<Ed25519KeyPair, AuthTokenError> {
+    Ed25519KeyPair::from_pkcs8(pkcs8_der)
+        .or_else(|_| Ed25519KeyPair::from_pkcs8_maybe_unchecked(pkcs8_der))
+        .map_err(|error| AuthTokenError::Key(error.to_string()))
 }
 
 /// What a token says. Names and order are OpenPAI's.
@@ -66,11 +120,19 @@ pub struct TokenClaims {
     pub jti: String,
 }
 
-/// Issues and verifies tokens with one key.
+impl TokenClaims {
+    /// Names the token.
+    pub fn id(&self) -> Option<UserTokenId> {
+        self.jti.parse().ok()
+    }
+}
+
+/// Issues tokens with one key, and verifies them with that and older ones.
 #[derive(Clone)]
 pub struct Issuer {
     signing: EncodingKey,
-    verifying: DecodingKey,
+    number: u32,
+    verifying: BTreeMap<u32, DecodingKey>,
     rules: Validation,
 }
 
@@ -81,54 +143,67 @@ impl fmt::Debug for Issuer {
 }
 
 impl Issuer {
-    /// An issuer with an Ed25519 private key in PKCS#8 DER, version 1 or 2.
-    pub fn new(pkcs8_der: &[u8]) -> Result<Self, AuthTokenError> {
-        let pair = Ed25519KeyPair::from_pkcs8(pkcs8_der)
-            .or_else(|_| Ed25519KeyPair::from_pkcs8_maybe_unchecked(pkcs8_der))
-            .map_err(|e| AuthTokenError::Key(e.to_string()))?;
+    /// An issuer with these keys.
+    ///
+    /// # Errors
+    /// [`AuthTokenError::Key`].
+    pub fn new(keys: &SigningKeys<'_>) -> Result<Self, AuthTokenError> {
+        let public = public_half(keys.pkcs8_der)?;
+        let older = keys.older.iter();
+        let older = older.map(|(number, public)| (*number, DecodingKey::from_ed_der(public)));
+        let mut verifying: BTreeMap<u32, DecodingKey> = older.collect();
+        verifying.insert(keys.number, DecodingKey::from_ed_der(&public));
         Ok(Self {
-            signing: EncodingKey::from_ed_der(pkcs8_der),
-            verifying: DecodingKey::from_ed_der(pair.public_key().as_ref()),
+            signing: EncodingKey::from_ed_der(keys.pkcs8_der),
+            number: keys.number,
+            verifying,
             rules: rules(),
         })
     }
 
-    /// Issues a token at `now_s` seconds since the epoch. Another `number` gives another token.
-    pub fn issue(
-        &self,
-        user: &UserName,
-        kind: TokenKind,
-        now_s: u64,
-        number: u64,
-    ) -> Result<String, AuthTokenError> {
+    /// Issues a token.
+    ///
+    /// # Errors
+    /// [`AuthTokenError::Sign`].
+    pub fn issue(&self, token: &UnsignedToken<'_>) -> Result<String, AuthTokenError> {
         let claims = TokenClaims {
-            username: user.clone(),
-            application: kind == TokenKind::Application,
+            username: token.user.clone(),
+            application: token.kind == TokenKind::Application,
             job_specific: false,
             encoded_framework_name: String::new(),
-            iat: now_s,
-            exp: match kind {
-                TokenKind::User => Some(now_s.saturating_add(USER_TOKEN_TTL_S)),
-                TokenKind::Application => None,
-            },
-            jti: format!("{number:016x}"),
+            iat: token.at_s,
+            exp: token.expires_s,
+            jti: token.id.to_string(),
         };
-        jsonwebtoken::encode(&Header::new(Algorithm::EdDSA), &claims, &self.signing)
-            .map_err(AuthTokenError::Sign)
+        let mut header = Header::new(Algorithm::EdDSA);
+        header.kid = Some(self.number.to_string());
+        jsonwebtoken::encode(&header, &claims, &self.signing).map_err(AuthTokenError::Sign)
     }
 
-    /// What a token says, if this key signed it and it has not expired at `now_s`.
+    /// What a token says, if one of the keys signed it and it has not expired at `now_s`.
+    ///
+    /// # Errors
+    /// Why it is not honoured.
     pub fn verify(&self, token: &str, now_s: u64) -> Result<TokenClaims, AuthTokenError> {
         if token.len() > TOKEN_BYTES_MAX {
             return Err(AuthTokenError::TooLong(token.len()));
         }
-        let claims = jsonwebtoken::decode::<TokenClaims>(token, &self.verifying, &self.rules)
+        let key = self.key_of(token)?;
+        let claims = jsonwebtoken::decode::<TokenClaims>(token, key, &self.rules)
             .map_err(AuthTokenError::Invalid)?
             .claims;
         match claims.exp {
             Some(exp) if exp <= now_s => Err(AuthTokenError::Expired(exp)),
             _ => Ok(claims),
         }
+    }
+
+    /// The key that the header of a token names.
+    fn key_of(&self, token: &str) -> Result<&DecodingKey, AuthTokenError> {
+        let header = jsonwebtoken::decode_header(token).map_err(AuthTokenError::Invalid)?;
+        let number = header.kid.and_then(|kid| kid.parse().ok());
+        let key = number.and_then(|number: u32| self.verifying.get(&number));
+        key.ok_or(AuthTokenError::UnknownKey)
     }
 }
 
@@ -145,8 +220,10 @@ mod tests {
     use super::*;
     use base64::Engine as _;
     use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+    use muster_model::user_token::LOGIN_LIFE_S;
 
     const NOW: u64 = 1_795_167_174;
+    const END: u64 = NOW + LOGIN_LIFE_S;
 
     fn key() -> Vec<u8> {
         Ed25519KeyPair::generate_pkcs8v1(&aws_lc_rs::rand::SystemRandom::new())
@@ -159,44 +236,77 @@ mod tests {
         "ann".parse().unwrap()
     }
 
+    fn issuer() -> Issuer {
+        of(&key(), 1, &[])
+    }
+
+    fn of(pkcs8_der: &[u8], number: u32, older: &[(u32, &[u8])]) -> Issuer {
+        let keys = SigningKeys {
+            pkcs8_der,
+            number,
+            older,
+        };
+        Issuer::new(&keys).unwrap()
+    }
+
+    fn login(issuer: &Issuer, id: u64) -> String {
+        let token = UnsignedToken {
+            user: &user(),
+            kind: TokenKind::Login,
+            at_s: NOW,
+            expires_s: Some(END),
+            id: UserTokenId(id),
+        };
+        issuer.issue(&token).unwrap()
+    }
+
+    fn part(token: &str, at: usize) -> serde_json::Value {
+        let part = token.split('.').nth(at).unwrap();
+        serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).unwrap()).unwrap()
+    }
+
     #[test]
     fn a_token_says_what_openpai_clients_read() {
-        let issuer = Issuer::new(&key()).unwrap();
-        let token = issuer.issue(&user(), TokenKind::User, NOW, 1).unwrap();
-        let payload = URL_SAFE_NO_PAD
-            .decode(token.split('.').nth(1).unwrap())
-            .unwrap();
+        let issuer = issuer();
+        let token = login(&issuer, 1);
         assert_eq!(
-            serde_json::from_slice::<serde_json::Value>(&payload).unwrap(),
+            part(&token, 1),
             serde_json::json!({"username": "ann", "application": false, "jobSpecific": false,
                 "encodedFrameworkName": "", "iat": NOW, "exp": NOW + 604_800,
                 "jti": "0000000000000001"})
         );
-        let other = issuer.issue(&user(), TokenKind::User, NOW, 2).unwrap();
-        assert_ne!(other, token, "of the same second");
-        let application = issuer
-            .issue(&user(), TokenKind::Application, NOW, 1)
-            .unwrap();
+        assert_eq!(part(&token, 0)["kid"], "1");
+        assert_eq!(login(&issuer, 1), token);
+        assert_ne!(login(&issuer, 2), token, "of the same second");
+        let unsigned = UnsignedToken {
+            user: &user(),
+            kind: TokenKind::Application,
+            at_s: NOW,
+            expires_s: None,
+            id: UserTokenId(3),
+        };
+        let application = issuer.issue(&unsigned).unwrap();
         let claims = issuer.verify(&application, NOW * 2).unwrap();
         assert!(claims.application && claims.exp.is_none());
+        assert_eq!(claims.id(), Some(UserTokenId(3)));
     }
 
     #[test]
     fn only_an_own_unexpired_untouched_token_passes() {
-        let issuer = Issuer::new(&key()).unwrap();
-        let token = issuer.issue(&user(), TokenKind::User, NOW, 1).unwrap();
-        assert!(issuer.verify(&token, NOW + USER_TOKEN_TTL_S - 1).is_ok());
+        let issuer = issuer();
+        let token = login(&issuer, 1);
+        assert!(issuer.verify(&token, END - 1).is_ok());
         assert!(matches!(
-            issuer.verify(&token, NOW + USER_TOKEN_TTL_S),
+            issuer.verify(&token, END),
             Err(AuthTokenError::Expired(_))
         ));
-        let other = Issuer::new(&key()).unwrap();
+        let other = of(&key(), 1, &[]);
         assert!(matches!(
             other.verify(&token, NOW),
             Err(AuthTokenError::Invalid(_))
         ));
         let mut parts: Vec<&str> = token.split('.').collect();
-        let forged = URL_SAFE_NO_PAD.encode(r#"{"alg":"none"}"#);
+        let forged = URL_SAFE_NO_PAD.encode(r#"{"alg":"none","kid":"1"}"#);
         parts[0] = &forged;
         assert!(issuer.verify(&parts.join("."), NOW).is_err());
         assert!(issuer.verify("junk", NOW).is_err());
@@ -204,17 +314,42 @@ mod tests {
     }
 
     #[test]
+    fn what_an_older_key_signed_is_checked_with_its_public_half() {
+        let (first, second) = (key(), new_key().unwrap());
+        let public = public_half(&first).unwrap();
+        let before = of(&first, 1, &[]);
+        let after = of(&second, 2, &[(1, &public)]);
+        let (old, new) = (login(&before, 1), login(&after, 2));
+        assert_eq!(after.verify(&old, NOW).unwrap().id(), Some(UserTokenId(1)));
+        assert!(after.verify(&new, NOW).is_ok());
+        for (issuer, token) in [(&before, &new), (&of(&second, 2, &[]), &old)] {
+            let refused = issuer.verify(token, NOW);
+            assert!(matches!(refused, Err(AuthTokenError::UnknownKey)));
+        }
+        // A token is checked with the key that it names, and with no other one.
+        let mut parts: Vec<&str> = old.split('.').collect();
+        let forged = URL_SAFE_NO_PAD.encode(r#"{"typ":"JWT","alg":"EdDSA","kid":"2"}"#);
+        parts[0] = &forged;
+        let refused = after.verify(&parts.join("."), NOW);
+        assert!(matches!(refused, Err(AuthTokenError::Invalid(_))));
+        let nameless = URL_SAFE_NO_PAD.encode(r#"{"typ":"JWT","alg":"EdDSA"}"#);
+        parts[0] = &nameless;
+        let refused = after.verify(&parts.join("."), NOW);
+        assert!(matches!(refused, Err(AuthTokenError::UnknownKey)));
+    }
+
+    #[test]
     fn both_pkcs8_versions_are_keys() {
-        let random = aws_lc_rs::rand::SystemRandom::new();
-        let v2 = Ed25519KeyPair::generate_pkcs8(&random).unwrap();
-        for der in [v2.as_ref(), &key()] {
-            let issuer = Issuer::new(der).unwrap();
-            let token = issuer.issue(&user(), TokenKind::User, NOW, 1).unwrap();
+        for der in [new_key().unwrap(), key()] {
+            let issuer = of(&der, 1, &[]);
+            let token = login(&issuer, 1);
             assert_eq!(issuer.verify(&token, NOW).unwrap().username, user());
         }
-        assert!(matches!(
-            Issuer::new(b"no key"),
-            Err(AuthTokenError::Key(_))
-        ));
+        let none = SigningKeys {
+            pkcs8_der: b"no key",
+            number: 1,
+            older: &[],
+        };
+        assert!(matches!(Issuer::new(&none), Err(AuthTokenError::Key(_))));
     }
 }

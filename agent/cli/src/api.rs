@@ -4,6 +4,7 @@ mod events;
 mod listing;
 mod mesh;
 mod people;
+mod tokens;
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -27,13 +28,14 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use super::client::{self, ANSWER_TIMEOUT, AgentClient, RequestBody, broken};
-use super::endpoint::EndpointArguments;
+use super::endpoint::{AgentEndpoint, EndpointArguments};
 use super::error::CliError;
 pub(super) use events::ListedEvent;
 #[cfg(test)]
 pub(super) use listing::PAGE;
 pub(super) use listing::{Filter, JobListing, ListedJob};
 pub(super) use people::{GroupEntry, GroupMemberEntry, GroupsStep, UserEntry};
+pub(super) use tokens::{CreatedUserToken, ListedUserToken};
 
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
@@ -129,10 +131,14 @@ impl Api {
         connection: &EndpointArguments,
         user: Option<UserName>,
     ) -> Result<Self, CliError> {
-        let endpoint = connection.endpoint(std::env::var_os("MUSTER_HOME"))?;
-        Ok(Self {
+        Ok(Self::at(connection.endpoint()?, user))
+    }
+
+    /// The agent at this place.
+    pub(super) const fn at(endpoint: AgentEndpoint, user: Option<UserName>) -> Self {
+        Self {
             client: AgentClient::new(endpoint, user),
-        })
+        }
     }
 
     /// Whose job a bare name means.

@@ -86,6 +86,18 @@ impl Console {
         Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
     }
 
+    /// A line that the user types. Only where somebody can be asked.
+    pub(super) fn asked(&self, question: &str) -> Result<String, CliError> {
+        self.err(format!("{question}: "))?;
+        let mut answer = String::new();
+        let read = io::stdin().lock().read_line(&mut answer);
+        read.map_err(|source| CliError::Read {
+            path: "stdin".into(),
+            source,
+        })?;
+        Ok(answer.trim().to_owned())
+    }
+
     /// A remark on stderr. That it cannot be written is no reason to fail.
     pub(super) fn note(&self, text: impl AsRef<str>) {
         let _ = self.err(format!("muster: {}\n", printable(text.as_ref())));

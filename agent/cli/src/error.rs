@@ -23,6 +23,8 @@ pub(super) enum CliError {
     Usage(String),
     #[error("cannot read {}", path.display())]
     Read { path: PathBuf, source: io::Error },
+    #[error("cannot write {}", path.display())]
+    Write { path: PathBuf, source: io::Error },
     #[error("no agent answers at {endpoint}")]
     Connect {
         endpoint: String,
@@ -99,7 +101,7 @@ impl CliError {
             | Self::Garbled { .. } => CliStatus::Refused,
             // A closed pipe (`muster job list | head`) is its reader's wish, not a fault.
             Self::Output(source) if source.kind() == io::ErrorKind::BrokenPipe => CliStatus::Ok,
-            Self::Output(_) => CliStatus::Negative,
+            Self::Output(_) | Self::Write { .. } => CliStatus::Negative,
         }
     }
 
@@ -129,6 +131,11 @@ impl CliError {
     /// Whether somebody else changed it since it was read.
     pub(super) fn is_changed(&self) -> bool {
         matches!(self, Self::Refused { status, .. } if *status == StatusCode::PRECONDITION_FAILED)
+    }
+
+    /// Whether the token is not valid, or there is none.
+    pub(super) fn is_no_login(&self) -> bool {
+        matches!(self, Self::Refused { status, .. } if *status == StatusCode::UNAUTHORIZED)
     }
 
     /// Whether the user has not the right to do it.
@@ -170,6 +177,9 @@ impl CliError {
             Self::Broken { .. } => Some("try again; if it stays so, see why: journalctl -u muster"),
             // The message says itself which command to use.
             Self::Refused { message, .. } if message.contains("`muster vc list`") => None,
+            Self::Refused { message, .. } if message.contains("token is not found among") => {
+                Some("`muster token list` shows every token")
+            }
             Self::Refused { message, .. } if message.contains("correct password") => {
                 Some("give the password until now; an admin can set another one without it")
             }
@@ -188,11 +198,11 @@ impl CliError {
 fn connect_hint(source: &(dyn std::error::Error + 'static)) -> &'static str {
     match source.downcast_ref::<io::Error>().map(io::Error::kind) {
         Some(io::ErrorKind::PermissionDenied) => {
-            "the socket is root's: use sudo, or --url and --token of a user"
+            "the socket is root's: use sudo, or log in with `muster login URL`"
         }
         _ => {
-            "start it with `systemctl start muster` or `muster agent`, \
-             or name its socket with --socket, or its address with --url"
+            "start it with `systemctl start muster` or `muster agent`, or name its socket with \
+             --socket; log in to an agent elsewhere with `muster login URL`"
         }
     }
 }
@@ -206,7 +216,7 @@ fn refusal_hint(status: StatusCode, code: &str) -> Option<&'static str> {
         ("InvalidDocumentError", _) => Some("nothing was changed; correct it and apply it again"),
         ("NoDocumentError", _) => Some("`history` of the same command shows every version"),
         ("NoMemberError", _) => Some("`muster cluster members` shows every member"),
-        ("NoTokenError", _) => Some("`muster cluster token list` shows every token"),
+        ("NoTokenError", _) => Some("`muster cluster token list` shows every token for joining"),
         ("NoUserError", _) => Some("`muster user list` shows every user"),
         ("ConflictUserError", _) => Some("change the user with `muster user set`"),
         ("NoGroupError", _) => Some("`muster group list` shows every group"),
@@ -219,7 +229,9 @@ fn refusal_hint(status: StatusCode, code: &str) -> Option<&'static str> {
         ("JoinBusyError", _) => {
             Some("see there: muster cluster status; is TCP port 7740 open to this machine?")
         }
-        (_, 401) => Some("give a valid token with --token or MUSTER_TOKEN"),
+        (_, 401) => Some(
+            "log in with `muster login URL`, or give a valid token with --token or MUSTER_TOKEN",
+        ),
         (_, 403) => Some("use a token that has the right, or root's socket on the machine"),
         _ => None,
     }

@@ -15,6 +15,8 @@ mod client;
 mod cluster;
 mod completion;
 mod console;
+mod context;
+mod context_command;
 mod doctor;
 mod document;
 mod document_file;
@@ -29,6 +31,7 @@ mod incomplete;
 mod job;
 mod job_ref;
 mod job_text;
+mod login;
 mod moment;
 mod name_list;
 mod names;
@@ -52,6 +55,7 @@ mod storage;
 mod stub;
 mod table;
 mod terminal;
+mod token;
 mod top;
 mod usage;
 mod user;
@@ -82,12 +86,18 @@ Exit codes:
   `sbatch --wait`.
 
 Environment:
-  MUSTER_HOME   the agent's socket is agent.sock in this directory (default /run/muster)
-  MUSTER_URL    same as --url
-  MUSTER_TOKEN  same as --token
-  MUSTER_USER   same as --user
-  MUSTER_IMAGE  same as --image of `muster run`, sbatch and srun
-  NO_COLOR      no colours; there are none either where output is not a terminal";
+  MUSTER_HOME      the agent's socket is agent.sock in this directory (default /run/muster)
+  MUSTER_CONTEXT   same as --context, but --url wins over it
+  MUSTER_URL       same as --url
+  MUSTER_TOKEN     same as --token
+  MUSTER_USER      same as --user
+  MUSTER_IMAGE     same as --image of `muster run`, sbatch and srun
+  XDG_CONFIG_HOME  contexts are in muster/contexts.json in this directory (default ~/.config)
+  NO_COLOR         no colours; there are none either where output is not a terminal
+
+Which agent is asked, the first of these that is there:
+  --socket; --context; --url or MUSTER_URL; MUSTER_CONTEXT; MUSTER_HOME; the socket
+  /run/muster/agent.sock if you may use it, as root may on a node; the context in use.";
 
 /// Runs containers on a cluster of GPU machines, one identical agent on each.
 #[derive(Debug, Parser)]
@@ -125,6 +135,25 @@ pub enum Command {
     /// The cluster: make one, let machines in, see how they are.
     #[command(subcommand)]
     Cluster(cluster::ClusterCommand),
+    /// Log in to a cluster, and use it from now on.
+    #[command(after_help = login::LOGIN_EXAMPLES)]
+    Login(login::LoginArguments),
+    /// Revoke the token of the context in use, and remove the context.
+    #[command(after_help = login::LOGOUT_EXAMPLES)]
+    Logout,
+    /// Show who you are to the cluster, and which cluster that is.
+    #[command(after_help = login::WHOAMI_EXAMPLES)]
+    Whoami {
+        /// The form of the answer.
+        #[command(flatten)]
+        output: output::OutputOption,
+    },
+    /// Clusters that you have logged in to.
+    #[command(subcommand)]
+    Context(context_command::ContextCommand),
+    /// Your tokens, and those of your programs. For tokens that admit machines see `cluster token`.
+    #[command(subcommand)]
+    Token(token::UserTokenCommand),
     /// Users: who may log in, and what they may do.
     #[command(subcommand)]
     User(user::UserCommand),
@@ -247,6 +276,11 @@ async fn dispatch(cli: Cli, console: &Console) -> Result<CliStatus, CliError> {
         Command::Node(command) => command.run(&api()?, console).await,
         Command::Vc(command) => command.run(&api()?, console).await,
         Command::Cluster(command) => command.run(&api()?, console).await,
+        Command::Login(arguments) => arguments.run(&connection, console).await,
+        Command::Logout => login::log_out(&connection, console).await,
+        Command::Whoami { output } => login::who_am_i(output, &connection, console).await,
+        Command::Context(command) => command.run(&connection, console),
+        Command::Token(command) => command.run(&api()?, console).await,
         Command::User(command) => command.run(&api()?, console).await,
         Command::Group(command) => command.run(&api()?, console).await,
         Command::Audit(arguments) => arguments.run(&api()?, console).await,
@@ -287,3 +321,5 @@ mod placement_tests;
 mod storage_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod token_tests;

@@ -103,7 +103,7 @@ pub(super) fn read(file: &Path) -> Result<Hidden<String>, CliError> {
     Ok(line_of(text))
 }
 
-fn read_stdin() -> Result<Hidden<String>, CliError> {
+pub(super) fn read_stdin() -> Result<Hidden<String>, CliError> {
     let text = document_file::bounded(io::stdin().lock(), PASSWORD_BYTES_MAX as u64 + 2);
     text.map(line_of).map_err(|source| CliError::Read {
         path: "stdin".into(),
@@ -124,11 +124,11 @@ fn typed(user: &str, console: &Console) -> Result<Hidden<String>, CliError> {
                 .to_owned(),
         ));
     }
-    let first = terminal::ask(&format!("New password of {user}"), console)?;
+    let first = terminal::ask(&format!("New password of {user}"))?;
     if let Some(problem) = problem(&first.0) {
         return Err(CliError::Usage(format!("password: {problem}")));
     }
-    let second = terminal::ask("The same once more", console)?;
+    let second = terminal::ask("The same once more")?;
     match first == second {
         true => Ok(first),
         false => Err(CliError::Usage(

@@ -19,7 +19,7 @@ use muster_model::id::JobKey;
 use muster_model::state::{ExecutionType, SubState};
 use muster_model::view::{JobSummary, Retries};
 use tempfile::{NamedTempFile, TempDir};
-use tokio::net::UnixListener;
+use tokio::net::{TcpListener, UnixListener};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
@@ -106,6 +106,21 @@ impl AgentStub {
         }
     }
 
+    /// The same over plain HTTP, with its address.
+    pub(super) async fn start_tcp() -> (Self, String) {
+        let directory = tempfile::tempdir().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let script = Arc::new(Mutex::new(Script::default()));
+        let server = tokio::spawn(serve_tcp(listener, Arc::clone(&script)));
+        let stub = Self {
+            directory,
+            script,
+            server,
+        };
+        (stub, url)
+    }
+
     /// Answers `METHOD /path?query` with these, one after the other.
     pub(super) fn answer(
         &self,
@@ -155,6 +170,14 @@ impl Drop for AgentStub {
 }
 
 async fn serve(listener: UnixListener, script: Arc<Mutex<Script>>) {
+    while let Ok((stream, _)) = listener.accept().await {
+        let script = Arc::clone(&script);
+        let service = service_fn(move |request| respond(request, Arc::clone(&script)));
+        tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
+    }
+}
+
+async fn serve_tcp(listener: TcpListener, script: Arc<Mutex<Script>>) {
     while let Ok((stream, _)) = listener.accept().await {
         let script = Arc::clone(&script);
         let service = service_fn(move |request| respond(request, Arc::clone(&script)));

@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 use crate::key_file;
 
 /// First byte of the file. A changed layout takes the next number.
-const VERSION: u8 = 5;
+const VERSION: u8 = 6;
 const SUM_BYTES: usize = 32;
 
 /// Replaces the file, for root alone.

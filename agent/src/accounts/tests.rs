@@ -1,6 +1,7 @@
 use muster_control::cluster::{Hidden, UserToken};
 use muster_model::people::ADMIN_GROUP;
-use muster_portal_gateway::token::TokenKind;
+use muster_model::user_token::{TokenKind, UserTokenId};
+use muster_portal_gateway::token::UnsignedToken;
 
 use super::*;
 use crate::first_admin::{self, ADMIN};
@@ -33,7 +34,14 @@ fn cluster_map(version: u64, tokens: &[&str]) -> ClusterMap {
     let keys = keyring::random().unwrap();
     let text = |text: &&str| UserToken {
         text: Hidden((*text).to_owned()),
+        id: UserTokenId(text.len() as u64),
+        kind: TokenKind::Application,
+        name: String::new(),
+        issued_s: 0,
         expires_s: None,
+        address: String::new(),
+        key: 1,
+        used_s: 0,
     };
     users.get_mut(&ADMIN.parse().unwrap()).unwrap().tokens = tokens.iter().map(text).collect();
     ClusterMap {
@@ -71,6 +79,8 @@ fn a_member_has_the_users_and_keys_of_the_cluster_that_it_is_in() {
     assert_eq!(accounts.admin_by_token(ADMIN, "theirs"), Some(true));
     assert_eq!(accounts.admin_by_token(ADMIN, "own"), None);
     assert_eq!(accounts.tokens(ADMIN, 1), ["theirs"]);
+    assert!(accounts.has_token(ADMIN, UserTokenId(6)));
+    assert!(!accounts.has_token(ADMIN, UserTokenId(7)));
     assert_eq!(accounts.names(), [ADMIN]);
     assert!(accounts.account(ADMIN).unwrap().rights.admin);
     // Another cluster's count no more.
@@ -139,8 +149,14 @@ fn what_was_checked_with_a_key_is_forgotten_with_it() {
     let told = cluster_map(5, &[]);
     accounts.brief(told.clone()).unwrap();
     let first = accounts.keyring().unwrap();
-    let user = ADMIN.parse().unwrap();
-    let token = first.issuer.issue(&user, TokenKind::User, 100, 1).unwrap();
+    let unsigned = UnsignedToken {
+        user: &ADMIN.parse().unwrap(),
+        kind: TokenKind::Login,
+        at_s: 100,
+        expires_s: None,
+        id: UserTokenId(1),
+    };
+    let token = first.issuer.issue(&unsigned).unwrap();
     let good = |keyring: &Keyring| keyring.checked.claims(&keyring.issuer, &token, 101).is_ok();
     assert!(good(&first));
     accounts.brief(ClusterMap { version: 6, ..told }).unwrap();

@@ -8,15 +8,17 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use muster_control::cluster::{Hidden, UserGroup};
 use muster_control::request::cluster::{
-    ChangePeople, Denial, ForgetToken, IssueToken, LogIn, LogInVouched, LoggedIn, OfCluster,
-    ReadAudit,
+    ChangePeople, Denial, ForgetTokens, IssueToken, ListUserTokens, LogIn, LogInVouched, LoggedIn,
+    OfCluster, ReadAudit, RotateTokenKey,
 };
 use muster_control::request::{Answers, RequestFailure, RequestRefusal};
 use muster_model::id::{GroupName, NodeId, UserName};
-use muster_model::login::LoginTrust;
 use muster_model::people::{AuditLog, Author, PeopleChange};
+use muster_model::user_token::{
+    IssuedUserToken, NewUserToken, TokenSelection, UserTokenId, UserTokenView,
+};
 use muster_portal_gateway::port::{
-    Caller, GroupView, Login, PortError, TokenInfo, UserView, Users,
+    Caller, GroupView, Login, LoginTerms, PortError, TokenInfo, UserView, Users,
 };
 use muster_portal_gateway::token::TokenClaims;
 use tokio::time::Instant;
@@ -81,11 +83,42 @@ impl LocalUsers {
         Ok(answer)
     }
 
-    async fn catch_up(&self, since: Instant, token: &str) {
-        let is_known = || !matches!(self.known(token), Ok(None));
+    async fn catch_up(&self, since: Instant, is_known: impl Fn() -> bool) {
         let member = self.mesh.member();
         member.cluster_maps().catch_up(since, is_known).await;
     }
+
+    /// Someone who asks at this node.
+    fn asking_here(&self, by: &Author) -> Author {
+        Author {
+            node: self.node.to_string(),
+            ..by.clone()
+        }
+    }
+
+    /// Whether a token that is named is one of its user's, as far as is known here.
+    fn is_held(&self, which: &TokenSelection) -> bool {
+        match which {
+            TokenSelection::Text(user, text) => {
+                let held = self.accounts.admin_by_token(user.as_str(), &text.0);
+                held.is_some()
+            }
+            TokenSelection::Id(user, id) => self.accounts.has_token(user.as_str(), *id),
+            TokenSelection::OfUser(_) | TokenSelection::All => true,
+        }
+    }
+
+    /// What is shown of a token, with its use here, which the leader may not know yet.
+    fn with_use(&self, mut view: UserTokenView) -> UserTokenView {
+        let here = self.accounts.uses().last_s(view.id);
+        let here = here.map(|at_s| at_s.saturating_mul(1_000));
+        view.last_used_ms = view.last_used_ms.max(here);
+        view
+    }
+}
+
+fn no_user(name: &impl ToString) -> PortError {
+    PortError::NoUser(name.to_string())
 }
 
 #[async_trait]
@@ -119,10 +152,7 @@ impl Users for LocalUsers {
     }
 
     async fn change(&self, by: &Author, change: PeopleChange) -> Result<(), PortError> {
-        let by = Author {
-            node: self.node.to_string(),
-            ..by.clone()
-        };
+        let by = self.asking_here(by);
         let changed = self.ask(ChangePeople { change, by }).await?;
         Ok(changed?)
     }
@@ -137,43 +167,43 @@ impl Users for LocalUsers {
 
     async fn login(
         &self,
-        name: &str,
+        by: &Author,
         password: &str,
-        trust: LoginTrust,
+        terms: LoginTerms,
     ) -> Result<Login, PortError> {
-        let no_user = || PortError::NoUser(name.to_owned());
-        let user: UserName = name.parse().map_err(|_| no_user())?;
-        let password = Hidden(password.to_owned());
+        let user: UserName = by.user.parse().map_err(|_| no_user(&by.user))?;
         let request = LogIn {
-            user: name.to_owned(),
-            password,
-            trust,
+            by: self.asking_here(by),
+            password: Hidden(password.to_owned()),
+            trust: terms.trust,
+            name: terms.name,
             at_s: clock::now_s(),
             number: rand::random(),
         };
         match self.ask(request).await? {
             Ok(LoggedIn { token, admin }) => Ok(Login {
                 user,
-                token: token.0,
+                token: token.text.0,
                 admin,
             }),
-            Err(Denial::NoUser) => Err(no_user()),
+            Err(Denial::NoUser) => Err(no_user(&by.user)),
             Err(Denial::Busy) => Err(PortError::LoginsBusy),
             Err(Denial::WrongPassword) => Err(PortError::WrongPassword),
         }
     }
 
-    async fn login_vouched(&self, user: &UserName) -> Result<Login, PortError> {
+    async fn login_vouched(&self, by: &Author) -> Result<Login, PortError> {
+        let user: UserName = by.user.parse().map_err(|_| no_user(&by.user))?;
         let request = LogInVouched {
-            user: user.to_string(),
+            by: self.asking_here(by),
             at_s: clock::now_s(),
             number: rand::random(),
         };
         let issued = self.ask(request).await?;
-        let LoggedIn { token, admin } = issued.map_err(|_| PortError::NoUser(user.to_string()))?;
+        let LoggedIn { token, admin } = issued.map_err(|_| no_user(&by.user))?;
         Ok(Login {
-            user: user.clone(),
-            token: token.0,
+            user,
+            token: token.text.0,
             admin,
         })
     }
@@ -184,12 +214,18 @@ impl Users for LocalUsers {
             Some(known) => Some(known),
             // Perhaps it was issued elsewhere a moment ago.
             None => {
-                self.catch_up(arrived, token).await;
+                let is_known = || !matches!(self.known(token), Ok(None));
+                self.catch_up(arrived, is_known).await;
                 self.known(token)?
             }
         };
         let (claims, admin) = known.ok_or(PortError::InvalidToken)?;
+        let id: UserTokenId = claims.id().ok_or(PortError::InvalidToken)?;
+        self.accounts
+            .uses()
+            .note(&claims.username, id, clock::now_s());
         Ok(TokenInfo {
+            id,
             caller: Caller {
                 user: claims.username,
                 admin,
@@ -204,32 +240,59 @@ impl Users for LocalUsers {
         Ok(self.accounts.tokens(user.as_str(), clock::now_s()))
     }
 
-    async fn issue_application_token(&self, user: &UserName) -> Result<String, PortError> {
-        let no_user = || PortError::NoUser(user.to_string());
+    async fn token_views(&self, user: &UserName) -> Result<Vec<UserTokenView>, PortError> {
+        let request = ListUserTokens { user: user.clone() };
+        let views = self.mesh.ask(request).await.map_err(unanswered)?;
+        let views = views.map_err(|_| no_user(user))?.into_iter();
+        Ok(views.map(|view| self.with_use(view)).collect())
+    }
+
+    async fn issue_token(
+        &self,
+        by: &Author,
+        user: &UserName,
+        token: NewUserToken,
+    ) -> Result<IssuedUserToken, PortError> {
         let request = IssueToken {
-            user: user.to_string(),
+            user: user.clone(),
+            token,
+            by: self.asking_here(by),
             at_s: clock::now_s(),
             number: rand::random(),
         };
         let issued = self.ask(request).await?;
-        issued.map(|issued| issued.token.0).map_err(|_| no_user())
+        issued.map(|it| it.token).map_err(|_| no_user(user))
     }
 
-    async fn revoke_token(&self, user: &UserName, token: &str) -> Result<(), PortError> {
-        let is_held = || self.accounts.admin_by_token(user.as_str(), token).is_some();
-        if !is_held() {
+    async fn revoke_tokens(&self, by: &Author, which: TokenSelection) -> Result<u32, PortError> {
+        if !self.is_held(&which) {
             // Perhaps it was issued elsewhere a moment ago.
-            self.catch_up(Instant::now(), token).await;
+            self.catch_up(Instant::now(), || self.is_held(&which)).await;
         }
-        if !is_held() {
+        if !self.is_held(&which) {
             return Err(PortError::NoToken);
         }
-        let request = ForgetToken {
-            user: user.to_string(),
-            text: Hidden(token.to_owned()),
-        };
-        // A user that there is not holds no token either.
-        self.ask(request).await.map(drop)
+        let by = self.asking_here(by);
+        let revoked = self
+            .ask(ForgetTokens {
+                which: which.clone(),
+                by,
+            })
+            .await?;
+        match (revoked, which.user()) {
+            (Ok(revoked), _) => Ok(revoked),
+            (Err(_), Some(user)) => Err(no_user(user)),
+            (Err(_), None) => Ok(0),
+        }
+    }
+
+    async fn rotate_token_key(&self, by: &Author) -> Result<u32, PortError> {
+        let by = self.asking_here(by);
+        let number = self.mesh.ask(RotateTokenKey { by }).await;
+        let number = number.map_err(unanswered)?;
+        // If that fails, the loop does it.
+        self.mesh.member().cluster_maps().refresh_now().await;
+        Ok(number)
     }
 }
 

@@ -7,7 +7,7 @@ pub(crate) mod leading;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use muster_control::answers::port::{SignedToken, WantedToken, WantedTokenKind};
+use muster_control::answers::port::{NextTokenKey, WantedToken};
 use muster_control::answers::{self, MemberPort};
 use muster_control::cluster::{ClusterMap, Hidden, Keys, Lineage, Secret};
 use muster_control::request::RequestFailure;
@@ -22,7 +22,7 @@ use muster_gossip::record::{DocumentId, Record};
 use muster_model::id::UserName;
 use muster_model::login::LoginTrust;
 use muster_model::people::{NewPassword, PeopleDenial};
-use muster_portal_gateway::token::{self, Issuer, TokenKind};
+use muster_portal_gateway::token::{self, UnsignedToken};
 use tokio::sync::{Mutex, Notify};
 use tokio::task::block_in_place;
 
@@ -30,6 +30,7 @@ use crate::accounts::Accounts;
 use crate::documents;
 use crate::documents::policy::PolicyInForce;
 use crate::groups::{ClusterGroup, Groups};
+use crate::keyring;
 use crate::mesh_file::MeshFile;
 use crate::passwords::PasswordChecks;
 use crate::requests::PeerClient;
@@ -174,21 +175,26 @@ impl MemberPort for Here {
         self.checks.hash(user, password).await
     }
 
-    fn token(&self, keys: &Keys, wanted: &WantedToken<'_>) -> Result<SignedToken, String> {
-        issue(keys, wanted).map_err(|error| error.to_string())
+    fn token(&self, keys: &Keys, wanted: &WantedToken<'_>) -> Result<Hidden<String>, String> {
+        let token = UnsignedToken {
+            user: wanted.user,
+            kind: wanted.kind,
+            at_s: wanted.at_s,
+            expires_s: wanted.expires_s,
+            id: wanted.id,
+        };
+        let issued = keyring::issuer(keys).and_then(|issuer| issuer.issue(&token));
+        issued.map(Hidden).map_err(|error| error.to_string())
+    }
+
+    fn next_token_key(&self, keys: &Keys) -> Result<NextTokenKey, String> {
+        next_token_key(keys).map_err(|error| error.to_string())
     }
 }
 
-fn issue(keys: &Keys, wanted: &WantedToken<'_>) -> Result<SignedToken, token::AuthTokenError> {
-    let kind = match wanted.kind {
-        WantedTokenKind::Person => TokenKind::User,
-        WantedTokenKind::Program => TokenKind::Application,
-    };
-    let issuer = Issuer::new(&keys.token.0)?;
-    let text = issuer.issue(wanted.user, kind, wanted.at_s, wanted.number)?;
-    let expires_s = issuer.verify(&text, wanted.now_s)?.exp;
-    Ok(SignedToken {
-        text: Hidden(text),
-        expires_s,
+fn next_token_key(keys: &Keys) -> Result<NextTokenKey, token::AuthTokenError> {
+    Ok(NextTokenKey {
+        key: Hidden(token::new_key()?),
+        public_before: token::public_half(&keys.token.0)?,
     })
 }

@@ -228,6 +228,8 @@ mod tests {
                 data: Hidden([0; 32]),
                 link: Hidden([0; 32]),
                 token: Hidden(Vec::new()),
+                token_number: 1,
+                retired: Vec::new(),
             },
             vcs: vcs.iter().map(creation).collect(),
             users: BTreeMap::new(),

@@ -49,6 +49,7 @@ use crate::node_status::NodeStatus;
 use crate::passwords::PasswordChecks;
 use crate::requests::{self, PeerClient, RequestRouter};
 use crate::systemd::Manager;
+use crate::token_uses;
 use crate::vc::{LedVcs, LocalCopies, Seat, Vcs};
 use crate::waits::AgentWaits;
 
@@ -400,6 +401,7 @@ impl ActiveMembership {
         );
         let carrying = unload(cargo, self.groups.clone());
         let marking = marks_loop::run(self.requests());
+        let using = token_uses::run(dependencies.accounts.clone(), self.requests());
         tokio::spawn(async move {
             // None of these ends before the membership does.
             let ended = tokio::select! {
@@ -412,6 +414,7 @@ impl ActiveMembership {
                 () = seeing => "members",
                 () = carrying => "carrying",
                 () = marking => "marks",
+                () = using => "token uses",
                 () = cluster_map => "cluster_map",
                 ended = driver => match ended {
                     Ok(Ok(())) => "driving",

@@ -11,6 +11,7 @@ use muster_gossip::record::{DocumentId, Record};
 use muster_model::id::{NodeId, UserName};
 use muster_model::login::LoginTrust;
 use muster_model::people::{NewPassword, PeopleDenial};
+use muster_model::user_token::{TokenKind, UserTokenId};
 
 use super::event::Event;
 use crate::cluster::{ClusterMap, Hidden, Keys, Lineage, Secret};
@@ -206,16 +207,13 @@ pub trait MemberPort: Send + Sync {
     ///
     /// # Errors
     /// When the key cannot be used.
-    fn token(&self, keys: &Keys, wanted: &WantedToken<'_>) -> Result<SignedToken, String>;
-}
+    fn token(&self, keys: &Keys, wanted: &WantedToken<'_>) -> Result<Hidden<String>, String>;
 
-/// The kind of a user's token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WantedTokenKind {
-    /// For a person: it expires.
-    Person,
-    /// For a program.
-    Program,
+    /// Makes another key of tokens.
+    ///
+    /// # Errors
+    /// When none can be made, or the one until now cannot be read.
+    fn next_token_key(&self, keys: &Keys) -> Result<NextTokenKey, String>;
 }
 
 /// A token that is to be made. The same gives the same token.
@@ -223,21 +221,21 @@ pub enum WantedTokenKind {
 pub struct WantedToken<'a> {
     /// Whose.
     pub user: &'a UserName,
-    /// For whom.
-    pub kind: WantedTokenKind,
+    /// For a person or a program.
+    pub kind: TokenKind,
     /// When it is issued, in seconds since the epoch.
     pub at_s: u64,
-    /// Tells it from others of the same second.
-    pub number: u64,
-    /// The time now, in seconds since the epoch.
-    pub now_s: u64,
+    /// When it expires, in seconds since the epoch; none: never.
+    pub expires_s: Option<u64>,
+    /// Names it, and tells it from others of the same second.
+    pub id: UserTokenId,
 }
 
-/// A token.
+/// A key of tokens that follows another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SignedToken {
-    /// As the user gets it.
-    pub text: Hidden<String>,
-    /// When it expires, in seconds since the epoch, if it does.
-    pub expires_s: Option<u64>,
+pub struct NextTokenKey {
+    /// Signs tokens: Ed25519, PKCS#8 in DER.
+    pub key: Hidden<Vec<u8>>,
+    /// The public half of the one before.
+    pub public_before: Vec<u8>,
 }

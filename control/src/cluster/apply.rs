@@ -62,12 +62,10 @@ impl ClusterState {
             }
             ClusterEntry::DocumentEdited(edit) => self.edit(index, edit),
             ClusterEntry::DocumentStep(step) => self.step(index, step),
-            ClusterEntry::UserToken { user, token, now_s } => {
-                self.issue_user_token(index, user, token, *now_s)
-            }
-            ClusterEntry::UserTokenRevoked { user, text } => {
-                self.revoke_user_token(index, user, &text.0)
-            }
+            ClusterEntry::UserToken(issue) => self.issue_user_token(index, issue),
+            ClusterEntry::UserTokensRevoked(which) => self.revoke_user_tokens(index, which),
+            ClusterEntry::UserTokensUsed { uses } => self.note_uses(uses),
+            ClusterEntry::TokenKeyChanged(change) => self.change_token_key(index, change),
             ClusterEntry::Recovered(creation) => self.recover(index, creation),
             ClusterEntry::Bound { vc, binding } => self.bind(index, vc, binding),
             ClusterEntry::Unheard { vcs } => Ok(self.stop_waiting(index, vcs)),

@@ -12,7 +12,7 @@ use super::entry::VcCreation;
 use super::groups::{Rights, UserGroup};
 use super::scheduling::AdminScheduling;
 use super::secret::Hidden;
-use super::users::{ClusterUser, Keys};
+use super::users::{ClusterUser, Keys, UserToken};
 
 /// What the leader tells the members. Of two of the same cluster, the one with the higher version
 /// holds.
@@ -26,7 +26,8 @@ pub struct ClusterMap {
     pub keys: Keys,
     /// Every virtual cluster, by name.
     pub vcs: Vec<VcCreation>,
-    /// The users, without the hashes of their passwords: those are for the voters alone.
+    /// The users, without the hashes of their passwords and the last uses of their tokens: those are for the
+    /// voters alone.
     pub users: BTreeMap<UserName, ClusterUser>,
     /// The groups of users.
     pub groups: BTreeMap<GroupName, UserGroup>,
@@ -48,8 +49,13 @@ impl ClusterState {
     /// What every member has to know; none before the cluster is founded.
     pub fn cluster_map(&self) -> Option<ClusterMap> {
         let users = self.users.iter();
+        let told = |token: &UserToken| UserToken {
+            used_s: 0,
+            ..token.clone()
+        };
         let given = |user: &ClusterUser| ClusterUser {
             password_hash: Hidden::default(),
+            tokens: user.tokens.iter().map(told).collect(),
             ..user.clone()
         };
         Some(ClusterMap {

@@ -7,6 +7,7 @@ use muster_gossip::key::NodeKey;
 use muster_gossip::member::MemberId;
 use muster_gossip::record::{BodyId, DocumentId, RecordKey};
 use muster_model::id::{NodeId, UserName, VcName};
+use muster_model::user_token::TokenUse;
 use serde::{Deserialize, Serialize};
 
 use super::binding::Binding;
@@ -14,12 +15,13 @@ use super::document::VersionStage;
 use super::people::PeopleEntry;
 use super::replacement::Replacement;
 use super::scheduling::AdminScheduling;
-use super::secret::{Hidden, Secret};
-use super::users::{ClusterUser, Keys, UserToken};
+use super::secret::Secret;
+use super::user_tokens::{TokenKeyChange, UserTokenIssue, UserTokensRevocation};
+use super::users::{ClusterUser, Keys};
 use crate::entry_bytes::{self, DecodeError, EncodeError};
 
 /// First byte of every encoded entry. A changed layout takes the next number.
-const VERSION: u8 = 9;
+const VERSION: u8 = 10;
 
 /// A name that a user gave, or a user's own.
 pub type GivenName = Text<255>;
@@ -76,21 +78,16 @@ pub enum ClusterEntry {
     /// A version goes on, or is taken back.
     DocumentStep(Box<ActivationStep>),
     /// A user's token is good from now on.
-    UserToken {
-        /// Whose.
-        user: UserName,
-        /// The token.
-        token: UserToken,
-        /// When, in seconds since the epoch: what expired by then is forgotten.
-        now_s: u64,
+    UserToken(Box<UserTokenIssue>),
+    /// Tokens of users are good no more.
+    UserTokensRevoked(Box<UserTokensRevocation>),
+    /// Tokens of users were used.
+    UserTokensUsed {
+        /// Which, at most [`TOKEN_USES_MAX`](super::TOKEN_USES_MAX).
+        uses: Vec<TokenUse>,
     },
-    /// It is good no more.
-    UserTokenRevoked {
-        /// Whose.
-        user: UserName,
-        /// Which.
-        text: Hidden<String>,
-    },
+    /// Another key signs users' tokens from now on.
+    TokenKeyChanged(Box<TokenKeyChange>),
     /// A virtual cluster that has lost most of its voters for good goes on from one of its copies: its
     /// creation in the next generation.
     Recovered(Box<VcCreation>),
@@ -282,6 +279,8 @@ pub enum ClusterApplied {
     },
     /// Users, their tokens or groups are as the entry says.
     Users,
+    /// When tokens were used last is as the entry says.
+    TokenUses,
     /// Whether jobs may come to this member is as the entry says.
     Scheduled(MemberId),
     /// A virtual cluster has another group.
@@ -301,6 +300,7 @@ impl ClusterApplied {
             Self::Member(id) => Some(RecordKey::Member(id)),
             Self::Token(_)
             | Self::Users
+            | Self::TokenUses
             | Self::Scheduled(_)
             | Self::Recovered
             | Self::Replacement
@@ -319,7 +319,7 @@ impl ClusterApplied {
             | Self::Recovered
             | Self::Replacement => true,
             Self::Document { id, .. } => id == super::DESCRIPTION,
-            Self::Cluster | Self::Token(_) | Self::Bound => false,
+            Self::Cluster | Self::Token(_) | Self::TokenUses | Self::Bound => false,
         }
     }
 }

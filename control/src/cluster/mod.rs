@@ -36,6 +36,7 @@ mod statement;
 #[cfg(test)]
 mod tests;
 mod token;
+mod user_tokens;
 mod users;
 pub mod voters;
 
@@ -74,9 +75,11 @@ pub use scheduling::{AdminScheduling, SchedulingMode};
 pub use secret::{Hidden, Secret};
 pub use statement::{Statement, StatementBody};
 pub use token::{IssuedToken, TOKENS_MAX, USES_MAX};
+pub use user_tokens::{TOKEN_USES_MAX, TokenKeyChange, UserTokenIssue, UserTokensRevocation};
 pub use users::{
-    ALL_TOKENS_MAX, APPLICATION_TOKENS_MAX, ClusterUser, Keys, PASSWORD_HASH_MAX, TOKEN_KEY_MAX,
-    TOKEN_TEXT_MAX, TooManyApplicationTokens, USER_TOKENS_MAX, USERS_MAX, UserToken,
+    ALL_TOKENS_MAX, APPLICATION_TOKENS_MAX, ClusterUser, Keys, PASSWORD_HASH_MAX, RETIRED_KEYS_MAX,
+    RetiredTokenKey, TOKEN_ADDRESS_MAX, TOKEN_KEY_MAX, TOKEN_TEXT_MAX, TooManyApplicationTokens,
+    USER_TOKENS_MAX, USERS_MAX, UserToken,
 };
 
 use member::Roll;
@@ -89,7 +92,7 @@ pub const VCS_MAX: usize = 256;
 pub const CERTIFICATE_BYTES_MAX: usize = 4 << 10;
 
 /// First byte of every snapshot. A changed layout takes the next number.
-const VERSION: u8 = 8;
+const VERSION: u8 = 9;
 
 /// The cluster itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

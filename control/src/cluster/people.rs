@@ -152,7 +152,7 @@ impl ClusterState {
             PeopleEdit::DropGroup { name, seen } => self.drop_group(index, name, *seen)?,
         };
         self.map_version = index;
-        self.audit.add(index, entry, change);
+        self.audit.add(index, (&entry.by, entry.at_ms), change);
         Ok(ClusterApplied::Users)
     }
 
@@ -182,7 +182,7 @@ impl ClusterState {
             return Err(PeopleDenial::NoGroup(unknown.to_string()).into());
         }
         let tokens = known.map_or_else(Vec::new, |user| user.tokens.clone());
-        let stays = |token: &UserToken| !forgets_logins || token.expires_s.is_none();
+        let stays = |token: &UserToken| !forgets_logins || token.is_application();
         let user = ClusterUser {
             password_hash: fields.password_hash.clone(),
             email: fields.email.clone(),

@@ -9,8 +9,10 @@ use muster_model::vc::unknown;
 
 use super::document::{BODY_BYTES_MAX, CANARIES_MAX, DOCUMENTS_MAX, REASON_BYTES_MAX};
 use super::token::{TOKENS_MAX, USES_MAX};
+use super::user_tokens::TOKEN_USES_MAX;
 use super::users::{
-    ALL_TOKENS_MAX, APPLICATION_TOKENS_MAX, TOKEN_KEY_MAX, TOKEN_TEXT_MAX, USERS_MAX,
+    ALL_TOKENS_MAX, APPLICATION_TOKENS_MAX, RETIRED_KEYS_MAX, TOKEN_KEY_MAX, TOKEN_TEXT_MAX,
+    USERS_MAX,
 };
 use super::{CERTIFICATE_BYTES_MAX, NUMBERS_MAX, VCS_MAX};
 
@@ -177,9 +179,28 @@ pub enum ClusterRejection {
     /// The token is empty or too long.
     #[error("a user's token has 1 to {TOKEN_TEXT_MAX} bytes, this one has {0}")]
     TokenText(usize),
-    /// The key that signs tokens is too long.
-    #[error("the key that signs tokens has at most {TOKEN_KEY_MAX} bytes, this one has {0}")]
-    TokenKey(usize),
+    /// The keys of tokens are too long or too many.
+    #[error(
+        "a key of tokens has at most {TOKEN_KEY_MAX} bytes, and at most {RETIRED_KEYS_MAX} older ones are kept"
+    )]
+    TokenKeys,
+    /// A token is signed by a key that is not known any more.
+    #[error("key {0} signs no tokens any more; ask for a token again")]
+    NoTokenKey(u32),
+    /// The key of tokens was changed meanwhile.
+    #[error(
+        "the key of tokens was changed meanwhile: it is number {0} now; look whether that is enough"
+    )]
+    OtherTokenKey(u32),
+    /// As many older keys are kept as may be, and each has tokens.
+    #[error(
+        "{RETIRED_KEYS_MAX} older keys are kept, and there are tokens of each; revoke the application tokens \
+         issued longest ago, or wait until logins of the oldest key expire"
+    )]
+    TooManyTokenKeys,
+    /// A limit is reached.
+    #[error("at most {TOKEN_USES_MAX} uses of tokens are taken at a time, these are {0}")]
+    TooManyTokenUses(usize),
     /// A change of users or groups that may not be made.
     #[error(transparent)]
     People(#[from] PeopleDenial),
@@ -227,7 +248,11 @@ impl ClusterRejection {
             | Self::TooManyApplicationTokens(_)
             | Self::UserTooLong(_)
             | Self::TokenText(_)
-            | Self::TokenKey(_)
+            | Self::TokenKeys
+            | Self::NoTokenKey(_)
+            | Self::OtherTokenKey(_)
+            | Self::TooManyTokenKeys
+            | Self::TooManyTokenUses(_)
             | Self::People(_) => JoinRefusal::Unavailable,
         }
     }

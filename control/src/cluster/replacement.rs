@@ -108,10 +108,15 @@ impl ClusterState {
             }
         }
         self.groups.clone_from(&told.groups);
-        // A cluster map holds no passwords: those of the copy stay in force.
+        // Tokens may be signed by a key that the copy does not know.
+        self.keys = Some(told.keys.clone());
+        // A cluster map holds no passwords and no uses of tokens: those of the copy stay.
         let before = std::mem::replace(&mut self.users, told.users.clone());
         for (name, known) in before {
             if let Some(user) = self.users.get_mut(&name) {
+                for token in &mut user.tokens {
+                    token.used_s = known.token(token.id).map_or(0, |it| it.used_s);
+                }
                 user.password_hash = known.password_hash;
             }
         }

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use muster_model::id::{GroupName, UserName};
 use muster_model::people::{EMAIL_BYTES_MAX, EXTENSION_BYTES_MAX};
+use muster_model::user_token::{TokenKind, UserTokenId, UserTokenView, token_name_problem};
 use serde::{Deserialize, Serialize};
 
 use super::ClusterState;
-use super::entry::{ClusterApplied, ClusterInit};
+use super::entry::ClusterInit;
 use super::rejected::ClusterRejection;
 use super::secret::Hidden;
 
@@ -24,8 +25,12 @@ pub const ALL_TOKENS_MAX: usize = 20_000;
 pub const TOKEN_TEXT_MAX: usize = 800;
 /// Bytes of a password's hash, at most.
 pub const PASSWORD_HASH_MAX: usize = 512;
-/// Bytes of the key that signs tokens, at most.
+/// Bytes of the address that a token was asked for from, at most.
+pub const TOKEN_ADDRESS_MAX: usize = 64;
+/// Bytes of a key of tokens, at most.
 pub const TOKEN_KEY_MAX: usize = 256;
+/// Keys that signed tokens before, at most.
+pub const RETIRED_KEYS_MAX: usize = 8;
 
 /// Keys that every member has, so that each understands what another one made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,6 +41,33 @@ pub struct Keys {
     pub link: Hidden<[u8; 32]>,
     /// Signs users' tokens: Ed25519, PKCS#8 in DER. At most [`TOKEN_KEY_MAX`] bytes.
     pub token: Hidden<Vec<u8>>,
+    /// The number of that key, which its tokens name. The first one is 1.
+    pub token_number: u32,
+    /// Keys that signed tokens before, the oldest first. Nothing can be signed with what is kept of them.
+    pub retired: Vec<RetiredTokenKey>,
+}
+
+/// What is kept of a key that signed tokens before.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RetiredTokenKey {
+    /// Its number.
+    pub number: u32,
+    /// Its public half: what it signed is checked with that.
+    pub public: Vec<u8>,
+}
+
+impl Keys {
+    /// Whether tokens that the key of this number signed can be checked.
+    pub fn knows(&self, number: u32) -> bool {
+        number == self.token_number || self.retired.iter().any(|key| key.number == number)
+    }
+
+    fn fits(&self) -> bool {
+        let retired = &self.retired;
+        self.token.0.len() <= TOKEN_KEY_MAX
+            && retired.len() <= RETIRED_KEYS_MAX
+            && retired.iter().all(|key| key.public.len() <= TOKEN_KEY_MAX)
+    }
 }
 
 /// A user.
@@ -60,8 +92,23 @@ pub struct ClusterUser {
 pub struct UserToken {
     /// The whole of it.
     pub text: Hidden<String>,
-    /// Seconds since the epoch; never for an application token.
+    /// Names it.
+    pub id: UserTokenId,
+    /// For a person or a program.
+    pub kind: TokenKind,
+    /// What its user calls it, may be empty.
+    pub name: String,
+    /// When it was issued, seconds since the epoch.
+    pub issued_s: u64,
+    /// When it expires, seconds since the epoch; none: never.
     pub expires_s: Option<u64>,
+    /// The address that it was asked for from.
+    pub address: String,
+    /// The number of the key that signed it.
+    pub key: u32,
+    /// When it was used last, seconds since the epoch, as far as nodes have told; 0: never. Always 0 in a
+    /// [`ClusterMap`](super::ClusterMap).
+    pub used_s: u64,
 }
 
 /// A user has as many application tokens as may be. Nothing was changed.
@@ -71,8 +118,33 @@ pub struct TooManyApplicationTokens;
 
 impl UserToken {
     /// Whether it is a program's, which nobody may lose unasked.
-    const fn is_application(&self) -> bool {
-        self.expires_s.is_none()
+    pub(super) fn is_application(&self) -> bool {
+        self.kind == TokenKind::Application
+    }
+
+    /// Whether it has not expired at `now_s`, in seconds since the epoch.
+    pub fn is_valid(&self, now_s: u64) -> bool {
+        self.expires_s.is_none_or(|end| end > now_s)
+    }
+
+    /// What is shown of it.
+    pub fn view(&self) -> UserTokenView {
+        let ms = |seconds: u64| seconds.saturating_mul(1_000);
+        UserTokenView {
+            id: self.id,
+            name: self.name.clone(),
+            kind: self.kind,
+            issued_ms: ms(self.issued_s),
+            expires_ms: self.expires_s.map(ms),
+            last_used_ms: (self.used_s > 0).then(|| ms(self.used_s)),
+            address: self.address.clone(),
+        }
+    }
+
+    pub(super) fn fits(&self) -> bool {
+        self.text.0.len() <= TOKEN_TEXT_MAX
+            && self.address.len() <= TOKEN_ADDRESS_MAX
+            && token_name_problem(&self.name).is_none()
     }
 }
 
@@ -83,12 +155,11 @@ impl ClusterUser {
     /// # Errors
     /// [`TooManyApplicationTokens`].
     pub fn keep(&mut self, token: UserToken, now_s: u64) -> Result<(), TooManyApplicationTokens> {
-        let applications = self.tokens.iter().filter(|it| it.is_application()).count();
+        let applications = self.valid(now_s).filter(|it| it.is_application()).count();
         if token.is_application() && applications >= APPLICATION_TOKENS_MAX {
             return Err(TooManyApplicationTokens);
         }
-        let valid = |it: &UserToken| it.expires_s.is_none_or(|end| end > now_s);
-        self.tokens.retain(valid);
+        self.tokens.retain(|it| it.is_valid(now_s));
         if self.tokens.len() >= USER_TOKENS_MAX && !self.forget_login() {
             return Err(TooManyApplicationTokens);
         }
@@ -97,7 +168,7 @@ impl ClusterUser {
     }
 
     /// Forgets the oldest token of a login; false if there is none.
-    fn forget_login(&mut self) -> bool {
+    pub(super) fn forget_login(&mut self) -> bool {
         let login = self.tokens.iter().position(|it| !it.is_application());
         if let Some(at) = login {
             self.tokens.remove(at);
@@ -105,7 +176,7 @@ impl ClusterUser {
         login.is_some()
     }
 
-    fn logins(&self) -> usize {
+    pub(super) fn logins(&self) -> usize {
         let logins = self.tokens.iter().filter(|it| !it.is_application());
         logins.count()
     }
@@ -117,8 +188,13 @@ impl ClusterUser {
 
     /// Their tokens that are valid at `now_s`, in seconds since the epoch, oldest first.
     pub fn valid(&self, now_s: u64) -> impl Iterator<Item = &UserToken> {
-        let valid = move |token: &&UserToken| token.expires_s.is_none_or(|end| end > now_s);
-        self.tokens.iter().filter(valid)
+        let is_valid = move |token: &&UserToken| token.is_valid(now_s);
+        self.tokens.iter().filter(is_valid)
+    }
+
+    /// Their token of this id.
+    pub fn token(&self, id: UserTokenId) -> Option<&UserToken> {
+        self.tokens.iter().find(|token| token.id == id)
     }
 
     /// Whether all of it has the length it may have.
@@ -128,7 +204,7 @@ impl ClusterUser {
             && self.email.len() <= EMAIL_BYTES_MAX
             && self.extension.len() <= EXTENSION_BYTES_MAX
             && tokens.len() <= USER_TOKENS_MAX
-            && tokens.iter().all(|it| it.text.0.len() <= TOKEN_TEXT_MAX)
+            && tokens.iter().all(UserToken::fits)
     }
 }
 
@@ -138,8 +214,8 @@ impl ClusterInit {
         if self.users.len() > USERS_MAX {
             return Err(ClusterRejection::TooManyUsers(self.users.len()));
         }
-        if self.keys.token.0.len() > TOKEN_KEY_MAX {
-            return Err(ClusterRejection::TokenKey(self.keys.token.0.len()));
+        if !self.keys.fits() {
+            return Err(ClusterRejection::TokenKeys);
         }
         let long = self.users.iter().find(|(_, user)| !user.fits());
         if let Some((name, _)) = long {
@@ -153,57 +229,6 @@ impl ClusterInit {
 }
 
 impl ClusterState {
-    /// Keeps a token as valid, and forgets those of the user that are over. One that is kept
-    /// already stays as it is.
-    pub(super) fn issue_user_token(
-        &mut self,
-        index: u64,
-        name: &UserName,
-        token: &UserToken,
-        now_s: u64,
-    ) -> Result<ClusterApplied, ClusterRejection> {
-        if token.text.0.is_empty() || token.text.0.len() > TOKEN_TEXT_MAX {
-            return Err(ClusterRejection::TokenText(token.text.0.len()));
-        }
-        let user = self.users.get_mut(name);
-        let user = user.ok_or_else(|| ClusterRejection::NoUser(name.clone()))?;
-        if user.holds(&token.text.0) {
-            return Ok(ClusterApplied::Users);
-        }
-        let kept = user.keep(token.clone(), now_s);
-        kept.map_err(|_| ClusterRejection::TooManyApplicationTokens(name.clone()))?;
-        if count(&self.users) > ALL_TOKENS_MAX && !self.forget_one_of_most() {
-            if let Some(user) = self.users.get_mut(name) {
-                user.tokens.pop();
-            }
-            return Err(ClusterRejection::TooManyUserTokens);
-        }
-        self.map_version = index;
-        Ok(ClusterApplied::Users)
-    }
-
-    /// Forgets a login of the user who has the most logins; false if no user has one.
-    fn forget_one_of_most(&mut self) -> bool {
-        let most = self.users.values_mut().max_by_key(|user| user.logins());
-        most.is_some_and(ClusterUser::forget_login)
-    }
-
-    /// Forgets a token; one that nobody holds is no error.
-    pub(super) fn revoke_user_token(
-        &mut self,
-        index: u64,
-        name: &UserName,
-        text: &str,
-    ) -> Result<ClusterApplied, ClusterRejection> {
-        let user = self.users.get_mut(name);
-        let user = user.ok_or_else(|| ClusterRejection::NoUser(name.clone()))?;
-        if user.holds(text) {
-            user.tokens.retain(|token| token.text.0 != text);
-            self.map_version = index;
-        }
-        Ok(ClusterApplied::Users)
-    }
-
     /// The keys that all members share, once the cluster is founded.
     pub const fn keys(&self) -> Option<&Keys> {
         self.keys.as_ref()
@@ -220,6 +245,6 @@ impl ClusterState {
     }
 }
 
-fn count(users: &BTreeMap<UserName, ClusterUser>) -> usize {
+pub(super) fn count(users: &BTreeMap<UserName, ClusterUser>) -> usize {
     users.values().map(|user| user.tokens.len()).sum()
 }

@@ -84,6 +84,8 @@ fn cluster_map(closed: &[(&str, SchedulingMode)]) -> ClusterMap {
             data: Hidden([0; 32]),
             link: Hidden([0; 32]),
             token: Hidden(Vec::new()),
+            token_number: 1,
+            retired: Vec::new(),
         },
         vcs: vec![creation()],
         users: BTreeMap::new(),

@@ -4,13 +4,16 @@
 use std::collections::BTreeSet;
 
 use muster_gossip::join;
-use muster_model::id::{NodeId, VcName};
+use muster_model::id::{NodeId, UserName, VcName};
 use muster_model::login::LoginTrust;
 use muster_model::mesh::{
     ClusterView, CreatedToken, DocumentText, NewToken, RecoveryView, Scheduling, TokenView,
     VersionView,
 };
 use muster_model::people::{AuditLog, Author, PeopleChange, PeopleDenial};
+use muster_model::user_token::{
+    IssuedUserToken, NewUserToken, TokenSelection, TokenUse, UserTokenView,
+};
 use serde::{Deserialize, Serialize};
 
 use super::table::requests;
@@ -38,7 +41,10 @@ requests! {
         LogIn,
         IssueToken,
         LogInVouched,
-        ForgetToken,
+        ForgetTokens,
+        ListUserTokens,
+        NoteTokenUses,
+        RotateTokenKey,
         RenewLeases,
         GetSilence,
         Bind,
@@ -248,12 +254,14 @@ impl Request for GetClusterMap {
 /// A user's password is to be checked, and a token issued. The same request gives the same token.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LogIn {
-    /// The user.
-    pub user: String,
+    /// The user, and where they ask from.
+    pub by: Author,
     /// The password.
     pub password: Hidden<String>,
     /// Whether the client that gave it was wrong lately.
     pub trust: LoginTrust,
+    /// What the token is to be called, may be empty.
+    pub name: String,
     /// When, in seconds since the epoch.
     pub at_s: u64,
     /// Tells its token from others of the same second.
@@ -264,7 +272,7 @@ pub struct LogIn {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoggedIn {
     /// The token.
-    pub token: Hidden<String>,
+    pub token: IssuedUserToken,
     /// Whether its user may do everything.
     pub admin: bool,
 }
@@ -284,11 +292,15 @@ impl Request for LogIn {
     type Answer = Result<LoggedIn, Denial>;
 }
 
-/// A token for a program of a user's is to be issued.
+/// A token for a program of a user's is to be issued. The same request gives the same token.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct IssueToken {
     /// The user.
-    pub user: String,
+    pub user: UserName,
+    /// What it is like.
+    pub token: NewUserToken,
+    /// Who wants it.
+    pub by: Author,
     /// As with a login.
     pub at_s: u64,
     /// As with a login.
@@ -303,8 +315,8 @@ impl Request for IssueToken {
 /// The same request gives the same token.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LogInVouched {
-    /// The user.
-    pub user: String,
+    /// The user, and where they ask from.
+    pub by: Author,
     /// As with a login.
     pub at_s: u64,
     /// As with a login.
@@ -315,17 +327,57 @@ impl Request for LogInVouched {
     type Answer = Result<LoggedIn, Denial>;
 }
 
-/// A user's token is to be good no more.
+/// Tokens of users are to be good no more.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ForgetToken {
-    /// The user.
-    pub user: String,
-    /// The token.
-    pub text: Hidden<String>,
+pub struct ForgetTokens {
+    /// Which.
+    pub which: TokenSelection,
+    /// Who says so.
+    pub by: Author,
 }
 
-impl Request for ForgetToken {
-    type Answer = Result<(), Denial>;
+impl Request for ForgetTokens {
+    /// How many there were.
+    type Answer = Result<u32, Denial>;
+}
+
+/// The tokens of a user.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ListUserTokens {
+    /// Whose.
+    pub user: UserName,
+}
+
+impl Request for ListUserTokens {
+    /// The oldest first.
+    type Answer = Result<Vec<UserTokenView>, Denial>;
+}
+
+/// Tokens of users were used at the asking node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NoteTokenUses {
+    /// Which, at most [`TOKEN_USES_MAX`](crate::cluster::TOKEN_USES_MAX).
+    pub uses: Vec<TokenUse>,
+}
+
+impl Request for NoteTokenUses {
+    type Answer = ();
+}
+
+/// Another key is to sign users' tokens.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RotateTokenKey {
+    /// Who says so.
+    pub by: Author,
+}
+
+impl Request for RotateTokenKey {
+    /// The number of the new key.
+    type Answer = u32;
+
+    fn may_repeat(&self) -> bool {
+        false
+    }
 }
 
 /// A node asks for renewal of its run leases.

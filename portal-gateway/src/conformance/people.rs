@@ -1,15 +1,16 @@
 //! How users and groups are changed, and that it is recorded.
 
 use muster_model::id::{GroupName, UserName};
-use muster_model::login::LoginTrust;
 use muster_model::people::{
     ADMIN_GROUP, Author, ExtensionChange, GroupAcl, GroupPatch, GroupsChange, NewGroup,
     NewPassword, NewUser, PeopleChange, PeopleDenial, UserPatch,
 };
 use muster_model::secret::Hidden;
+use muster_model::user_token::NewUserToken;
 use serde_json::json;
 
 use super::NOBODY;
+use super::users::{asking, login};
 use crate::port::{DEFAULT_VC, GroupView, PortError, UserView, Users};
 
 const USER: &str = "conformance.user";
@@ -87,7 +88,7 @@ impl ChangingAdmin<'_> {
     }
 
     async fn logs_in(&self, name: &str, password: &str) -> Result<String, PortError> {
-        let login = self.users.login(name, password, LoginTrust::Usual).await;
+        let login = login(self.users, name, password).await;
         login.map(|login| login.token)
     }
 
@@ -159,7 +160,9 @@ impl ChangingAdmin<'_> {
 
     async fn sets_the_password(&self) {
         let user: UserName = USER.parse().unwrap();
-        let program = self.users.issue_application_token(&user).await.unwrap();
+        let by = asking(USER);
+        let issued = self.users.issue_token(&by, &user, NewUserToken::default());
+        let program = issued.await.unwrap().text.0;
         let login = self.logs_in(USER, PASSWORD).await.unwrap();
         let new = NewPassword::Plain(Hidden(OTHER_PASSWORD.to_owned()));
         let with_old = |old: &str| UserPatch {
@@ -341,7 +344,10 @@ impl ChangingAdmin<'_> {
             !mail(before) && mail(after)
         };
         assert_eq!(log.iter().filter(changed).count(), 1);
-        for record in &log {
+        assert!(log.iter().any(|record| record.action == "token.issue"));
+        // Tokens are the user's own.
+        let changes = log.iter().filter(|it| !it.action.starts_with("token."));
+        for record in changes {
             assert_eq!(record.subject, USER);
             let by = (&record.by.user, &record.by.address);
             assert_eq!(by, (&self.author.user, &self.author.address));

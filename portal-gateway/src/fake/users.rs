@@ -4,23 +4,45 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use muster_model::id::{UserName, VcName};
-use muster_model::login::LoginTrust;
 use muster_model::people::{
     AuditLog, AuditRecord, Author, NewPassword, PeopleChange, PeopleDenial,
 };
 use muster_model::secret::Hidden;
+use muster_model::user_token::{
+    IssuedUserToken, LOGIN_LIFE_S, NewUserToken, TokenKind, TokenSelection, UserTokenId,
+    UserTokenView,
+};
 
 use super::people::{FakePeople, FakeUser, subject};
 use super::{FakeCluster, NOW_S};
-use crate::port::{Caller, GroupView, Login, PortError, TokenInfo, UserView, Users};
+use crate::port::{Caller, GroupView, Login, LoginTerms, PortError, TokenInfo, UserView, Users};
 
-/// How long tokens work, in seconds.
-const LIFE_S: u64 = 604_800;
+#[derive(Clone, Debug)]
+struct FakeToken {
+    caller: Caller,
+    view: UserTokenView,
+}
+
+impl FakeToken {
+    fn is_selected(&self, text: &str, which: &TokenSelection) -> bool {
+        let user = &self.caller.user;
+        match which {
+            TokenSelection::Text(of, wanted) => user == of && wanted.0 == text,
+            TokenSelection::Id(of, id) => user == of && self.view.id == *id,
+            TokenSelection::OfUser(of) => user == of,
+            TokenSelection::All => true,
+        }
+    }
+}
 
 #[derive(Debug, Default)]
 pub(super) struct FakeUsers {
     people: FakePeople,
-    tokens: BTreeMap<String, Caller>,
+    tokens: BTreeMap<String, FakeToken>,
+    /// How many tokens were made.
+    made: u64,
+    /// How often their key was changed.
+    key_changes: u32,
     /// The oldest first.
     audit: Vec<AuditRecord>,
     /// Changes that come in from elsewhere, each before the next one of here.
@@ -47,7 +69,12 @@ impl FakeCluster {
 
     /// Makes a token valid for a caller.
     pub fn add_token(&self, token: &str, caller: Caller) {
-        self.state().users.tokens.insert(token.to_owned(), caller);
+        let life_s = (!caller.application).then_some(LOGIN_LIFE_S);
+        let terms = NewUserToken {
+            name: String::new(),
+            life_s,
+        };
+        self.state().users.keep(token, caller, terms);
     }
 
     /// Right before the next change of here this one comes in from elsewhere.
@@ -55,13 +82,19 @@ impl FakeCluster {
         self.state().users.concurrent.push(change);
     }
 
-    fn let_in(&self, view: UserView, token: String) -> Login {
+    fn let_in(&self, by: &Author, view: UserView, (token, name): (String, String)) -> Login {
         let caller = Caller {
             user: view.name.clone(),
             admin: view.admin,
             application: false,
         };
-        self.add_token(&token, caller);
+        let new = NewUserToken {
+            name,
+            life_s: Some(LOGIN_LIFE_S),
+        };
+        let users = &mut self.state().users;
+        users.keep(&token, caller, new);
+        users.record(by, "token.issue", (view.name.as_str(), String::new()));
         Login {
             user: view.name,
             token,
@@ -109,12 +142,49 @@ impl FakeUsers {
     /// Ends the tokens that do not outlive a change.
     fn revoke(&mut self, change: &PeopleChange) {
         match change {
-            PeopleChange::RemoveUser { user, .. } => self.tokens.retain(|_, of| of.user != *user),
+            PeopleChange::RemoveUser { user, .. } => {
+                self.tokens.retain(|_, it| it.caller.user != *user);
+            }
             PeopleChange::ChangeUser { user, patch } if patch.password.is_some() => self
                 .tokens
-                .retain(|_, of| of.user != *user || of.application),
+                .retain(|_, it| it.caller.user != *user || it.caller.application),
             _ => {}
         }
+    }
+
+    fn keep(&mut self, text: &str, caller: Caller, new: NewUserToken) -> UserTokenView {
+        self.made += 1;
+        let ms = |seconds: u64| seconds * 1_000;
+        let view = UserTokenView {
+            id: UserTokenId(self.made),
+            name: new.name,
+            kind: match caller.application {
+                true => TokenKind::Application,
+                false => TokenKind::Login,
+            },
+            issued_ms: ms(NOW_S),
+            expires_ms: new.life_s.map(|life_s| ms(NOW_S + life_s)),
+            last_used_ms: None,
+            address: "10.0.0.1".to_owned(),
+        };
+        let token = FakeToken {
+            caller,
+            view: view.clone(),
+        };
+        self.tokens.insert(text.to_owned(), token);
+        view
+    }
+
+    fn record(&mut self, by: &Author, action: &str, (subject, after): (&str, String)) {
+        self.audit.push(AuditRecord {
+            number: self.audit.len() as u64 + 1,
+            at_ms: NOW_S * 1_000,
+            by: by.clone(),
+            action: action.to_owned(),
+            subject: subject.to_owned(),
+            before: String::new(),
+            after,
+        });
     }
 }
 
@@ -153,7 +223,13 @@ impl Users for FakeCluster {
         })
     }
 
-    async fn login(&self, user: &str, password: &str, _: LoginTrust) -> Result<Login, PortError> {
+    async fn login(
+        &self,
+        by: &Author,
+        password: &str,
+        terms: LoginTerms,
+    ) -> Result<Login, PortError> {
+        let user = &by.user;
         if self.state().users.is_crowded {
             return Err(PortError::LoginsBusy);
         }
@@ -165,26 +241,26 @@ impl Users for FakeCluster {
             1 => format!("token-of-{}", view.name),
             nth => format!("token-of-{}-{nth}", view.name),
         };
-        Ok(self.let_in(view, token))
+        Ok(self.let_in(by, view, (token, terms.name)))
     }
 
-    async fn login_vouched(&self, user: &UserName) -> Result<Login, PortError> {
-        let (_, view) = self.found(user.as_str())?;
-        Ok(self.let_in(view, format!("vouched-token-of-{user}")))
+    async fn login_vouched(&self, by: &Author) -> Result<Login, PortError> {
+        let (_, view) = self.found(&by.user)?;
+        let token = format!("vouched-token-of-{}", by.user);
+        Ok(self.let_in(by, view, (token, String::new())))
     }
 
     async fn check_token(&self, token: &str) -> Result<TokenInfo, PortError> {
         let users = &self.state().users;
-        let mut caller = users.tokens.get(token).cloned();
-        if let Some(caller) = &mut caller
-            && let Some(user) = users.people.find(caller.user.as_str())
-        {
+        let found = users.tokens.get(token).ok_or(PortError::InvalidToken)?;
+        let FakeToken { mut caller, view } = found.clone();
+        if let Some(user) = users.people.find(caller.user.as_str()) {
             caller.admin = users.people.view(user).admin;
         }
-        let caller = caller.ok_or(PortError::InvalidToken)?;
         Ok(TokenInfo {
+            id: view.id,
             issued: NOW_S,
-            expires: (!caller.application).then_some(NOW_S + LIFE_S),
+            expires: view.expires_ms.map(|ms| ms / 1_000),
             caller,
         })
     }
@@ -192,28 +268,71 @@ impl Users for FakeCluster {
     async fn tokens(&self, user: &UserName) -> Result<Vec<String>, PortError> {
         let state = self.state();
         let tokens = state.users.tokens.iter();
-        let own = tokens.filter(|(_, of)| of.user == *user);
+        let own = tokens.filter(|(_, it)| it.caller.user == *user);
         Ok(own.map(|(token, _)| token.clone()).collect())
     }
 
-    async fn issue_application_token(&self, user: &UserName) -> Result<String, PortError> {
+    async fn token_views(&self, user: &UserName) -> Result<Vec<UserTokenView>, PortError> {
+        self.found(user.as_str())?;
+        let state = self.state();
+        let tokens = state.users.tokens.values();
+        let own = tokens.filter(|it| it.caller.user == *user);
+        let mut views: Vec<UserTokenView> = own.map(|it| it.view.clone()).collect();
+        views.sort_by_key(|view| view.id);
+        Ok(views)
+    }
+
+    async fn issue_token(
+        &self,
+        by: &Author,
+        user: &UserName,
+        token: NewUserToken,
+    ) -> Result<IssuedUserToken, PortError> {
         let (_, view) = self.found(user.as_str())?;
-        let token = format!("application-of-{user}");
+        let text = match token.name.as_str() {
+            "" => format!("application-of-{user}"),
+            name => format!("application-of-{user}-{name}"),
+        };
         let caller = Caller {
             user: view.name,
             admin: view.admin,
             application: true,
         };
-        self.add_token(&token, caller);
-        Ok(token)
+        let users = &mut self.state().users;
+        let view = users.keep(&text, caller, token);
+        let shown = (user.as_str(), format!(r#"{{"id":"{}"}}"#, view.id));
+        users.record(by, "token.issue", shown);
+        let text = Hidden(text);
+        Ok(IssuedUserToken { text, view })
     }
 
-    async fn revoke_token(&self, user: &UserName, token: &str) -> Result<(), PortError> {
-        let tokens = &mut self.state().users.tokens;
-        if tokens.get(token).is_none_or(|of| of.user != *user) {
-            return Err(PortError::NoToken);
+    async fn revoke_tokens(&self, by: &Author, which: TokenSelection) -> Result<u32, PortError> {
+        let users = &mut self.state().users;
+        if let TokenSelection::OfUser(user) = &which {
+            let found = users.people.find(user.as_str());
+            found.ok_or_else(|| PortError::NoUser(user.to_string()))?;
         }
-        tokens.remove(token);
-        Ok(())
+        let before = users.tokens.len();
+        users
+            .tokens
+            .retain(|text, it| !it.is_selected(text, &which));
+        let revoked = before - users.tokens.len();
+        if revoked > 0 {
+            let subject = which.user().map_or("*", UserName::as_str);
+            users.record(by, "token.revoke", (subject, String::new()));
+        }
+        match which {
+            TokenSelection::Text(..) | TokenSelection::Id(..) if revoked == 0 => {
+                Err(PortError::NoToken)
+            }
+            _ => Ok(u32::try_from(revoked).unwrap_or(u32::MAX)),
+        }
+    }
+
+    async fn rotate_token_key(&self, by: &Author) -> Result<u32, PortError> {
+        let users = &mut self.state().users;
+        users.key_changes += 1;
+        users.record(by, "token.rotate-key", ("*", String::new()));
+        Ok(users.key_changes + 1)
     }
 }

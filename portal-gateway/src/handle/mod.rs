@@ -20,5 +20,6 @@ pub(crate) mod own;
 pub(crate) mod session;
 pub(crate) mod storages;
 pub(crate) mod tasks;
+pub(crate) mod tokens;
 pub(crate) mod usage;
 pub(crate) mod users;

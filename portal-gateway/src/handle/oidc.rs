@@ -5,7 +5,6 @@ use std::sync::Arc;
 use form_urlencoded::Serializer;
 use http::header::{COOKIE, HOST, LOCATION, REFERRER_POLICY, SET_COOKIE};
 use http::{HeaderValue, StatusCode};
-use muster_model::people::Author;
 use serde_json::{Map, Value};
 
 use crate::call::Call;
@@ -196,16 +195,11 @@ async fn let_in(
         Err(port::PortError::NoUser(_)) => None,
         Err(error) => return Err(error.into()),
     };
+    let by = call.author_named(person.name.as_str());
     if let Some(change) = person.change(known.as_ref()).map_err(refused)? {
-        let address = call.address.map(|address| address.to_string());
-        let by = Author {
-            user: person.name.to_string(),
-            address: address.unwrap_or_else(|| "socket".to_owned()),
-            node: String::new(),
-        };
         users.change(&by, change).await?;
     }
-    Ok(users.login_vouched(&person.name).await?)
+    Ok(users.login_vouched(&by).await?)
 }
 
 /// Whether the browser speaks TLS, with us or with what stands before us.

@@ -1,11 +1,13 @@
 //! Logins and tokens.
 
 use muster_model::people::PASSWORD_CHARS_MIN;
+use muster_model::secret::Hidden;
+use muster_model::user_token::TokenSelection;
 use serde_json::json;
 
 use crate::call::Call;
 use crate::error::ApiError;
-use crate::port::{self, Login, Users};
+use crate::port::{self, Login, LoginTerms, Users};
 use crate::reply::{HandlerResult, HttpReply};
 use crate::wire::user::Check;
 
@@ -28,8 +30,10 @@ pub(crate) async fn login(mut call: Call, users: &dyn Users) -> HandlerResult {
         fields.wrong("password", &rule);
     }
     fields.optional_integer("expiration", EXPIRATION_S.0, EXPIRATION_S.1);
+    let name = fields.token_name();
     fields.finish()?;
-    let Login { user, token, admin } = let_in(&call, users, (&user, &password)).await?;
+    let login = let_in(&call, users, (&user, &password), name).await?;
+    let Login { user, token, admin } = login;
     HttpReply::json(&json!({"user": user, "token": token, "admin": admin}))
 }
 
@@ -38,9 +42,12 @@ async fn let_in(
     call: &Call,
     users: &dyn Users,
     (user, password): (&str, &str),
+    name: String,
 ) -> Result<Login, ApiError> {
     let trust = call.admit_password(user)?;
-    let login = users.login(user, password, trust).await;
+    let terms = LoginTerms { trust, name };
+    let by = call.author_named(user);
+    let login = users.login(&by, password, terms).await;
     match &login {
         Ok(_) => call.count_password(user, true),
         Err(port::PortError::NoUser(_) | port::PortError::WrongPassword) => {
@@ -54,7 +61,7 @@ async fn let_in(
 /// `DELETE /authn/basic/logout`
 pub(crate) async fn logout(call: Call, users: &dyn Users) -> HandlerResult {
     if let Some(token) = &call.token {
-        users.revoke_token(&call.caller()?.user, token).await?;
+        revoke_text(&call, users, token).await?;
     }
     HttpReply::json(&json!({"message": "Logout successfully"}))
 }
@@ -73,15 +80,35 @@ pub(crate) async fn check(call: Call, users: &dyn Users) -> HandlerResult {
     }
 }
 
-/// `POST /tokens/application`
-pub(crate) async fn application(call: Call, users: &dyn Users) -> HandlerResult {
-    let token = users.issue_application_token(&call.caller()?.user).await?;
-    HttpReply::json(&json!({"token": token, "application": true}))
+/// `POST /tokens/application {"name", "expiration"}`. Upstream takes any body and looks at none.
+pub(crate) async fn application(mut call: Call, users: &dyn Users) -> HandlerResult {
+    let mut fields = call.fields().await?;
+    let token = fields.new_token();
+    fields.finish_taken()?;
+    let issued = users
+        .issue_token(&call.author()?, &call.caller()?.user, token)
+        .await?;
+    HttpReply::json(&json!({"token": issued.text.0, "application": true}))
 }
 
 /// `DELETE /tokens/:token`
 pub(crate) async fn revoke(call: Call, users: &dyn Users) -> HandlerResult {
-    let token = call.params.text("token");
-    users.revoke_token(&call.caller()?.user, token).await?;
+    revoke_text(&call, users, call.params.text("token")).await?;
     HttpReply::json(&json!({"message": "revoke successfully"}))
+}
+
+/// `DELETE /tokens`, as OpenPAI's successor has it: those of all users
+pub(crate) async fn revoke_all(call: Call, users: &dyn Users) -> HandlerResult {
+    users
+        .revoke_tokens(&call.author()?, TokenSelection::All)
+        .await?;
+    HttpReply::json(&json!({"message": "All tokens revoked successfully"}))
+}
+
+/// Revokes a token of the caller's.
+async fn revoke_text(call: &Call, users: &dyn Users, token: &str) -> Result<(), ApiError> {
+    let user = call.caller()?.user.clone();
+    let which = TokenSelection::Text(user, Hidden(token.to_owned()));
+    users.revoke_tokens(&call.author()?, which).await?;
+    Ok(())
 }

@@ -31,7 +31,7 @@ pub use logs::{LogFileInfo, LogRange, LogSlice, LogWish, Logs};
 pub use membership::{JoinRequest, Membership};
 pub use nodes::{DEFAULT_VC, FoundUsage, NewScheduling, Nodes};
 pub use storages::Storages;
-pub use users::{Caller, GroupView, Login, TokenInfo, UserView, Users};
+pub use users::{Caller, GroupView, Login, LoginTerms, TokenInfo, UserView, Users};
 
 /// A stream of body bytes. An error ends it and closes the connection unfinished, so that a
 /// client never takes a part for the whole.

@@ -4,6 +4,9 @@ use async_trait::async_trait;
 use muster_model::id::{GroupName, UserName, VcName};
 use muster_model::login::LoginTrust;
 use muster_model::people::{AuditLog, Author, GroupAcl, PeopleChange};
+use muster_model::user_token::{
+    IssuedUserToken, NewUserToken, TokenSelection, UserTokenId, UserTokenView,
+};
 
 use super::PortError;
 
@@ -16,6 +19,15 @@ pub struct Caller {
     pub admin: bool,
     /// Came with an application token, which may not manage tokens.
     pub application: bool,
+}
+
+/// How a login is to be treated.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LoginTerms {
+    /// Whether the client was wrong lately.
+    pub trust: LoginTrust,
+    /// What the token is to be called, may be empty.
+    pub name: String,
 }
 
 /// A fresh login.
@@ -34,6 +46,8 @@ pub struct Login {
 pub struct TokenInfo {
     /// Who, and with which rights.
     pub caller: Caller,
+    /// Names the token.
+    pub id: UserTokenId,
     /// Issued, seconds since the epoch.
     pub issued: u64,
     /// Expires, seconds since the epoch; never for an application token.
@@ -92,22 +106,31 @@ pub trait Users: std::fmt::Debug + Send + Sync {
     async fn change(&self, by: &Author, change: PeopleChange) -> Result<(), PortError>;
     /// The newest records of changes, at most `limit`; of one user or group if one is named.
     async fn audit(&self, subject: Option<&str>, limit: usize) -> Result<AuditLog, PortError>;
-    /// Checks a password and issues a token.
+    /// Checks the password of `by` and issues a token.
     async fn login(
         &self,
-        user: &str,
+        by: &Author,
         password: &str,
-        trust: LoginTrust,
+        terms: LoginTerms,
     ) -> Result<Login, PortError>;
-    /// Issues a token to a user for whom the identity provider vouches.
-    async fn login_vouched(&self, user: &UserName) -> Result<Login, PortError>;
+    /// Issues a token to `by`, for whom the identity provider vouches.
+    async fn login_vouched(&self, by: &Author) -> Result<Login, PortError>;
     /// Checks a token. [`PortError::InvalidToken`], also when it was revoked.
     async fn check_token(&self, token: &str) -> Result<TokenInfo, PortError>;
     /// A user's valid tokens.
     async fn tokens(&self, user: &UserName) -> Result<Vec<String>, PortError>;
-    /// Issues an application token, which does not expire.
-    async fn issue_application_token(&self, user: &UserName) -> Result<String, PortError>;
-    /// Makes a token of a user's invalid: here before this returns, elsewhere within about a second.
-    /// [`PortError::NoToken`] when they hold no such token.
-    async fn revoke_token(&self, user: &UserName, token: &str) -> Result<(), PortError>;
+    /// What is known of a user's valid tokens, the oldest first.
+    async fn token_views(&self, user: &UserName) -> Result<Vec<UserTokenView>, PortError>;
+    /// Issues an application token.
+    async fn issue_token(
+        &self,
+        by: &Author,
+        user: &UserName,
+        token: NewUserToken,
+    ) -> Result<IssuedUserToken, PortError>;
+    /// Makes tokens invalid: here before this returns, elsewhere within about a second. How many there were.
+    /// [`PortError::NoToken`] when one is named that its user does not hold.
+    async fn revoke_tokens(&self, by: &Author, which: TokenSelection) -> Result<u32, PortError>;
+    /// Has another key sign tokens from now on. What is signed stays valid. The number of the new key.
+    async fn rotate_token_key(&self, by: &Author) -> Result<u32, PortError>;
 }

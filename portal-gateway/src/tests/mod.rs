@@ -22,5 +22,6 @@ mod serving;
 mod setup;
 mod sight;
 mod storages;
+mod tokens;
 mod usage;
 mod users;

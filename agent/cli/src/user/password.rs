@@ -59,9 +59,7 @@ impl PasswordArguments {
         match &self.old_password_file {
             Some(file) => read(file).map(Some),
             None if !is_own => Ok(None),
-            None if console.interactive => {
-                terminal::ask("Your password until now", console).map(Some)
-            }
+            None if console.interactive => terminal::ask("Your password until now").map(Some),
             None => Err(CliError::Usage(
                 "stdin is not a terminal, so your password until now cannot be asked for: give \
                  --old-password-file FILE"

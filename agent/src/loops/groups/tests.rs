@@ -53,6 +53,8 @@ fn cluster_map(cluster: ClusterId, vcs: &BTreeMap<VcName, GroupId>, store: Store
             data: Hidden([0; 32]),
             link: Hidden([0; 32]),
             token: Hidden(Vec::new()),
+            token_number: 1,
+            retired: Vec::new(),
         },
         vcs: vcs.iter().map(creation).collect(),
         users: BTreeMap::new(),

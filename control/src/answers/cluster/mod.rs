@@ -30,6 +30,7 @@ mod recovery;
 mod replacement;
 mod scheduling;
 mod shown;
+mod user_tokens;
 mod users;
 
 use std::sync::Arc;

@@ -12,5 +12,6 @@ mod recovery;
 mod replacement;
 mod scheduling;
 mod tokens;
+mod user_tokens;
 mod users;
 mod world;

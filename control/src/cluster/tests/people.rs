@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use muster_model::id::{GroupName, UserName, VcName};
 use muster_model::people::{Author, GroupAcl, PeopleDenial};
+use muster_model::user_token::TokenKind;
 
-use super::world::{Bench, creation, edit};
+use super::world::{Bench, creation, edit, issue_token, user_token};
 use crate::cluster::{
     AUDIT_AGE_MS, AUDIT_RECORDS_MAX, ClusterApplied, ClusterEntry, ClusterRejection, DESCRIPTION,
     DocumentEdit, GROUPS_MAX, Hidden, PeopleEdit, PeopleEntry, UserFields, UserGroup, UserToken,
@@ -279,18 +280,14 @@ fn what_is_too_long_or_unknown_is_refused_by_its_field() {
 #[test]
 fn a_new_password_ends_logins_and_no_application() {
     let mut bench = Bench::new();
+    let temporary = UserToken {
+        kind: TokenKind::Application,
+        ..user_token("temporary", Some(1_000))
+    };
+    bench.apply(&issue_token("bob", temporary, 1)).unwrap();
     for (text, expires_s) in [("login", Some(1_000)), ("program", None)] {
-        let token = UserToken {
-            text: Hidden(text.to_owned()),
-            expires_s,
-        };
-        let user = user("bob");
-        let entry = ClusterEntry::UserToken {
-            user,
-            token,
-            now_s: 1,
-        };
-        bench.apply(&entry).unwrap();
+        let token = user_token(text, expires_s);
+        bench.apply(&issue_token("bob", token, 1)).unwrap();
     }
     let held = |bench: &Bench| {
         let bob = bench.state.user(&user("bob")).unwrap().clone();
@@ -307,10 +304,10 @@ fn a_new_password_ends_logins_and_no_application() {
     };
     let stays = edit(false, &bench);
     bench.people(stays).unwrap();
-    assert_eq!(held(&bench), ["login", "program"]);
+    assert_eq!(held(&bench), ["temporary", "login", "program"]);
     let forgets = edit(true, &bench);
     bench.people(forgets).unwrap();
-    assert_eq!(held(&bench), ["program"]);
+    assert_eq!(held(&bench), ["temporary", "program"]);
 }
 
 #[test]

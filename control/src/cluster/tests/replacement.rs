@@ -4,7 +4,11 @@ use muster_gossip::key::NodeKey;
 use muster_gossip::member::MemberId;
 use muster_gossip::record::{AdmissionState, MemberBody, RecordKey};
 
-use super::world::{Bench, DAY_MS, RULES, admission, body, creation, edit, key, new_token, step};
+use super::user_tokens::rotated;
+use super::world::{
+    Bench, DAY_MS, RULES, admission, body, creation, edit, issue_token, key, new_token, step,
+    user_token,
+};
 use crate::bound::{BoundLeaves, Span};
 use crate::cluster::{
     ActivationStep, AdminScheduling, Binding, ClusterApplied, ClusterEntry, ClusterRejection,
@@ -91,15 +95,12 @@ fn torn() -> (Bench, Bench) {
     all.apply(&scheduled(2, SchedulingMode::Draining { from_ms: 6 }))
         .unwrap();
     all.apply(&scheduled(3, SchedulingMode::Open)).unwrap();
-    all.apply(&ClusterEntry::UserToken {
-        user: "ada".parse().unwrap(),
-        token: UserToken {
-            text: crate::cluster::Hidden("t".to_owned()),
-            expires_s: None,
-        },
-        now_s: 0,
-    })
-    .unwrap();
+    all.apply(&rotated(2)).unwrap();
+    let token = UserToken {
+        key: 2,
+        ..user_token("t", None)
+    };
+    all.apply(&issue_token("ada", token, 0)).unwrap();
     let again = VcCreation {
         generation: 2,
         before: vec![9],

@@ -1,37 +1,25 @@
 use muster_model::id::UserName;
 use muster_model::people::EXTENSION_BYTES_MAX;
+use muster_model::user_token::TokenSelection;
 
-use super::world::{Bench, init, keys, new_token, whole_init};
+use super::user_tokens::revoked;
+use super::world::{Bench, init, issue_token, keys, new_token, user_token, whole_init};
 use crate::cluster::{
     ALL_TOKENS_MAX, APPLICATION_TOKENS_MAX, ClusterApplied, ClusterEntry, ClusterInit,
     ClusterRejection, ClusterState, Hidden, TOKEN_KEY_MAX, TOKEN_TEXT_MAX, USER_TOKENS_MAX,
-    USERS_MAX, UserToken,
+    USERS_MAX,
 };
 
 fn name(text: &str) -> UserName {
     text.parse().unwrap()
 }
 
-fn token(text: &str, expires_s: Option<u64>) -> UserToken {
-    UserToken {
-        text: Hidden(text.to_owned()),
-        expires_s,
-    }
-}
-
 fn issue(user: &str, text: &str, expires_s: Option<u64>, now_s: u64) -> ClusterEntry {
-    ClusterEntry::UserToken {
-        user: name(user),
-        token: token(text, expires_s),
-        now_s,
-    }
+    issue_token(user, user_token(text, expires_s), now_s)
 }
 
 fn revoke(user: &str, text: &str) -> ClusterEntry {
-    ClusterEntry::UserTokenRevoked {
-        user: name(user),
-        text: Hidden(text.to_owned()),
-    }
+    revoked(TokenSelection::Text(name(user), Hidden(text.to_owned())))
 }
 
 fn held(state: &ClusterState, user: &str) -> Vec<String> {
@@ -147,7 +135,7 @@ fn a_programs_token_is_refused_where_there_is_no_room_and_never_forgotten() {
 fn whoever_has_the_most_tokens_makes_room_for_others() {
     let mut init = whole_init();
     let many = |count: usize| {
-        let login = |it: usize| token(&it.to_string(), Some(9));
+        let login = |it: usize| user_token(&it.to_string(), Some(9));
         (0..count).map(login).collect()
     };
     let sample = init.users[&name("bob")].clone();
@@ -183,7 +171,7 @@ fn users_and_keys_beyond_their_bounds_found_no_cluster() {
     });
     assert_eq!(crowd, ClusterRejection::TooManyUsers(USERS_MAX + 1));
     let key = with(&|init| init.keys.token = Hidden(vec![0; TOKEN_KEY_MAX + 1]));
-    assert_eq!(key, ClusterRejection::TokenKey(TOKEN_KEY_MAX + 1));
+    assert_eq!(key, ClusterRejection::TokenKeys);
     let long = with(&|init| {
         let mut user = sample();
         user.extension = "x".repeat(EXTENSION_BYTES_MAX + 1);

@@ -4,11 +4,13 @@ use muster_gossip::join::{JoinToken, TokenId, TokenSecret};
 use muster_gossip::key::{ClusterId, NodeKey};
 use muster_gossip::member::MemberId;
 use muster_gossip::record::{BodyId, DocumentId};
+use muster_model::people::Author;
+use muster_model::user_token::{TokenKind, UserTokenId};
 
 use crate::cluster::{
     ActivationStep, Admission, ClusterApplied, ClusterEntry, ClusterInit, ClusterRejection,
     ClusterState, ClusterUser, CopyHome, DocumentEdit, Founder, Hidden, Keys, Secret, TokenIssue,
-    VcCreation, VersionStage,
+    UserToken, UserTokenIssue, VcCreation, VersionStage,
 };
 
 pub(super) const ROOT: NodeKey = NodeKey([100; 32]);
@@ -46,6 +48,8 @@ pub(super) fn keys() -> Keys {
         data: Hidden([201; 32]),
         link: Hidden([202; 32]),
         token: Hidden(vec![203; 80]),
+        token_number: 1,
+        retired: Vec::new(),
     }
 }
 
@@ -60,6 +64,44 @@ pub(super) fn user(admin: bool) -> ClusterUser {
             .collect(),
         revision: 0,
         tokens: Vec::new(),
+    }
+}
+
+/// A user's token: of a login if it expires, of a program if not.
+pub(super) fn user_token(text: &str, expires_s: Option<u64>) -> UserToken {
+    let bytes = text.bytes();
+    UserToken {
+        text: Hidden(text.to_owned()),
+        id: UserTokenId(bytes.fold(7, |hash, byte| hash * 257 % 1_000_000_007 + u64::from(byte))),
+        kind: match expires_s {
+            Some(_) => TokenKind::Login,
+            None => TokenKind::Application,
+        },
+        name: String::new(),
+        issued_s: 0,
+        expires_s,
+        address: "10.0.0.1".to_owned(),
+        key: 1,
+        used_s: 0,
+    }
+}
+
+/// That user asks for it.
+pub(super) fn issue_token(user: &str, token: UserToken, now_s: u64) -> ClusterEntry {
+    ClusterEntry::UserToken(Box::new(UserTokenIssue {
+        user: user.parse().unwrap(),
+        token,
+        by: author(user),
+        now_s,
+    }))
+}
+
+/// Someone who asks at node `n1`.
+pub(super) fn author(user: &str) -> Author {
+    Author {
+        user: user.to_owned(),
+        address: "10.0.0.1".to_owned(),
+        node: "n1".to_owned(),
     }
 }
 

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use muster_control::cluster::{
     ActivationProgress, Admission, ClusterApplied, ClusterDocument, ClusterEntry, ClusterMap,
-    ClusterRejection, ClusterState, MemberHealth, Revision, StatementBody, VersionStage,
+    ClusterRejection, ClusterState, MemberHealth, Revision, StatementBody, UserTokenIssue,
+    VersionStage,
 };
 use muster_gossip::join::TokenId;
 use muster_gossip::key::NodeKey;
@@ -13,6 +14,7 @@ use muster_gossip::member::MemberId;
 use muster_gossip::mesh::Reach;
 use muster_gossip::record::{AdmissionState, BodyId, DocumentId, RecordKey, RecordVersion};
 use muster_model::id::{NodeId, UserName};
+use muster_model::user_token::TokenSelection;
 
 #[derive(Debug)]
 struct Person {
@@ -143,7 +145,10 @@ impl Oracle {
                 );
             }
             (ClusterEntry::DocumentEdited(_), Err(other)) => panic!("an edit was refused: {other}"),
-            (ClusterEntry::UserToken { user, token, now_s }, Ok(_)) => {
+            (ClusterEntry::UserToken(issue), Ok(_)) => {
+                let UserTokenIssue {
+                    user, token, now_s, ..
+                } = &**issue;
                 let key = (user.clone(), token.text.0.clone());
                 if self.issued.contains_key(&key) {
                     return;
@@ -153,8 +158,10 @@ impl Oracle {
                     .retain(|held, end| held.0 != *user || !over(*end));
                 self.issued.insert(key, token.expires_s);
             }
-            (ClusterEntry::UserTokenRevoked { user, text }, Ok(_)) => {
-                self.issued.remove(&(user.clone(), text.0.clone()));
+            (ClusterEntry::UserTokensRevoked(revocation), Ok(_)) => {
+                let which = &revocation.which;
+                self.issued
+                    .retain(|(user, text), _| !is_revoked(which, user, text));
             }
             (_, Ok(_) | Err(_)) => {}
         }
@@ -377,5 +384,15 @@ fn rank(stage: &VersionStage) -> u8 {
         VersionStage::Distribute => 0,
         VersionStage::Canary(_) => 1,
         VersionStage::Active | VersionStage::Withdrawn(_) => 2,
+    }
+}
+
+/// Here the id of a token is its text as a number.
+fn is_revoked(which: &TokenSelection, user: &UserName, text: &str) -> bool {
+    match which {
+        TokenSelection::All => true,
+        TokenSelection::OfUser(of) => user == of,
+        TokenSelection::Id(of, id) => user == of && id.0.to_string() == text,
+        TokenSelection::Text(of, revoked) => user == of && revoked.0 == text,
     }
 }

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use muster_control::cluster::{
     ActivationProgress, ActivationStep, Admission, Canary, ClusterApplied, ClusterEntry,
     ClusterInit, ClusterRejection, ClusterState, ClusterUser, DocumentEdit, Founder, Hidden, Keys,
-    MemberHealth, Proposer, Secret, Soak, TokenIssue, UserToken, VersionStage, steps,
+    MemberHealth, Proposer, Secret, Soak, TokenIssue, UserToken, UserTokenIssue,
+    UserTokensRevocation, VersionStage, steps,
 };
 use muster_gossip::frame::{Coverage, DocumentRef};
 use muster_gossip::join::{TokenId, TokenKey};
@@ -14,6 +15,8 @@ use muster_gossip::member::{Incarnation, MemberId};
 use muster_gossip::mesh::Reach;
 use muster_gossip::record::{BodyId, DocumentId};
 use muster_model::id::UserName;
+use muster_model::people::Author;
+use muster_model::user_token::{TokenKind, TokenSelection, UserTokenId};
 
 use super::oracle::Oracle;
 use crate::world::Chance;
@@ -116,6 +119,8 @@ impl World {
                 data: Hidden([104; 32]),
                 link: Hidden([105; 32]),
                 token: Hidden(vec![106; 80]),
+                token_number: 1,
+                retired: Vec::new(),
             },
             at_ms: 1_000,
         })));
@@ -248,10 +253,7 @@ impl World {
         let at_ms = self.now_ms;
         match self.chance.below(23) {
             20..22 => self.user_token(),
-            22 => ClusterEntry::UserTokenRevoked {
-                user: user_name(self.chance.below(USERS)),
-                text: Hidden(self.chance.below(USER_TOKENS).to_string()),
-            },
+            22 => self.revocation(),
             0..3 => self.new_token(),
             3 => ClusterEntry::TokenRevoked {
                 id: self.token(),
@@ -289,14 +291,40 @@ impl World {
     fn user_token(&mut self) -> ClusterEntry {
         let now_s = self.now_ms / 1_000;
         let life_s = self.chance.below(2_000);
-        ClusterEntry::UserToken {
+        let number = self.chance.below(USER_TOKENS);
+        let expires_s = (life_s > 500).then_some(now_s + life_s);
+        ClusterEntry::UserToken(Box::new(UserTokenIssue {
             user: user_name(self.chance.below(USERS)),
             token: UserToken {
-                text: Hidden(self.chance.below(USER_TOKENS).to_string()),
-                expires_s: (life_s > 500).then_some(now_s + life_s),
+                text: Hidden(number.to_string()),
+                id: UserTokenId(number),
+                kind: expires_s.map_or(TokenKind::Application, |_| TokenKind::Login),
+                name: String::new(),
+                issued_s: now_s,
+                expires_s,
+                address: String::new(),
+                key: 1,
+                used_s: 0,
             },
+            by: author(),
             now_s,
-        }
+        }))
+    }
+
+    fn revocation(&mut self) -> ClusterEntry {
+        let user = user_name(self.chance.below(USERS));
+        let number = self.chance.below(USER_TOKENS);
+        let which = match self.chance.below(20) {
+            0 => TokenSelection::All,
+            1..4 => TokenSelection::OfUser(user),
+            4..12 => TokenSelection::Id(user, UserTokenId(number)),
+            _ => TokenSelection::Text(user, Hidden(number.to_string())),
+        };
+        ClusterEntry::UserTokensRevoked(Box::new(UserTokensRevocation {
+            which,
+            by: author(),
+            now_s: self.now_ms / 1_000,
+        }))
     }
 
     fn admission(&mut self) -> ClusterEntry {
@@ -455,6 +483,14 @@ impl World {
 
 fn user_name(number: u64) -> UserName {
     format!("u{number}").parse().unwrap()
+}
+
+fn author() -> Author {
+    Author {
+        user: "root".to_owned(),
+        address: "socket".to_owned(),
+        node: "n0".to_owned(),
+    }
 }
 
 fn user() -> ClusterUser {

@@ -87,6 +87,8 @@ impl Cluster {
                 data: Hidden([104; 32]),
                 link: Hidden([105; 32]),
                 token: Hidden(vec![106; 80]),
+                token_number: 1,
+                retired: Vec::new(),
             },
             at_ms: AT_MS,
         }));

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 
 use muster_consensus::{GroupId, StoreId};
-use muster_control::answers::port::{SignedToken, WantedToken};
+use muster_control::answers::port::{NextTokenKey, WantedToken};
 use muster_control::answers::{CopiesPort, Event, MemberPort};
 use muster_control::cluster::{ClusterMap, DESCRIPTION, Hidden, Keys, Lineage, Secret};
 use muster_control::groups::{self, ApplyOutcome, GroupError, Local, LocalGroup};
@@ -377,7 +377,11 @@ impl MemberPort for Here {
         Err(PeopleDenial::Busy)
     }
 
-    fn token(&self, _: &Keys, _: &WantedToken<'_>) -> Result<SignedToken, String> {
+    fn token(&self, _: &Keys, _: &WantedToken<'_>) -> Result<Hidden<String>, String> {
         Err("nobody logs in here".to_owned())
+    }
+
+    fn next_token_key(&self, _: &Keys) -> Result<NextTokenKey, String> {
+        Err("nobody changes keys here".to_owned())
     }
 }
