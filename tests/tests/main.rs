@@ -18,6 +18,7 @@ mod placement;
 mod recovery;
 mod secrets;
 mod sim;
+mod slurm;
 mod stage;
 mod star;
 mod survival;

@@ -46,7 +46,11 @@ async fn containerd_a_script_of_slurm_runs_as_it_is() -> Result<()> {
         .map(|(index, rank)| format!("main:{index} | rank {rank} of 4 by {node}"));
     ensure!(lines == expect, "{logs}");
 
-    let words = [&image[..], &["--parsable", "--mem=64M", "--wrap", "sleep 600"]].concat();
+    let words = [
+        &image[..],
+        &["--parsable", "--mem=64M", "--wrap", "sleep 600"],
+    ]
+    .concat();
     let (_, number) = slurm(&stage, &words)?;
     let number = number.trim();
     let active = ["squeue", "-h", "-o", "%i %j %u", "-j", number];

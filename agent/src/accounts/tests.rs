@@ -53,7 +53,28 @@ fn cluster_map(version: u64, tokens: &[&str]) -> ClusterMap {
         groups: admins(),
         closed: BTreeMap::new(),
         description: 0,
+        policy: 0,
     }
+}
+
+/// Users without groups, of a cluster that has this version of the policy in force.
+pub(crate) fn of_users(names: &[&str], policy: u64) -> Accounts {
+    let home = Home::new();
+    let accounts = home.open();
+    accounts.enter(CLUSTER, home.file());
+    let mut told = cluster_map(5, &[]);
+    let admin = told.users.values().next().unwrap().clone();
+    let user = ClusterUser {
+        groups: BTreeSet::new(),
+        ..admin
+    };
+    let users = names
+        .iter()
+        .map(|name| (name.parse().unwrap(), user.clone()));
+    told.users = users.collect();
+    told.policy = policy;
+    accounts.brief(told).unwrap();
+    accounts
 }
 
 /// The group whose members are admins.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use muster_control::cluster::POLICY;
 use muster_control::coordinator;
 use muster_control::usage_rules::UsageRules;
-use muster_gossip::record::DocumentId;
 use muster_model::policy::{AccessPolicy, ClusterPolicy, PlacementPolicy};
 use muster_placement::decide::{DecisionPolicy, Turns};
 use muster_portal_gateway::port::PortError;
@@ -22,7 +22,7 @@ use crate::mesh_file::{self, MeshFile};
 /// It is to be the same on all members, and no version can make an agent fail: it is in force on all at
 /// once.
 pub(super) const ABOUT: About = About {
-    id: DocumentId(3),
+    id: POLICY,
     name: "policy",
     is_staged: false,
 };
@@ -70,6 +70,11 @@ impl PolicyInForce {
     /// Which users see which jobs, now: asked for with every request.
     pub(crate) fn access(&self) -> AccessPolicy {
         self.0.borrow().policy.access.clone()
+    }
+
+    /// Its version; 0 for the default.
+    pub(crate) fn version(&self) -> u64 {
+        self.0.borrow().version
     }
 
     /// Changes whenever another policy is put in force.

@@ -236,6 +236,7 @@ mod tests {
             groups: BTreeMap::new(),
             closed: BTreeMap::new(),
             description: 0,
+            policy: 0,
         }
     }
 

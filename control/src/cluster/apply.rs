@@ -11,7 +11,7 @@ use muster_model::id::VcName;
 use super::document::{
     BODY_BYTES_MAX, CANARIES_MAX, Canary, ClusterDocument, DOCUMENTS_MAX, SoleMember,
 };
-use super::document::{DESCRIPTION, REASON_BYTES_MAX, VersionStage};
+use super::document::{DESCRIPTION, REASON_BYTES_MAX, VersionStage, is_in_map};
 use super::entry::{
     ActivationStep, Admission, ClusterApplied, ClusterEntry, ClusterInit, CopyHome, DocumentEdit,
     GivenName, TokenIssue, VcCreation,
@@ -313,8 +313,10 @@ impl ClusterState {
         }
         self.check_creations(&edit.creations)?;
         self.check_homes(&edit.creations)?;
-        if edit.id == DESCRIPTION {
+        if is_in_map(edit.id) {
             self.map_version = index;
+        }
+        if edit.id == DESCRIPTION {
             let before = std::mem::replace(&mut self.vcs, by_name(&edit.creations));
             // Of two that were proposed at the same time the first one counts.
             let is_new = |it: &&VcCreation| !before.contains_key(&it.vc);
@@ -415,7 +417,7 @@ impl ClusterState {
         let document = self.documents.get_mut(&step.id);
         let document = document.ok_or(ClusterRejection::NoDocument(step.id))?;
         document.step(index, step, alone)?;
-        if step.id == DESCRIPTION {
+        if is_in_map(step.id) {
             self.map_version = index;
         }
         Ok(ClusterApplied::Document {

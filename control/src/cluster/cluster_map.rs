@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use muster_gossip::key::ClusterId;
+use muster_gossip::record::DocumentId;
 use muster_model::id::{GroupName, NodeId, UserName};
 use serde::{Deserialize, Serialize};
 
 use super::ClusterState;
-use super::document::{ClusterDocument, DESCRIPTION};
+use super::document::{ClusterDocument, DESCRIPTION, POLICY};
 use super::entry::VcCreation;
 use super::groups::{Rights, UserGroup};
 use super::scheduling::AdminScheduling;
@@ -35,6 +36,9 @@ pub struct ClusterMap {
     pub closed: BTreeMap<NodeId, AdminScheduling>,
     /// The version of the [`DESCRIPTION`] in force; 0 if nobody described the cluster.
     pub description: u64,
+    /// The version of the [`POLICY`] in force; 0 for the default. A member that has not got it yet shows no
+    /// jobs of others.
+    pub policy: u64,
 }
 
 impl ClusterMap {
@@ -68,10 +72,13 @@ impl ClusterState {
                 .collect(),
             groups: self.groups.clone(),
             closed: self.closed().collect(),
-            description: self
-                .document(DESCRIPTION)
-                .map_or(0, ClusterDocument::active),
+            description: self.in_force(DESCRIPTION),
+            policy: self.in_force(POLICY),
         })
+    }
+
+    fn in_force(&self, document: DocumentId) -> u64 {
+        self.document(document).map_or(0, ClusterDocument::active)
     }
 
     fn closed(&self) -> impl Iterator<Item = (NodeId, AdminScheduling)> {

@@ -13,6 +13,14 @@ use super::rejected::ClusterRejection;
 /// promised. Whoever places goes by it, so that it is in force as soon as it is committed.
 pub const DESCRIPTION: DocumentId = DocumentId(2);
 
+/// The policy: what holds on all machines alike, as which users see which jobs.
+pub const POLICY: DocumentId = DocumentId(3);
+
+/// Whether the cluster map tells its version.
+pub(super) const fn is_in_map(document: DocumentId) -> bool {
+    matches!(document, DESCRIPTION | POLICY)
+}
+
 /// Documents, at most.
 pub const DOCUMENTS_MAX: usize = 64;
 /// Bytes of a body, at most.

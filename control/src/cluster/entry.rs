@@ -318,7 +318,7 @@ impl ClusterApplied {
             | Self::Member(_)
             | Self::Recovered
             | Self::Replacement => true,
-            Self::Document { id, .. } => id == super::DESCRIPTION,
+            Self::Document { id, .. } => super::document::is_in_map(id),
             Self::Cluster | Self::Token(_) | Self::TokenUses | Self::Bound => false,
         }
     }

@@ -58,7 +58,7 @@ pub use binding::{Binding, CLAIMS_MAX};
 pub use cluster_map::ClusterMap;
 pub use document::{
     BODY_BYTES_MAX, CANARIES_MAX, Canary, ClusterDocument, DESCRIPTION, DOCUMENTS_MAX, HISTORY_MAX,
-    Passed, REASON_BYTES_MAX, Revision, VersionStage,
+    POLICY, Passed, REASON_BYTES_MAX, Revision, VersionStage,
 };
 pub use entry::{
     ActivationStep, Admission, ClusterApplied, ClusterEntry, ClusterInit, CopyHome, DocumentEdit,

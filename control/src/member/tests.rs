@@ -92,6 +92,7 @@ fn cluster_map(closed: &[(&str, SchedulingMode)]) -> ClusterMap {
         groups: BTreeMap::new(),
         closed: closed.collect(),
         description: 0,
+        policy: 0,
     }
 }
 

@@ -61,6 +61,7 @@ fn cluster_map(cluster: ClusterId, vcs: &BTreeMap<VcName, GroupId>, store: Store
         groups: BTreeMap::new(),
         closed: BTreeMap::new(),
         description: 0,
+        policy: 0,
     }
 }
 
