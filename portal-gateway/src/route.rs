@@ -399,7 +399,14 @@ mod tests {
             "api/v2",
             "api/v2/info",
         ];
-        let login = ["authn/info", "authn/basic/login", "token|tokens"];
+        let login = [
+            "authn/info",
+            "authn/basic/login",
+            "authn/oidc/login",
+            "authn/oidc/return",
+            "authn/oidc/logout",
+            "token|tokens",
+        ];
         for route in ROUTES
             .iter()
             .filter(|route| route.access == RouteAccess::Open)

@@ -256,8 +256,8 @@ async fn tokens_are_listed_made_and_revoked() {
     assert_eq!(status, CliStatus::Ok, "{err}");
     assert_eq!(
         out,
-        "\
-   TOKEN             NAME  KIND         ISSUED                   EXPIRES  LAST USED         FROM
+        "   \
+TOKEN             NAME  KIND         ISSUED                   EXPIRES  LAST USED         FROM
 *  00000000000000aa  desk  login        2026-11-20 11:21:27 UTC  never    2026-11-20 11:00  10.0.0.9
    00000000000000bb  ci    application  2026-11-20 11:21:27 UTC  never    2026-11-20 11:00  10.0.0.9
 "

@@ -71,7 +71,7 @@ fn path_of(route: &Route) -> String {
     let words = route.pattern.split('/').map(|word| match word {
         ":job" => "bob~hush",
         ":user" => "bob",
-        ":name" => "hush",
+        ":name" if is_of_job(route) => "hush",
         ":attempt" | ":index" | ":task" => "0",
         ":role" => "worker",
         ":file" => "stdout",
