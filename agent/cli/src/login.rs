@@ -148,15 +148,21 @@ impl LoginArguments {
     }
 
     fn password(&self, user: &str, console: &Console) -> Result<Hidden<String>, CliError> {
-        match &self.password_file {
-            Some(file) => read(file),
-            None if self.password_stdin => read_stdin(),
-            None if console.interactive => terminal::ask(&format!("Password of {user}")),
-            None => Err(CliError::Usage(
-                "stdin is not a terminal, so your password cannot be asked for: give --password-stdin \
-                 or --password-file FILE"
-                    .to_owned(),
-            )),
+        let given = match &self.password_file {
+            Some(file) => read(file)?,
+            None if self.password_stdin => read_stdin()?,
+            None if console.interactive => terminal::ask(&format!("Password of {user}"))?,
+            None => {
+                return Err(CliError::Usage(
+                    "stdin is not a terminal, so your password cannot be asked for: give --password-stdin \
+                     or --password-file FILE"
+                        .to_owned(),
+                ));
+            }
+        };
+        match given.0.is_empty() {
+            true => Err(CliError::Usage("no password was given".to_owned())),
+            false => Ok(given),
         }
     }
 }

@@ -156,6 +156,18 @@ async fn a_login_that_is_refused_changes_nothing() {
     let (status, _, err) = home.muster("", &["login", &url, "--user", "ada"]).await;
     assert_eq!(status, CliStatus::Usage);
     assert!(err.contains("--password-stdin"), "{err}");
+    let empty = TextFile::of("\n");
+    let login = [
+        "login",
+        &url,
+        "--user",
+        "ada",
+        "--password-file",
+        empty.path(),
+    ];
+    let (status, _, err) = home.muster("", &login).await;
+    assert_eq!(status, CliStatus::Usage);
+    assert!(err.contains("no password was given"), "{err}");
     assert_eq!(stub.asked().len(), 1, "a password was sent");
 }
 

@@ -190,7 +190,7 @@ fn cut(line: &str, columns: usize) -> String {
 fn page(look: &ClusterLook, paint: Paint) -> String {
     let count = |state| look.jobs.iter().filter(|job| job.state == state).count();
     let mut page = format!(
-        "{}  {} nodes, {} jobs running, {} waiting\n",
+        "{}  nodes: {}, jobs running: {}, waiting: {}\n",
         paint.bold(&date(look.at_ms)),
         look.nodes.len(),
         count(JobState::Running),
@@ -367,7 +367,7 @@ mod tests {
         assert_eq!(
             page(&look(), Paint { colour: false }),
             "\
-1970-01-01 00:01:15 UTC  2 nodes, 1 jobs running, 1 waiting
+1970-01-01 00:01:15 UTC  nodes: 2, jobs running: 1, waiting: 1
 
 NODE  GPUS              CPU               MEMORY
 n1    [##########] 4/4  [###       ] 2/8  [###       ] 2.00 GiB/8.00 GiB
