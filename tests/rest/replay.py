@@ -3,9 +3,9 @@
 
 Usage: tests/rest/replay.py URL IMAGE < admin-password
 
-The agent at URL must be fresh, with two devices at least and IMAGE on it, an image with a shell. pairs.json holds
-each request, and of the recorded answer the status, the content type, the code, and the shape: names of fields
-with the types of their values. known.json names the pairs that may differ, with the reason. Prints one line for
+The agent at URL must be fresh, of a node that is called n1, with two devices at least and IMAGE on it, an image
+with a shell. pairs.json holds each request, and of the recorded answer the status, the content type, the code, and
+the shape: names of fields with the types of their values. known.json names the pairs that may differ, with the reason. Prints one line for
 each pair that differs; exits with 1 if one does that is not known.
 """
 import http.client
