@@ -4,7 +4,7 @@ use http::StatusCode;
 use http::header::ETAG;
 use muster_model::id::{GroupName, UserName};
 use muster_model::people::{
-    ExtensionChange, GroupsChange, NewUser, PeopleChange, PeopleDenial, UserPatch,
+    ExtensionChange, GroupsChange, NewPassword, NewUser, PeopleChange, PeopleDenial, UserPatch,
 };
 use muster_model::secret::Hidden;
 use serde_json::{Value, json};
@@ -251,9 +251,16 @@ fn with_password(call: &Call, fields: &mut Fields, patch: UserPatch, is_self: bo
         fields.demand(&["oldPassword"]);
     }
     let old = fields.optional_text("oldPassword");
+    let old = old.filter(|_| is_checked).map(Hidden);
+    let is_same = match (&password, &old) {
+        (Some(NewPassword::Plain(new)), Some(old)) => new == old,
+        _ => false,
+    };
     UserPatch {
-        password,
-        old_password: old.filter(|_| is_checked).map(Hidden),
+        // The password that they have is no change, and ends no login: OpenPAI's clients send both with each
+        // edit of a user.
+        password: password.filter(|_| !is_same),
+        old_password: old,
         ..patch
     }
 }

@@ -282,6 +282,11 @@ async fn users_update_themselves() {
         wrong.json(),
         json!({"code": "ForbiddenUserError", "message": message})
     );
+    // The password that she has is no change: OpenPAI's clients send it, and go on with their token.
+    let same = |password: &str| json!({"username": "ann", "newPassword": password, "oldPassword": password});
+    assert_eq!(update(same("ann-password")).await.status, 201);
+    assert_eq!(update(same("wrong-password")).await.status, 403);
+    assert_eq!(setup.get(ANN, "/api/v2/users/ann").await.status, 200);
     assert_eq!(update(new("ann-password")).await.status, 201);
     assert_eq!(log_in(&setup, "ann", "new-password").await, 200);
     assert_eq!(log_in(&setup, "ann", "ann-password").await, 400);
