@@ -342,7 +342,7 @@ async fn a_task_shows_its_devices_and_that_it_asks_for_cells() {
     let tasks = &detail["taskRoles"]["worker"]["taskStatuses"];
     assert_eq!(
         (&tasks[0]["containerGpus"], &tasks[1]["containerGpus"]),
-        (&json!(10), &json!(null))
+        (&json!("10"), &json!(null))
     );
     let md5 = crate::wire::framework_name(&key("ann~job"));
     assert_eq!(

@@ -69,7 +69,7 @@ async fn a_job_being_prepared_has_ports_and_no_address() {
             "taskIndex": 1, "taskUid": "task-1", "taskState": "WAITING", "containerId": "a-1",
             "containerIp": null, "containerNodeName": null,
             "containerPorts": {"my": "16546,16547", "ssh": "16548", "http": "16549"},
-            "containerGpus": 1,
+            "containerGpus": "1",
             "containerLog":
                 "/api/v2/jobs/admin~job/attempts/0/taskRoles/worker/taskIndex/1/attempts/0/logs",
             "containerExitCode": null, "containerExitSpec": null,

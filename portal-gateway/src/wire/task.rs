@@ -99,8 +99,9 @@ pub(crate) struct WireTaskAttempt {
     container_node_name: Option<String>,
     #[serde(serialize_with = "object")]
     container_ports: Vec<(String, String)>,
-    /// A bit for each device by its index, as upstream had it until it gave it up; null without any.
-    container_gpus: Option<u64>,
+    /// A bit for each device by its index, as upstream had it until it gave it up; null without any. A number in
+    /// a string, by OpenPAI's swagger; its portal takes both.
+    container_gpus: Option<String>,
     container_log: String,
     container_exit_code: Option<i32>,
     container_exit_spec: Option<exit::ExitSpecRow>,
@@ -140,7 +141,7 @@ impl WireTaskAttempt {
             container_ip: view.address.clone(),
             container_node_name: view.node.as_ref().map(ToString::to_string),
             container_ports: view.ports.iter().map(port_text).collect(),
-            container_gpus: device_mask(&view.devices),
+            container_gpus: device_mask(&view.devices).map(|mask| mask.to_string()),
             container_log: place.log(view.id),
             container_exit_code: code(view),
             container_exit_spec: verdict.map(|verdict| exit::ExitSpecRow::of(&verdict.spec)),
