@@ -28,7 +28,7 @@ pub enum JobSight {
 /// The sight of a user who may not see every job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimitedSight {
-    /// The user; none: somebody without a login.
+    /// The user; none for a guest, who has no login.
     user: Option<UserName>,
     /// The virtual clusters of their groups.
     vcs: BTreeSet<VcName>,
@@ -36,7 +36,7 @@ pub struct LimitedSight {
 }
 
 impl JobSight {
-    /// Of a user who is no admin, with the virtual clusters of their groups; of somebody without a login if
+    /// Of a user who is no admin, with the virtual clusters of their groups; of a guest if
     /// no user is named.
     pub fn of(user: Option<&UserName>, vcs: BTreeSet<VcName>, access: &AccessPolicy) -> Self {
         if access.is_public() {
@@ -180,7 +180,7 @@ impl fmt::Display for HiddenWhat {
 /// Jobs that a user does not see. Display says why, and what can be done.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct HiddenJobs {
-    /// The user; none: somebody without a login.
+    /// The user; none for a guest, who has no login.
     pub user: Option<UserName>,
     /// Which.
     pub what: HiddenWhat,
@@ -281,7 +281,7 @@ mod tests {
         let why = check("vision", "bob~x").unwrap_err().to_string();
         assert!(why.contains("muster user set ada --group +vision"), "{why}");
         assert!(!sight.sees(&vc("vision"), &"bob".parse().unwrap()));
-        // Somebody without a login has no jobs.
+        // A guest has no jobs.
         let guest = JobSight::of(None, BTreeSet::new(), &access("{jobs: group}"));
         assert!(!guest.sees(&vc("lab"), &"ada".parse().unwrap()));
     }

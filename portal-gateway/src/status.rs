@@ -123,7 +123,7 @@ impl StatusPage {
     }
 }
 
-/// A node without the names of jobs that somebody without a login does not see.
+/// A node without the names of jobs that guests do not see.
 fn unnamed(mut node: NodeView, sight: &JobSight) -> NodeView {
     let is_seen = |task: &NodeTask| {
         let job = task.job.parse::<JobKey>();

@@ -1,5 +1,7 @@
 //! Documents of the cluster as commands see them: new versions, and how far they are.
 
+use std::path::Path;
+
 use muster_model::cluster_spec::SpecProblem;
 use muster_model::mesh::{
     ActivationStage, DocumentText, DocumentView, MemberReach, MemberState, MemberView, VersionView,
@@ -21,6 +23,14 @@ const HASH_CHARS: usize = 12;
 /// Members named in one line at most.
 const NAMED_MAX: usize = 5;
 
+/// A text that can be used.
+#[derive(Debug)]
+pub(super) struct CheckedText {
+    text: String,
+    /// The version that was edited, if that is known.
+    base: Option<u64>,
+}
+
 /// A document, and how it is spoken of.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DocumentTexts {
@@ -28,6 +38,8 @@ pub(super) struct DocumentTexts {
     pub(super) name: &'static str,
     /// The command that prints its text.
     pub(super) show: &'static str,
+    /// Said after each edit: the command that shows what the new version does.
+    pub(super) after: &'static str,
     /// What holds before anybody edited it.
     pub(super) first: &'static str,
     /// Whether versions come into force step by step, unless somebody skips that.
@@ -50,6 +62,60 @@ impl DocumentTexts {
             Some((version @ Some(_), rest)) => (version, rest),
             _ => (None, text),
         }
+    }
+
+    /// A new text of the document, from a file, if it can be used. `base`: the version that was edited, where
+    /// the file does not say so.
+    pub(super) fn checked<T>(
+        self,
+        (file, text): (&Path, &str),
+        base: Option<u64>,
+        read: impl Fn(&str) -> Result<T, Vec<SpecProblem>>,
+    ) -> Result<CheckedText, CliError> {
+        let (marked, text) = self.unmarked(text);
+        read(text).map_err(|problems| CliError::unusable(file, &problems))?;
+        Ok(CheckedText {
+            text: text.to_owned(),
+            base: base.or(marked),
+        })
+    }
+
+    /// Gives the document a text that all members use at once, and says which version that is.
+    pub(super) async fn apply(
+        self,
+        api: &Api,
+        CheckedText { text, base }: CheckedText,
+        output: OutputOption,
+        console: &Console,
+    ) -> Result<CliStatus, CliError> {
+        let base = self.base(api, base).await?;
+        let version = self.edit(api, base, (text, true)).await?;
+        self.made(version, output, console)
+    }
+
+    /// Gives the document the text of an earlier version, and says which version that is.
+    pub(super) async fn roll_back(
+        self,
+        api: &Api,
+        version: u64,
+        output: OutputOption,
+        console: &Console,
+    ) -> Result<CliStatus, CliError> {
+        let made_version = api.rollback(self.name, version).await?;
+        self.made(made_version, output, console)
+    }
+
+    /// Says which version was made, and the command that shows what it does.
+    pub(super) fn made(
+        self,
+        version: u64,
+        output: OutputOption,
+        console: &Console,
+    ) -> Result<CliStatus, CliError> {
+        let answer = json!({ "version": version });
+        output.write(console, &answer, |_, _| format!("version {version}"))?;
+        console.note(self.after);
+        Ok(CliStatus::Ok)
     }
 
     /// Gives the document a new text, made from version `base`; answers its version.
@@ -108,19 +174,6 @@ pub(super) fn check(
         problems => in_lines(problems),
     })?;
     Ok(CliStatus::of(problems.is_empty()))
-}
-
-/// Says which version was made, and the command that shows how far it is.
-pub(super) fn made(
-    status: &str,
-    version: u64,
-    output: OutputOption,
-    console: &Console,
-) -> Result<CliStatus, CliError> {
-    let answer = json!({ "version": version });
-    output.write(console, &answer, |_, _| format!("version {version}"))?;
-    console.note(format!("see which machines use it: {status}"));
-    Ok(CliStatus::Ok)
 }
 
 /// How far the newest version is.
@@ -319,6 +372,7 @@ mod tests {
             let document = DocumentTexts {
                 name: "failure-rules",
                 show: "",
+                after: "",
                 first: "",
                 has_steps: true,
             };

@@ -62,7 +62,7 @@ pub struct HistoryArguments {
     /// Only jobs that ended within this time: 12h, 7d, 4w.
     #[arg(long, value_name = "TIME", default_value = "7d", value_parser = duration)]
     since: Duration,
-    /// Only jobs that ended at least so long ago.
+    /// Only jobs that ended at least this long ago: 12h, 7d.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     until: Option<Duration>,
     /// Show sums.

@@ -18,6 +18,7 @@ use super::status::CliStatus;
 const POLICY: DocumentTexts = DocumentTexts {
     name: "policy",
     show: "muster policy show",
+    after: "see which machines use it: muster policy status",
     first: "the default",
     has_steps: false,
 };
@@ -109,13 +110,8 @@ impl PolicyCommand {
             }
             Self::Apply { file, base, output } => {
                 let text = read(&file)?;
-                let (marked, text) = POLICY.unmarked(&text);
-                let policy = ClusterPolicy::read(text);
-                policy.map_err(|problems| CliError::unusable(&file, &problems))?;
-                let api = api()?;
-                let base = POLICY.base(&api, base.or(marked)).await?;
-                let version = POLICY.edit(&api, base, (text.to_owned(), true)).await?;
-                document::made("muster policy status", version, output, console)
+                let text = POLICY.checked((&file, &text), base, ClusterPolicy::read)?;
+                POLICY.apply(&api()?, text, output, console).await
             }
             Self::Show { version, output } => {
                 document::show(POLICY, &api()?, version, output, console).await
@@ -123,8 +119,7 @@ impl PolicyCommand {
             Self::Status { output } => document::status(POLICY, &api()?, output, console).await,
             Self::History { output } => document::history(POLICY, &api()?, output, console).await,
             Self::Rollback { version, output } => {
-                let made_version = api()?.rollback(POLICY.name, version).await?;
-                document::made("muster policy status", made_version, output, console)
+                POLICY.roll_back(&api()?, version, output, console).await
             }
         }
     }

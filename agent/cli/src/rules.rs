@@ -25,6 +25,7 @@ const CASES_BYTES_MAX: u64 = 256 << 20;
 const RULES: DocumentTexts = DocumentTexts {
     name: "failure-rules",
     show: "muster rules show",
+    after: "see how far it is: muster rules status",
     first: "what it was started with",
     has_steps: true,
 };
@@ -115,7 +116,8 @@ impl RulesCommand {
                 let made = roll_back(&api()?, version, now).await?;
                 console.line(format!("version {made}"))?;
                 console.note(format!(
-                    "it has the text of version {version}; see how far it is: muster rules status"
+                    "it has the text of version {version}; {}",
+                    RULES.after
                 ));
                 Ok(CliStatus::Ok)
             }

@@ -19,6 +19,7 @@ use super::table::TextTable;
 const STORAGES: DocumentTexts = DocumentTexts {
     name: STORAGES_DOCUMENT,
     show: "muster storage show",
+    after: "see which machines use it: muster storage status",
     first: "no storage",
     has_steps: false,
 };
@@ -118,13 +119,8 @@ impl StorageCommand {
             }
             Self::Apply { file, base, output } => {
                 let text = read(&file)?;
-                let (marked, text) = STORAGES.unmarked(&text);
-                let storages = ClusterStorages::read(text);
-                storages.map_err(|problems| CliError::unusable(&file, &problems))?;
-                let api = api()?;
-                let base = STORAGES.base(&api, base.or(marked)).await?;
-                let version = STORAGES.edit(&api, base, (text.to_owned(), true)).await?;
-                document::made("muster storage status", version, output, console)
+                let text = STORAGES.checked((&file, &text), base, ClusterStorages::read)?;
+                STORAGES.apply(&api()?, text, output, console).await
             }
             Self::Show { version, output } => {
                 document::show(STORAGES, &api()?, version, output, console).await
@@ -132,8 +128,7 @@ impl StorageCommand {
             Self::Status { output } => document::status(STORAGES, &api()?, output, console).await,
             Self::History { output } => document::history(STORAGES, &api()?, output, console).await,
             Self::Rollback { version, output } => {
-                let made_version = api()?.rollback(STORAGES.name, version).await?;
-                document::made("muster storage status", made_version, output, console)
+                STORAGES.roll_back(&api()?, version, output, console).await
             }
         }
     }

@@ -30,6 +30,7 @@ const DESCRIPTION_BYTES_MAX: u64 = 16 << 20;
 const DESCRIPTION: DocumentTexts = DocumentTexts {
     name: "virtual-clusters",
     show: "muster vc export",
+    after: "it holds; see what each has now: muster vc list",
     first: "the machines as they are found, all for one",
     has_steps: false,
 };

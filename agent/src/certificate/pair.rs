@@ -231,8 +231,8 @@ impl PairFiles {
 }
 
 impl CertificatePair {
-    /// The same; browsers are told to come by TLS alone for so long, unless it is signed by itself: they
-    /// would refuse its next one.
+    /// The same pair, with HSTS for this many seconds. A self-signed pair gets none: browsers would refuse the
+    /// next one.
     pub(crate) fn strict(mut self, seconds: u32) -> Self {
         self.tls.strict_transport_s = if self.is_self_signed { 0 } else { seconds };
         self

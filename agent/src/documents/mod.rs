@@ -3,6 +3,7 @@
 
 pub(crate) mod checker;
 pub(crate) mod failure_rules;
+mod in_force;
 mod kind;
 pub(crate) mod policy;
 pub(crate) mod storages;

@@ -2,19 +2,16 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
-use async_trait::async_trait;
 use muster_control::cluster::POLICY;
 use muster_control::coordinator;
 use muster_control::usage_rules::UsageRules;
+use muster_model::cluster_spec::SpecProblem;
 use muster_model::policy::{AccessPolicy, ClusterPolicy, PlacementPolicy};
 use muster_placement::decide::{DecisionPolicy, Turns};
-use muster_portal_gateway::port::PortError;
-use tokio::sync::watch;
-use tokio::time::timeout;
 
-use super::kind::{About, DocumentKind, PutInForce, Versioned, lines};
+use super::in_force::{InForce, PlainDocument};
+use super::kind::{About, DocumentKind};
 use crate::accounts::Accounts;
 use crate::groups::Groups;
 use crate::mesh_file::{self, MeshFile};
@@ -27,59 +24,35 @@ pub(super) const ABOUT: About = About {
     is_staged: false,
 };
 
-/// How long the answer to an edit waits until this node goes by it.
-const EDITED_LIMIT: Duration = Duration::from_secs(5);
-
-/// A policy with its text.
-#[derive(Debug)]
-pub(crate) struct PolicyVersion {
-    policy: ClusterPolicy,
-    text: Arc<str>,
-    /// The document's version; 0 for the default.
-    version: u64,
-}
-
-impl PolicyVersion {
-    fn first() -> Self {
-        Self {
-            policy: ClusterPolicy::default(),
-            text: ClusterPolicy::default_text().into(),
-            version: 0,
-        }
-    }
-}
-
 /// The policy that this node goes by. Cheap to clone.
-#[derive(Clone, Debug)]
-pub(crate) struct PolicyInForce(Arc<watch::Sender<Arc<PolicyVersion>>>);
+pub(crate) type PolicyInForce = InForce<ClusterPolicy>;
 
-impl Default for PolicyInForce {
-    fn default() -> Self {
-        Self(Arc::new(watch::Sender::new(Arc::new(
-            PolicyVersion::first(),
-        ))))
+impl PlainDocument for ClusterPolicy {
+    const ABOUT: About = ABOUT;
+
+    fn read(text: &str) -> Result<Self, Vec<SpecProblem>> {
+        Self::read(text)
+    }
+
+    fn default_text() -> &'static str {
+        Self::default_text()
     }
 }
 
 impl PolicyInForce {
     /// The policy now.
     pub(crate) fn now(&self) -> ClusterPolicy {
-        self.0.borrow().policy.clone()
+        self.here().value.clone()
     }
 
     /// Which users see which jobs, now: asked for with every request.
     pub(crate) fn access(&self) -> AccessPolicy {
-        self.0.borrow().policy.access.clone()
+        self.here().value.access.clone()
     }
 
     /// Its version; 0 for the default.
     pub(crate) fn version(&self) -> u64 {
-        self.0.borrow().version
-    }
-
-    /// Changes whenever another policy is put in force.
-    pub(crate) fn changes(&self) -> watch::Receiver<Arc<PolicyVersion>> {
-        self.0.subscribe()
+        self.here().version
     }
 
     /// Puts in force what this node went by last: before tasks are taken over and logs removed by it.
@@ -96,7 +69,7 @@ impl PolicyInForce {
             return Ok(());
         };
         let text = String::from_utf8_lossy(&body);
-        match self.read(&text, document.version) {
+        match DocumentKind::read(self, &text, document.version) {
             Ok(put_in_force) => put_in_force(),
             Err(problems) => tracing::error!(?problems, "the kept policy cannot be read"),
         }
@@ -106,12 +79,12 @@ impl PolicyInForce {
     /// Tells the coordinators of this node, as long as the agent runs. What holds for a group goes by the users
     /// that are in it now.
     pub(crate) async fn follow(self, accounts: Accounts, groups: Groups) {
-        let mut versions = self.0.subscribe();
+        let mut versions = self.changes();
         let mut people = accounts.watch();
         let mut told = None;
         loop {
             people.mark_unchanged();
-            let policy = versions.borrow_and_update().policy.clone();
+            let policy = versions.borrow_and_update().value.clone();
             let members = |group: &_| accounts.members_of(group);
             let limits = UsageRules::new(policy.limits.clone(), members);
             let policy = coordinator_policy(&policy, limits);
@@ -128,47 +101,6 @@ impl PolicyInForce {
             if changed.is_err() {
                 return;
             }
-        }
-    }
-}
-
-#[async_trait]
-impl DocumentKind for PolicyInForce {
-    fn about(&self) -> About {
-        ABOUT
-    }
-
-    fn read(&self, text: &str, version: u64) -> Result<PutInForce, Vec<String>> {
-        let policy = ClusterPolicy::read(text).map_err(|problems| lines(&problems))?;
-        let version = Arc::new(PolicyVersion {
-            policy,
-            text: text.into(),
-            version,
-        });
-        let now = Arc::clone(&self.0);
-        Ok(Box::new(move || drop(now.send_replace(version))))
-    }
-
-    fn reset(&self) {
-        self.0.send_replace(Arc::new(PolicyVersion::first()));
-    }
-
-    fn first_text(&self) -> Arc<str> {
-        ClusterPolicy::default_text().into()
-    }
-
-    async fn text_here(&self, version: Option<u64>) -> Result<Option<Versioned>, PortError> {
-        let here = self.0.borrow();
-        let is_asked = version.is_none_or(|asked| asked == here.version);
-        Ok(is_asked.then(|| (here.version, Arc::clone(&here.text))))
-    }
-
-    /// Waits until this node goes by it, so that what is asked here next finds it.
-    async fn edited(&self, version: u64) {
-        let mut versions = self.0.subscribe();
-        let here = versions.wait_for(|here| here.version >= version);
-        if timeout(EDITED_LIMIT, here).await.is_err() {
-            tracing::warn!(version, "this node does not go by the new policy yet");
         }
     }
 }

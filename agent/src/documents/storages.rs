@@ -1,16 +1,13 @@
 //! The storages that the cluster declares.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use async_trait::async_trait;
 use muster_gossip::record::DocumentId;
+use muster_model::cluster_spec::SpecProblem;
 use muster_model::storage::{ClusterStorages, STORAGES_DOCUMENT};
-use muster_portal_gateway::port::PortError;
-use tokio::sync::watch;
-use tokio::time::timeout;
 
-use super::kind::{About, DocumentKind, PutInForce, Versioned, lines};
+use super::in_force::{InForce, PlainDocument};
+use super::kind::About;
 
 /// No version can make an agent fail, and each node answers for all: it is in force on all at once.
 pub(super) const ABOUT: About = About {
@@ -19,89 +16,31 @@ pub(super) const ABOUT: About = About {
     is_staged: false,
 };
 
-/// How long the answer to an edit waits until this node goes by it.
-const EDITED_LIMIT: Duration = Duration::from_secs(5);
-
-/// Storages with their text.
-#[derive(Debug)]
-struct StoragesVersion {
-    storages: Arc<ClusterStorages>,
-    text: Arc<str>,
-    /// The document's version; 0 for none at all.
-    version: u64,
-}
-
-impl StoragesVersion {
-    fn first() -> Self {
-        Self {
-            storages: Arc::default(),
-            text: ClusterStorages::default_text().into(),
-            version: 0,
-        }
-    }
-}
-
 /// The storages that this node knows. Cheap to clone.
-#[derive(Clone, Debug)]
-pub(crate) struct StoragesInForce(Arc<watch::Sender<Arc<StoragesVersion>>>);
+pub(crate) type StoragesInForce = InForce<Arc<ClusterStorages>>;
 
-impl Default for StoragesInForce {
-    fn default() -> Self {
-        let first = Arc::new(StoragesVersion::first());
-        Self(Arc::new(watch::Sender::new(first)))
+impl PlainDocument for Arc<ClusterStorages> {
+    const ABOUT: About = ABOUT;
+
+    fn read(text: &str) -> Result<Self, Vec<SpecProblem>> {
+        ClusterStorages::read(text).map(Self::new)
+    }
+
+    fn default_text() -> &'static str {
+        ClusterStorages::default_text()
     }
 }
 
 impl StoragesInForce {
     /// The storages now.
     pub(crate) fn now(&self) -> Arc<ClusterStorages> {
-        Arc::clone(&self.0.borrow().storages)
-    }
-}
-
-#[async_trait]
-impl DocumentKind for StoragesInForce {
-    fn about(&self) -> About {
-        ABOUT
-    }
-
-    fn read(&self, text: &str, version: u64) -> Result<PutInForce, Vec<String>> {
-        let storages = ClusterStorages::read(text).map_err(|problems| lines(&problems))?;
-        let version = Arc::new(StoragesVersion {
-            storages: Arc::new(storages),
-            text: text.into(),
-            version,
-        });
-        let now = Arc::clone(&self.0);
-        Ok(Box::new(move || drop(now.send_replace(version))))
-    }
-
-    fn reset(&self) {
-        self.0.send_replace(Arc::new(StoragesVersion::first()));
-    }
-
-    fn first_text(&self) -> Arc<str> {
-        ClusterStorages::default_text().into()
-    }
-
-    async fn text_here(&self, version: Option<u64>) -> Result<Option<Versioned>, PortError> {
-        let here = self.0.borrow();
-        let is_asked = version.is_none_or(|asked| asked == here.version);
-        Ok(is_asked.then(|| (here.version, Arc::clone(&here.text))))
-    }
-
-    /// Waits until this node goes by it, so that what is asked here next finds it.
-    async fn edited(&self, version: u64) {
-        let mut versions = self.0.subscribe();
-        let here = versions.wait_for(|here| here.version >= version);
-        if timeout(EDITED_LIMIT, here).await.is_err() {
-            tracing::warn!(version, "this node does not know the new storages yet");
-        }
+        Arc::clone(&self.here().value)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::kind::DocumentKind as _;
     use super::*;
 
     #[tokio::test]

@@ -122,7 +122,7 @@ async fn seen(jobs: &dyn Jobs, caller: &Caller, key: &JobKey) {
     assert!(ended.is_err(), "it is seen");
 }
 
-/// The job of a user, in a virtual cluster whose jobs are private, as another user is told of it.
+/// The answers that one user gets about another user's job in a private virtual cluster.
 async fn hidden(jobs: &dyn Jobs, key: &JobKey) {
     let access = AccessPolicy {
         jobs: JobVisibility::Private,

@@ -20,11 +20,11 @@ const SEALED_MAX: usize = 3_800;
 /// What has to be known when the browser comes back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LoginFlight {
-    /// Comes back with the code: it is this login, and not one that somebody else began.
+    /// Comes back with the code. It ties the answer to the login that this browser began.
     pub(crate) state: String,
     /// Comes back in the ID token.
     pub(crate) nonce: String,
-    /// Of PKCE: whoever redeems the code has to know it.
+    /// The code verifier of PKCE (RFC 7636): the provider asks for it when the code is redeemed.
     pub(crate) verifier: String,
     /// Where the provider sends the browser.
     pub(crate) return_uri: String,
@@ -102,7 +102,7 @@ fn sealing(key: &LogLinkKey) -> Option<LessSafeKey> {
     Some(LessSafeKey::new(key))
 }
 
-/// 256 bits that nobody can guess, in 43 characters.
+/// 256 random bits, in 43 characters.
 fn random() -> Result<String, ApiError> {
     let mut bytes = [0; 32];
     rand::fill(&mut bytes)

@@ -42,7 +42,7 @@ pub(crate) enum PersonError {
         claim: String,
         why: String,
     },
-    /// Somebody else has it.
+    /// Another user has the name.
     #[error(
         "there is a user {0} who is not this person at the identity provider; an admin can link them \
          by the extension `oidc` of the user"

@@ -30,7 +30,7 @@ pub enum JobReader {
     Root,
     /// A user, by what their groups allow now.
     User(UserName),
-    /// Somebody without a login.
+    /// A guest, who has no login.
     Guest,
 }
 

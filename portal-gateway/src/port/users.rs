@@ -119,7 +119,7 @@ pub trait Users: std::fmt::Debug + Send + Sync {
     async fn check_token(&self, token: &str) -> Result<TokenInfo, PortError>;
     /// A user's valid tokens.
     async fn tokens(&self, user: &UserName) -> Result<Vec<String>, PortError>;
-    /// What is known of a user's valid tokens, the oldest first.
+    /// The records of a user's valid tokens, without their texts, the oldest first.
     async fn token_views(&self, user: &UserName) -> Result<Vec<UserTokenView>, PortError>;
     /// Issues an application token.
     async fn issue_token(

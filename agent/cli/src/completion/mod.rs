@@ -31,7 +31,7 @@ Examples:
   muster completion zsh > ~/.zfunc/_muster
   muster completion fish > ~/.config/fish/completions/muster.fish";
 
-/// For so long the agent is asked: a Tab must not be felt.
+/// Longest wait for the agent's answer: the user must not notice it at a Tab.
 const LIMIT: Duration = Duration::from_millis(300);
 
 /// The shells.

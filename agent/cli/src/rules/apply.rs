@@ -45,7 +45,7 @@ impl RulesApplyArguments {
         let version = RULES.edit(api, base, (text.to_owned(), self.now)).await?;
         console.line(format!("version {version}"))?;
         if !self.now {
-            console.note("it is checked everywhere first; see how far it is: muster rules status");
+            console.note(format!("it is checked everywhere first; {}", RULES.after));
         }
         Ok(CliStatus::Ok)
     }

@@ -19,7 +19,7 @@ const PROGRAMS: [(&str, &str); 2] = [
     ("srun", include_str!("task/srun.sh")),
     ("scontrol", include_str!("task/scontrol.sh")),
 ];
-/// After the time limit a script has so long to end by itself, in seconds, as Slurm's default is.
+/// Seconds between SIGTERM at the time limit and SIGKILL: Slurm's default of KillWait.
 const KILL_WAIT_S: u32 = 30;
 
 /// What runs, and from where it was submitted.

@@ -182,7 +182,11 @@ const OF_BOTH: &[SlurmOption] = &[
         "contiguous",
         "near each other: `topology` in a job file (docs/jobs.md)",
     ),
-    refused('M', "clusters", "name another cluster by MUSTER_URL"),
+    refused(
+        'M',
+        "clusters",
+        "name another cluster by MUSTER_CONTEXT; `muster context list` has those there are",
+    ),
     refused(X, "uid", "log in as that user"),
     refused(X, "gid", "groups are the image's"),
     refused(X, "get-user-env", "name variables: --export"),

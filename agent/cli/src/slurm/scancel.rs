@@ -65,7 +65,11 @@ const OPTIONS: &[SlurmOption] = &[
     refused('q', "qos", "give --name or --partition"),
     refused('w', "nodelist", "`muster drain NODE` empties a node"),
     refused('R', "reservation", "there are none"),
-    refused('M', "clusters", "name another cluster by MUSTER_URL"),
+    refused(
+        'M',
+        "clusters",
+        "name another cluster by MUSTER_CONTEXT; `muster context list` has those there are",
+    ),
     refused(NO_SHORT, "wckey", "there are none"),
 ];
 

@@ -60,7 +60,11 @@ const OPTIONS: &[SlurmOption] = &[
     refused('r', "responding", "give --states"),
     refused('d', "dead", "give --states down"),
     refused('T', "reservation", "there are none"),
-    refused('M', "clusters", "name another cluster by MUSTER_URL"),
+    refused(
+        'M',
+        "clusters",
+        "name another cluster by MUSTER_CONTEXT; `muster context list` has those there are",
+    ),
     refused(NO_SHORT, "json", "`muster node list -o json` has it all"),
     refused('v', "verbose", "there is no more to tell"),
 ];

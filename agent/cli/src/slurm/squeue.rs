@@ -89,7 +89,11 @@ const OPTIONS: &[SlurmOption] = &[
         "an array is one job; `muster job show JOB` lists its tasks",
     ),
     refused('s', "steps", "there are no steps"),
-    refused('M', "clusters", "name another cluster by MUSTER_URL"),
+    refused(
+        'M',
+        "clusters",
+        "name another cluster by MUSTER_CONTEXT; `muster context list` has those there are",
+    ),
     refused('v', "verbose", "there is no more to tell"),
     refused(NO_SHORT, "yaml", "give --json"),
 ];

@@ -7,7 +7,6 @@ use clap::Args;
 use muster_model::cluster_spec::{ABSENT, ClusterSpec};
 use muster_model::id::JobKey;
 use muster_model::vc::{Impossible, WhatIf};
-use serde_json::json;
 
 use super::{DESCRIPTION, DESCRIPTION_BYTES_MAX, plain_hint};
 use crate::api::Api;
@@ -86,7 +85,7 @@ impl VcApplyArguments {
             return Ok(CliStatus::Negative);
         }
         let version = DESCRIPTION.edit(api, base, (text.to_owned(), true)).await?;
-        made(version, self.output, console)
+        DESCRIPTION.made(version, self.output, console)
     }
 }
 
@@ -104,14 +103,7 @@ pub(super) async fn rollback(
         return Ok(CliStatus::Negative);
     }
     let made_version = api.rollback(DESCRIPTION.name, version).await?;
-    made(made_version, output, console)
-}
-
-fn made(version: u64, output: OutputOption, console: &Console) -> Result<CliStatus, CliError> {
-    let answer = json!({ "version": version });
-    output.write(console, &answer, |_, _| format!("version {version}"))?;
-    console.note("it holds; see what each has now: muster vc list");
-    Ok(CliStatus::Ok)
+    DESCRIPTION.made(made_version, output, console)
 }
 
 /// Says what follows, and asks where somebody loses something.

@@ -154,7 +154,8 @@ fn a_link_that_is_swapped_is_followed() {
     assert_eq!(bench.problem(), None);
 }
 
-/// Each kind of broken files: the name, how they get so, and what is told of it.
+/// Kinds of broken certificate files: the name of the case, the change that breaks them, the problem that is
+/// reported.
 #[test]
 fn what_is_broken_is_told_and_the_one_before_stays() {
     type Break = fn(&Path);

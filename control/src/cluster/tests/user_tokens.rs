@@ -1,4 +1,4 @@
-//! What is known of tokens, how they are revoked, and the key that signs them.
+//! Tokens of users: their records, their revocation, and the keys that sign them.
 
 use muster_model::id::UserName;
 use muster_model::people::PeopleDenial;
