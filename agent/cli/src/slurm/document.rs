@@ -240,18 +240,33 @@ fn start(plan: &SlurmPlan, arguments: &[String]) -> Result<Vec<String>, shlex::Q
     let command = command.trim_end();
     let mut lines = Vec::new();
     if let Some(seconds) = plan.limit {
-        lines.push("if command -v timeout >/dev/null 2>&1; then".to_owned());
-        lines.push(format!(
-            "    exec timeout -k {KILL_WAIT_S} {seconds} {command}"
-        ));
-        lines.push("fi".to_owned());
-        lines.push(
-            "echo 'sbatch: the image has no timeout program: the time limit is not enforced' >&2"
-                .to_owned(),
-        );
+        lines.push(within(seconds, command));
     }
     lines.push(format!("exec {command}"));
     Ok(lines)
+}
+
+/// Runs the command with a time limit, where the image has a `timeout` program.
+///
+/// The time that passed decides whether the limit ended the script. GNU timeout says so with its exit code;
+/// BusyBox's gives that of the script, which may have ended well at SIGTERM.
+fn within(seconds: u64, command: &str) -> String {
+    format!(
+        "\
+muster_hundredths() {{ read -r muster_now _ </proc/uptime; muster_now=${{muster_now%.*}}${{muster_now#*.}}; }}
+if command -v timeout >/dev/null 2>&1; then
+    # When the job is stopped, the script gets SIGTERM as well, and this shell waits for it.
+    trap : TERM INT
+    muster_hundredths
+    muster_end=$((muster_now + {seconds} * 100))
+    timeout -k {KILL_WAIT_S} {seconds} {command}
+    muster_status=$?
+    muster_hundredths
+    [ \"$muster_now\" -lt \"$muster_end\" ] || muster_status=124
+    exit \"$muster_status\"
+fi
+echo 'sbatch: the image has no timeout program: the time limit is not enforced' >&2"
+    )
 }
 
 #[cfg(test)]
