@@ -2,11 +2,12 @@
 //! of its own.
 
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::Result;
 
 use crate::home::{self, AgentHome};
-use crate::net::{self, BareNode, Lan};
+use crate::net::{self, BareNode, Lan, View, Watch};
 
 /// Nodes that are one cluster, and the container engine under all of them. Dropped in this order.
 #[derive(Debug)]
@@ -78,6 +79,25 @@ impl Site {
             node.prints(&["image", "import", &archive.to_string_lossy()])?;
         }
         Ok(Self { lan, engine })
+    }
+
+    /// Waits until as many nodes vote in the virtual cluster `default` as ever will: five, or three
+    /// where the site has fewer than five. A test that stops a node earlier may stop half of the
+    /// voters with it, after which nothing is decided.
+    ///
+    /// # Errors
+    /// When `limit` has passed.
+    pub async fn all_vote(&self, limit: Duration) -> Result<()> {
+        let nodes = self.lan.nodes().len();
+        let voters = if nodes < 5 { nodes.min(3) } else { 5 };
+        let all = Watch::new(&self.lan, 1..=nodes);
+        let vote = |view: &View| {
+            let led = &view.0["vcs"]["default"]["leader"];
+            led.is_string() && view.voters(Some("default")).len() == voters
+        };
+        all.each("all vote in the virtual cluster", limit, vote)
+            .await?;
+        Ok(())
     }
 
     /// The node with this number, from 1.

@@ -110,6 +110,7 @@ struct Lost {
 }
 
 async fn lose_one(site: &mut Site) -> Result<Lost> {
+    site.all_vote(LIMIT).await?;
     let job = Job {
         gpu: 8,
         instances: 2,

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use muster_tests::net::{BareNode, View, Watch};
+use muster_tests::net::BareNode;
 pub(crate) use muster_tests::site::{Site, said};
 use serde_json::Value;
 
@@ -131,9 +131,7 @@ async fn containerd_jobs_go_on_without_the_leader() -> Result<()> {
     let Some(mut site) = Site::new(3).await? else {
         return Ok(());
     };
-    let kept = |view: &View| view.voters(Some("default")).len() == 3;
-    let all = Watch::new(&site.lan, 1..=3);
-    all.each("all keep the jobs", LIMIT, kept).await?;
+    site.all_vote(LIMIT).await?;
     // More than the leader's own node has room for: some of it runs elsewhere.
     let job = Job {
         gpu: 8,
@@ -214,6 +212,7 @@ async fn containerd_a_machine_lost_during_a_launch_is_replaced() -> Result<()> {
     let Some(mut site) = Site::new(4).await? else {
         return Ok(());
     };
+    site.all_vote(LIMIT).await?;
     let image = format!("{}/late:1", silent_registry(site.node(1))?);
     let job = Job {
         gpu: 8,

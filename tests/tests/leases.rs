@@ -5,7 +5,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Result, ensure};
 use muster_tests::beat::{self, beats};
-use muster_tests::net::{View, Watch};
 
 use crate::gangs::{LIMIT, Site, ends, holds_nothing, said, submit, waits};
 use crate::stage::Job;
@@ -15,11 +14,9 @@ const WIRE_S: f64 = 37.0;
 /// What the issue allows from a node's loss to the new start, in seconds.
 const GOAL_S: f64 = 45.0;
 
-/// Waits until runs hold by leases: three keep the jobs, and the cluster state.
+/// Waits until runs hold by leases: all keep the jobs, and the cluster state.
 async fn until_leases_are_given(site: &Site) -> Result<()> {
-    let kept = |view: &View| view.voters(Some("default")).len() >= 3;
-    let all = Watch::new(&site.lan, 1..=site.lan.nodes().len());
-    all.each("the jobs are kept by three", LIMIT, kept).await?;
+    site.all_vote(LIMIT).await?;
     // Voters of the cluster group are told by their records, which are a moment old.
     std::thread::sleep(Duration::from_secs(8));
     Ok(())

@@ -92,10 +92,7 @@ async fn containerd_limits_of_users_and_groups_hold_with_a_leader_lost() -> Resu
     let Some(mut site) = Site::new(5).await? else {
         return Ok(());
     };
-    let all = Watch::new(&site.lan, 1..=5);
-    let has_leader = |view: &View| leading(view).is_some();
-    all.each("the virtual cluster is led", LIMIT, has_leader)
-        .await?;
+    site.all_vote(LIMIT).await?;
     let root = site.node(2);
     root.prints(&["group", "add", "lab", "--vc", "default"])?;
     root.prints(&["group", "add", "staff", "--vc", "default"])?;
@@ -121,7 +118,7 @@ async fn containerd_limits_of_users_and_groups_hold_with_a_leader_lost() -> Resu
     accepted(&eve, "e", 8).await?;
     waits(site.node(3), "eve~e", &["RUNNING"])?;
 
-    let view = all.views().await?;
+    let view = Watch::new(&site.lan, 1..=5).views().await?;
     let lost = view.first().and_then(leading).context("nobody leads")?;
     site.lan.node_mut(lost).kill()?;
     let left: Vec<usize> = (1..=5).filter(|node| *node != lost).collect();

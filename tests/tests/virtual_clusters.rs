@@ -60,9 +60,7 @@ async fn shared() -> Result<Option<(Site, String)>> {
     let Some(site) = Site::new(3).await? else {
         return Ok(None);
     };
-    let kept = |view: &View| view.voters(Some("default")).len() == 3;
-    let all = Watch::new(&site.lan, 1..=3);
-    all.each("all keep the jobs", LIMIT, kept).await?;
+    site.all_vote(LIMIT).await?;
     let machine = machine(site.node(2))?;
     let found = site.node(2).prints(&["vc", "export"])?;
     // What is printed to start from changes nothing.
