@@ -9,6 +9,7 @@ use crate::config::GatewayConfig;
 use crate::error::ApiError;
 use crate::peer::RemoteEnd;
 use crate::port::{self, Caller, Users};
+use crate::web::session;
 
 /// Names the user that root acts for on the socket.
 pub(crate) const USER_HEADER: &str = "x-muster-user";
@@ -25,6 +26,9 @@ pub(crate) enum RouteAccess {
     /// Any valid token, also in the cookie where OpenPAI's portal keeps it: some of its requests carry
     /// no other login. Only for what reads.
     Browser,
+    /// A page of the portal, or a form on one: any valid token but an application's, in the cookie of the
+    /// session and nowhere else.
+    Page,
     /// Any valid token but an application's.
     Person,
     /// An admin.
@@ -37,13 +41,14 @@ impl RouteAccess {
     /// Refuses a caller that the route is not for.
     pub(crate) fn check(self, caller: &Caller) -> Result<(), ApiError> {
         match self {
-            Self::Person | Self::AdminPerson if caller.application => {
+            Self::Page | Self::Person | Self::AdminPerson if caller.application => {
                 Err(ApiError::ApplicationToken)
             }
             Self::Admin | Self::AdminPerson if !caller.admin => Err(ApiError::NotAdmin),
             Self::Open
             | Self::User
             | Self::Browser
+            | Self::Page
             | Self::Person
             | Self::Admin
             | Self::AdminPerson => Ok(()),
@@ -62,9 +67,10 @@ pub(crate) async fn authenticate(
     if peer == RemoteEnd::Socket {
         return Ok((root(config, headers)?, None));
     }
-    let credentials = match Credentials::of(headers) {
-        Err(ApiError::Guest) if access == RouteAccess::Browser => Credentials::of_cookie(headers)?,
-        credentials => credentials?,
+    let credentials = match (access, Credentials::of(headers)) {
+        (RouteAccess::Page, _) => Credentials::of_session(headers)?,
+        (RouteAccess::Browser, Err(ApiError::Guest)) => Credentials::of_cookie(headers)?,
+        (_, credentials) => credentials?,
     };
     let caller = users.check_token(&credentials.token).await?.caller;
     match credentials.user {
@@ -129,6 +135,15 @@ impl Credentials {
         let token = token.filter(|token| !token.is_empty());
         Ok(Self {
             token: token.ok_or(ApiError::Guest)?.to_owned(),
+            user: None,
+        })
+    }
+
+    /// The token of a session of the portal.
+    fn of_session(headers: &HeaderMap) -> Result<Self, ApiError> {
+        let token = session::token(headers).ok_or(ApiError::Guest)?;
+        Ok(Self {
+            token: token.to_owned(),
             user: None,
         })
     }

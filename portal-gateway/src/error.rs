@@ -98,6 +98,12 @@ pub(crate) enum ApiError {
          log in from another address"
     )]
     TooManyWrong { retry_s: u64 },
+    /// A form that no page of this session sent.
+    #[error(
+        "this form was not sent by a page of your session; nothing was changed. Load the page again \
+         and repeat what you did"
+    )]
+    ForeignForm,
     /// A request in clear from where TLS is needed.
     #[error(
         "a plain HTTP request was sent to an HTTPS port: write https:// in place of http://, and \
@@ -163,6 +169,7 @@ impl ApiError {
             Self::NotImplementedUpstream(_) => (S::BAD_REQUEST, Some("NotImplementedError")),
             Self::Range { .. } => (S::RANGE_NOT_SATISFIABLE, Some("InvalidParametersError")),
             Self::TooMany { .. } => (S::TOO_MANY_REQUESTS, None),
+            Self::ForeignForm => (S::FORBIDDEN, Some("ForeignFormError")),
             Self::TooManyWrong { .. } => (S::TOO_MANY_REQUESTS, Some("TooManyLoginsError")),
             Self::Plain => (S::BAD_REQUEST, Some("HttpsRequiredError")),
             Self::OidcState => (S::BAD_REQUEST, Some("LoginStateError")),

@@ -7,9 +7,9 @@ use std::time::Duration;
 use bytes::{Buf, Bytes};
 use futures::{Stream, StreamExt};
 use http::header::{
-    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_REQUEST_HEADERS, CACHE_CONTROL, CONTENT_LENGTH,
-    HOST, VARY, X_CONTENT_TYPE_OPTIONS,
+    ACCEPT, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
+    ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_REQUEST_HEADERS,
+    CACHE_CONTROL, CONTENT_LENGTH, HOST, VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use muster_tls::Fingerprint;
@@ -35,6 +35,7 @@ use crate::rate::Limiter;
 use crate::reply::{HttpReply, METHODS, ReplyContent};
 use crate::route::{self, RateClass};
 use crate::tally::EventTally;
+use crate::web::failure;
 
 const ANY_ORIGIN: HeaderValue = HeaderValue::from_static("*");
 /// Headers of ours that a page of another origin may read.
@@ -142,14 +143,25 @@ impl Gateway {
         let gzip = compress::accepted(&incoming.headers);
         let known = KnownTags::of(&incoming.method, &incoming.headers);
         let (method, path) = (incoming.method.clone(), incoming.path.clone());
+        let place = place(&incoming);
+        let is_browser = accepts_pages(&incoming.headers);
         let reply = match self.answer(incoming).await {
             Ok(reply) => known.answer(reply),
             Err(error) => {
                 self.log_failure(&method, &path, &error);
-                HttpReply::failure(&error)
+                match is_failure_page(&method, &path, is_browser) {
+                    true => self.failure_page(&error, &place),
+                    false => HttpReply::failure(&error),
+                }
             }
         };
         response(compress::gzip(reply, gzip).await)
+    }
+
+    /// What a browser is shown in place of a page.
+    fn failure_page(&self, error: &ApiError, place: &str) -> HttpReply {
+        let node = self.shared.ports.membership.node_name();
+        failure::page(error, place, &node)
     }
 
     /// What an admin should know of. Anybody can bring about as many failures as they send
@@ -228,6 +240,27 @@ impl Gateway {
     }
 }
 
+/// The path and the query that a browser comes back to after a login. What a form sent is not sent again.
+fn place(incoming: &ArrivedRequest) -> String {
+    match (&incoming.method, incoming.query.as_str()) {
+        (&Method::GET, "") => incoming.path.clone(),
+        (&Method::GET, query) => format!("{}?{query}", incoming.path),
+        _ => "/".to_owned(),
+    }
+}
+
+/// Whether a failure is to be a page: of the portal, and of a path that is no route at all where a browser asks.
+fn is_failure_page(method: &Method, path: &str, is_browser: bool) -> bool {
+    route::find(method, path).map_or(is_browser && *method == Method::GET, |(route, _)| {
+        route.is_portal()
+    })
+}
+
+fn accepts_pages(headers: &HeaderMap) -> bool {
+    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
+    accept.is_some_and(|accept| accept.contains("text/html"))
+}
+
 /// The name by which a client reached this machine.
 fn host_name(headers: &HeaderMap) -> Option<String> {
     let host = headers.get(HOST)?;
@@ -279,7 +312,9 @@ pub(crate) fn response(reply: HttpReply) -> Response {
         headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, ANY_ORIGIN);
         headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
     }
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers
+        .entry(CACHE_CONTROL)
+        .or_insert(HeaderValue::from_static("no-store"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }

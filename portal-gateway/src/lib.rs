@@ -46,6 +46,7 @@ mod slots;
 mod status;
 mod tally;
 pub mod token;
+mod web;
 mod wire;
 
 #[cfg(test)]

@@ -102,6 +102,11 @@ impl HttpReply {
             .with(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"))
     }
 
+    /// A page of the portal. Its frame says what it may load.
+    pub(crate) fn html(html: String) -> Self {
+        Self::new(HTML, ReplyContent::Page(html))
+    }
+
     /// A page as text.
     pub(crate) fn open_text(text: String) -> Self {
         Self::new(TEXT, ReplyContent::Page(text))

@@ -12,9 +12,13 @@ use percent_encoding::percent_decode_str;
 use crate::auth::RouteAccess;
 use crate::call::Call;
 use crate::error::ApiError;
-use crate::handle;
+use crate::handle::{
+    audit, clusters, documents, figures, groups, images, info, jobs, kubernetes, listings, logs,
+    membership, missing, nodes, oidc, own, session, storages, tasks, tokens, usage, users,
+};
 use crate::port::Ports;
 use crate::reply::HandlerResult;
+use crate::web::{asset, job_list, job_page, login, node_list, overview, task_log};
 
 /// Where OpenPAI's web server put its REST server.
 const PREFIX: &str = "rest-server";
@@ -46,9 +50,15 @@ pub(crate) struct Route {
 }
 
 impl Route {
+    /// Whether it is of the portal, where failures are pages too.
+    pub(crate) fn is_portal(&self) -> bool {
+        self.access == RouteAccess::Page || self.pattern == "login"
+    }
+
     /// Whether people look at it in a browser.
     pub(crate) fn is_page(&self) -> bool {
-        self.method == Some(Method::GET) && matches!(self.pattern, "" | "status")
+        let is_read = self.method == Some(Method::GET);
+        is_read && (self.is_portal() || self.pattern == "status")
     }
 }
 
@@ -87,7 +97,7 @@ macro_rules! routes {
             counted: routes!(@counted $($counted)?),
             handler: |call, ports| {
                 let Ports { $($port,)* .. } = ports;
-                Box::pin(handle::$subject::$name(call, $(&**$port),*))
+                Box::pin($subject::$name(call, $(&**$port),*))
             },
         }),*]
     };
@@ -99,7 +109,18 @@ macro_rules! routes {
 
 /// All of them, each with its handler and the ports that this may use. The first that fits is taken.
 pub(crate) static ROUTES: &[Route] = routes! {
-    GET "" Open => nodes::root();
+    GET "" Page => overview::page(jobs, nodes, membership);
+    GET "login" Open => login::page(membership);
+    POST "login" Open => login::enter(users, membership);
+    POST "logout" Page => login::leave(users);
+    GET "assets/:file" Open => asset::one();
+    GET "jobs" Page List => job_list::page(jobs, membership);
+    POST "jobs" Page => job_list::change(jobs);
+    GET "jobs/:job" Page => job_page::page(jobs, membership);
+    POST "jobs/:job" Page => job_page::change(jobs);
+    GET "jobs/:job/attempts/:attempt/tasks/:role/:index/:task/log"
+        Page => task_log::page(jobs, logs, membership);
+    GET "nodes" Page => node_list::page(nodes, membership);
     GET "status" Open => nodes::status(jobs, nodes, membership);
     GET "status.json" Open => nodes::status_json(jobs, nodes, membership);
     GET "status.txt" Open => nodes::status_text(jobs, nodes, membership);
@@ -334,9 +355,9 @@ mod tests {
             ("GET", "/api", "none"),
             ("GET", "/api/v2//jobs", "none"),
             ("GET", "/api/v2/jobs/u~j/%ff", "none"),
-            ("GET", "", " Open []"),
-            ("GET", "/", " Open []"),
-            ("GET", "/rest-server", " Open []"),
+            ("GET", "", " Page []"),
+            ("GET", "/", " Page []"),
+            ("GET", "/rest-server", " Page []"),
             ("PUT", "/api/v1/", "api/v1 Open []"),
             ("POST", "/api/v1/token", "api/v1|v2/token|tokens Open []"),
             (
@@ -390,7 +411,8 @@ mod tests {
     #[test]
     fn what_changes_something_or_shows_the_node_is_never_open() {
         let open = [
-            "",
+            "login",
+            "assets/:file",
             "status",
             "status.json",
             "status.txt",

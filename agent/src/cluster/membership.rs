@@ -39,6 +39,10 @@ impl Membership for LocalMembership {
         self.seen().await
     }
 
+    fn node_name(&self) -> String {
+        self.mesh.node().to_string()
+    }
+
     async fn alarms(&self, after: &AlarmsAfter) -> Result<Answer, PortError> {
         Ok(self.alarms.after(after))
     }

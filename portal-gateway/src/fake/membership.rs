@@ -155,6 +155,10 @@ impl Membership for FakeCluster {
         })
     }
 
+    fn node_name(&self) -> String {
+        self.state().membership.view.me.clone()
+    }
+
     async fn alarms(&self, after: &AlarmsAfter) -> Result<Alarms, PortError> {
         let all = &self.state().membership.alarms;
         let last = all.len() as u64;

@@ -113,6 +113,12 @@ pub(crate) async fn remove_tag(mut call: Call, jobs: &dyn Jobs) -> HandlerResult
 /// Longest tag, in bytes.
 const TAG_BYTES_MAX: usize = 255;
 
+/// A tag that a form of a page names, by the rules of the REST API.
+pub(crate) fn checked_tag(tag: &str) -> Result<String, ApiError> {
+    let field = [("value".to_owned(), Value::from(tag))];
+    new_tag(Fields::of(field.into_iter().collect()))
+}
+
 /// Tags are shown in lines.
 fn new_tag(fields: Fields) -> Result<String, ApiError> {
     let tag = tag(fields)?;

@@ -22,7 +22,7 @@ use crate::port::{
 };
 use crate::proof::CertificateProof;
 use crate::query::Query;
-use crate::reply::{HandlerResult, HttpReply, ascii};
+use crate::reply::{HandlerResult, HttpReply, ReplyContent, ascii};
 use crate::wire::framework_name;
 
 /// How long another node honours what this one asks for its user.
@@ -201,6 +201,48 @@ pub(crate) async fn file(call: Call, jobs: &dyn Jobs, logs: &dyn Logs) -> Handle
     let target = LogTarget::of(&call, jobs).await?;
     let wanted = wanted(&call)?;
     send(&call, (jobs, logs), (&target.place, wanted)).await
+}
+
+/// The end of one file of a log.
+pub(crate) struct LogTail {
+    /// All files of the log.
+    pub(crate) files: Vec<LogFileInfo>,
+    pub(crate) content: ReplyContent,
+    /// Whether the file begins before it.
+    pub(crate) is_cut: bool,
+}
+
+/// The last `bytes` of a file of the task attempt that the path names, wherever it lies.
+pub(crate) async fn tail(
+    call: &Call,
+    (jobs, logs): (&dyn Jobs, &dyn Logs),
+    (file, bytes): (&str, u64),
+) -> Result<LogTail, ApiError> {
+    let place = LogTarget::of(call, jobs).await?.place;
+    let files = list(call, logs, &place).await?;
+    let name = file_name(file)?;
+    let size = files.iter().find(|file| file.name == name);
+    let is_cut = size.ok_or(port::PortError::NoLog)?.size > bytes;
+    let wish = LogWish {
+        range: LogRange::Tail(bytes),
+        follow: false,
+        whole: false,
+    };
+    let content = match (logs.read(&place.uid, name, wish).await, other(call, &place)) {
+        (Err(port::PortError::NoLog), Some(address)) => {
+            let token = &link_token(call, &place, FORWARD_TTL)?;
+            let key = &key(call);
+            let there = elsewhere(call, address, (token, key));
+            let reply = there.file(name, &format!("tail={bytes}"), "").await?;
+            reply.content
+        }
+        (part, _) => ReplyContent::Stream(part?.body),
+    };
+    Ok(LogTail {
+        files,
+        content,
+        is_cut,
+    })
 }
 
 fn wanted(call: &Call) -> Result<WantedLog, ApiError> {

@@ -53,11 +53,6 @@ pub(crate) async fn status_json(
     HttpReply::open_json(&StatusPage::gather(jobs, nodes, membership).await)
 }
 
-/// `GET /`
-pub(crate) async fn root(_: Call) -> HandlerResult {
-    Ok(HttpReply::page(page::root()))
-}
-
 /// `GET nodes`: all of the cluster
 pub(crate) async fn list(_: Call, nodes: &dyn Nodes) -> HandlerResult {
     HttpReply::json(&nodes.list().await?)

@@ -38,7 +38,7 @@ pub(crate) async fn login(mut call: Call, users: &dyn Users) -> HandlerResult {
 }
 
 /// Has a password checked, unless too many were wrong before.
-async fn let_in(
+pub(crate) async fn let_in(
     call: &Call,
     users: &dyn Users,
     (user, password): (&str, &str),

@@ -35,17 +35,6 @@ impl<T: Display> Display for Safe<T> {
     }
 }
 
-/// The page at `/`.
-pub(crate) fn root() -> String {
-    document(
-        "Muster",
-        "<h1>Muster</h1>\n<p>This machine is a node of a Muster cluster.</p>\n<ul>\n\
-         <li><a href=\"/status\">Status of this node</a>, also as <a href=\"/status.txt\">text</a> \
-         and <a href=\"/status.json\">JSON</a></li>\n\
-         <li>REST, as OpenPAI's clients speak it: <code>/api/v2</code></li>\n</ul>\n",
-    )
-}
-
 /// A page of blocks.
 pub(super) fn page(title: &str, blocks: &[Block]) -> String {
     let mut body = format!("<h1>{}</h1>\n", Safe(title));

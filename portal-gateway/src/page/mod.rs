@@ -7,8 +7,6 @@ mod content;
 mod html;
 mod text;
 
-pub(crate) use html::root;
-
 use crate::status::StatusPage;
 
 /// The page at `/status`.

@@ -33,6 +33,8 @@ impl fmt::Debug for JoinRequest {
 pub trait Membership: std::fmt::Debug + Send + Sync {
     /// The cluster as this node sees it. Works without any other node.
     async fn view(&self) -> Result<MeshView, PortError>;
+    /// The name of this node, as the cluster knows it.
+    fn node_name(&self) -> String;
     /// What was wrong with the cluster since the agent's start as this node saw it, and what is. Works without
     /// any other node.
     async fn alarms(&self, after: &AlarmsAfter) -> Result<Alarms, PortError>;

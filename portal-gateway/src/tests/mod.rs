@@ -13,6 +13,7 @@ mod listing;
 mod mesh;
 mod oidc;
 mod own;
+mod pages;
 mod people_safety;
 mod portal;
 mod rules;

@@ -1,0 +1,64 @@
+// Keeps a page that is open as new as the cluster is. Every page is complete without it.
+"use strict";
+(() => {
+  const main = document.querySelector("main[data-refresh]");
+  if (!main) return;
+  const pause = Number(main.dataset.refresh) * 1000;
+  const note = document.querySelector("#freshness");
+  let last = Date.now();
+
+  // A reader who writes, selects or has marked something is not disturbed.
+  const busy = () =>
+    document.hidden ||
+    main.contains(document.activeElement) ||
+    main.querySelector("input[type=checkbox]:checked") ||
+    String(document.getSelection());
+
+  const opened = (root) => [...root.querySelectorAll("details")].map((it) => it.open);
+
+  function show(text) {
+    const next = new DOMParser().parseFromString(text, "text/html").querySelector("main");
+    if (!next) return;
+    opened(main).forEach((open, at) => {
+      const it = next.querySelectorAll("details")[at];
+      if (it) it.open = open;
+    });
+    const log = main.querySelector("pre.log");
+    const follows = log && log.scrollTop + log.clientHeight >= log.scrollHeight - 8;
+    const top = log ? log.scrollTop : 0;
+    main.replaceChildren(...next.childNodes);
+    const now = main.querySelector("pre.log");
+    if (now) now.scrollTop = follows ? now.scrollHeight : top;
+  }
+
+  async function refresh() {
+    if (!busy()) {
+      try {
+        const answer = await fetch(location.href, { redirect: "manual" });
+        if (answer.type === "opaqueredirect" || answer.status === 401) return location.reload();
+        if (answer.ok) {
+          show(await answer.text());
+          last = Date.now();
+          note.textContent = "";
+        }
+      } catch {
+        // Said below.
+      }
+    }
+    const age = Math.round((Date.now() - last) / 1000);
+    if (age > 30 && !document.hidden && !busy()) {
+      note.textContent = `This node does not answer. What you see is ${age} s old; any other node shows the same pages.`;
+    }
+    setTimeout(refresh, pause);
+  }
+
+  const log = main.querySelector("pre.log");
+  if (log) log.scrollTop = log.scrollHeight;
+  setTimeout(refresh, pause);
+})();
+// Marks all rows of a table at once.
+document.addEventListener("change", (event) => {
+  if (!event.target.matches("[data-all]")) return;
+  const boxes = event.target.closest("table").querySelectorAll("tbody input[type=checkbox]");
+  for (const box of boxes) box.checked = event.target.checked;
+});

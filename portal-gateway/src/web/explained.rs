@@ -1,0 +1,116 @@
+//! Why a job waits, and how its last attempt ended.
+
+use maud::{Markup, html};
+use muster_model::exit::Verdict;
+use muster_model::explanation::{Earliest, Explanation, GangExplanation};
+use muster_model::pull::Pull;
+use muster_model::view::LastEnd;
+
+use super::{job_list, moment};
+
+/// The card of a job that waits.
+pub(super) fn waiting(explanation: &Explanation, now: u64) -> Markup {
+    let Some(reason) = &explanation.reason else {
+        return html! {};
+    };
+    html! {
+        section.card.warn {
+            h2 { "Why it waits" }
+            p { (reason) }
+            @for gang in &explanation.gangs { (gang_reason(gang, now)) }
+            @for launch in explanation.launches.iter().filter(|launch| !launch.is_ready) {
+                p.dim { "Node " (launch.node.as_str()) " is not ready yet."
+                    @for pull in &launch.pulls { " " (pulled(pull)) } }
+            }
+        }
+    }
+}
+
+/// How far an image is.
+fn pulled(pull: &Pull) -> String {
+    const MIB: u64 = 1 << 20;
+    let image = &pull.image;
+    match (pull.layers_total, pull.bytes_total) {
+        (0, Some(total)) => format!(
+            "It fetches {image}: {} of {} MiB.",
+            pull.bytes / MIB,
+            total.div_ceil(MIB)
+        ),
+        (0, None) => format!("It fetches {image}: {} MiB so far.", pull.bytes / MIB),
+        (layers, _) => format!("It unpacks {image}: {} of {layers} layers.", pull.layers),
+    }
+}
+
+fn gang_reason(gang: &GangExplanation, now: u64) -> Markup {
+    html! {
+        div {
+            @if let Some(task) = &gang.task { p { "Task " (task.to_string()) ": " (gang.reason) } }
+            @if !gang.lacks.is_empty() {
+                p.dim { "Has to come free: "
+                    @for lack in &gang.lacks {
+                        (lack.missing) " of " (lack.what) " on " (lack.node.as_str()) ". "
+                    } }
+            }
+            @if !gang.holders.is_empty() {
+                p.dim { "In use by: "
+                    @for holder in &gang.holders {
+                        @match &holder.job {
+                            Some(job) => { (job_list::link(job)) }
+                            None => { "a job that you do not see" }
+                        }
+                        @if let Some(end) = holder.ends_by { " (ends " (moment::at(end, now)) ")" }
+                        " "
+                    } }
+            }
+            @if let Earliest::At(ms) = gang.earliest {
+                p { "Earliest start: " (moment::at(ms, now)) }
+            }
+        }
+    }
+}
+
+/// The card of an end that is not a success: what happened, the lines that show it, and what to do.
+pub(super) fn verdict(verdict: &Verdict) -> Markup {
+    let spec = &verdict.spec;
+    html! {
+        section.card.bad {
+            h2 { "Why it ended" }
+            p { strong { (spec.phrase) } " (exit code " (spec.code) ")" }
+            p { (verdict.diagnostics) }
+            @if let Some(reason) = &spec.reason { p { (reason) } }
+            @if !spec.solution.is_empty() {
+                p { strong { "What to do" } }
+                ul { @for step in &spec.solution { li { (step) } } }
+            }
+            (evidence("The lines that were matched", verdict.matched_user_log.as_deref()))
+            (evidence("The lines of the platform that were matched", verdict.matched_platform_log.as_deref()))
+            (evidence("The end of the log", Some(verdict.user_log.as_str())))
+            (evidence("The end of the platform's log", Some(verdict.platform_log.as_str())))
+        }
+    }
+}
+
+fn evidence(title: &str, text: Option<&str>) -> Markup {
+    let text = text.unwrap_or_default().trim_end();
+    html! {
+        @if !text.is_empty() {
+            details { summary { (title) } pre.log { (super::terminal::coloured(text)) } }
+        }
+    }
+}
+
+/// How the attempt before ended, of a job that was tried again.
+pub(super) fn last_end(end: &LastEnd, now: u64) -> Markup {
+    html! {
+        section.card.warn {
+            h2 { "It was tried again" }
+            p { "Attempt " (end.attempt) @if let Some(task) = &end.task { " of task " (task.to_string()) }
+                " ended " (moment::at(end.ended, now)) ": " strong { (end.phrase) }
+                " (exit code " (end.code) ")." }
+            p { (end.reason) }
+            @if !end.solution.is_empty() { ul { @for step in &end.solution { li { (step) } } } }
+            @if end.in_a_row > 1 { p { (end.in_a_row) " attempts in a row ended so." } }
+            @if let Some(at) = end.next_at { p { "The next attempt may start " (moment::at(at, now)) "." } }
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! What is around every page: the bar with the sections, and the line that names the node.
+
+use http::header::{CONTENT_SECURITY_POLICY, LOCATION, REFERRER_POLICY, X_FRAME_OPTIONS};
+use http::{HeaderValue, StatusCode};
+use maud::{DOCTYPE, Markup, html};
+
+use super::{asset, form, session};
+use crate::call::Call;
+use crate::clock;
+use crate::reply::{HttpReply, ReplyContent, ascii};
+
+/// What a page may load: our stylesheet and our script, nothing of elsewhere and nothing written into the page.
+const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; \
+     connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
+
+/// The sections of the bar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Section {
+    Overview,
+    Jobs,
+    Nodes,
+}
+
+impl Section {
+    const ALL: [(Self, &'static str, &'static str); 3] = [
+        (Self::Overview, "/", "Overview"),
+        (Self::Jobs, "/jobs", "Jobs"),
+        (Self::Nodes, "/nodes", "Nodes"),
+    ];
+}
+
+/// A page for a user who is logged in.
+pub(super) struct PortalPage {
+    pub(super) section: Section,
+    pub(super) title: String,
+    /// After how many seconds an open page is written anew; none: never.
+    pub(super) refresh_s: Option<u32>,
+    pub(super) body: Markup,
+}
+
+impl PortalPage {
+    /// One that is written anew every five seconds.
+    pub(super) fn live(section: Section, title: impl Into<String>, body: Markup) -> Self {
+        Self {
+            section,
+            title: title.into(),
+            refresh_s: Some(5),
+            body,
+        }
+    }
+
+    /// The page with its frame. `node`: the name of this node.
+    pub(super) fn reply(self, call: &Call, node: &str) -> HttpReply {
+        let bar = bar(call, self.section);
+        let main = html! {
+            main #main data-refresh=[self.refresh_s] { (self.body) }
+        };
+        page(document(&self.title, &bar, &main, node))
+    }
+}
+
+/// A page for a browser without a session.
+pub(super) fn open(title: &str, body: &Markup, node: &str) -> HttpReply {
+    let bar = html! { header.bar { a.name href="/" { "Muster" } } };
+    let main = html! { main #main { (body) } };
+    page(document(title, &bar, &main, node))
+}
+
+fn page(html: Markup) -> HttpReply {
+    HttpReply::html(html.into_string())
+        .with(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY))
+        .with(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"))
+        .with(REFERRER_POLICY, HeaderValue::from_static("same-origin"))
+}
+
+fn document(title: &str, bar: &Markup, main: &Markup, node: &str) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width,initial-scale=1";
+                title { (title) " - Muster" }
+                link rel="stylesheet" href=(asset::style());
+                link rel="icon" href="data:,";
+                script defer src=(asset::script()) {}
+            }
+            body {
+                a.skip href="#main" { "Skip to the content" }
+                (bar)
+                (main)
+                footer {
+                    p #freshness.warn role="status" {}
+                    p {
+                        "Written by node " strong { (node) } " at "
+                        (super::moment::stamp(now_ms())) ". Every node shows the same. "
+                        a href="/status" { "Status of this node" }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn bar(call: &Call, section: Section) -> Markup {
+    let user = call.caller.as_ref().map(|caller| caller.user.to_string());
+    html! {
+        header.bar {
+            a.name href="/" { "Muster" }
+            nav aria-label="Sections" {
+                @for (one, path, name) in Section::ALL {
+                    @if one == section { a href=(path) aria-current="page" { (name) } }
+                    @else { a href=(path) { (name) } }
+                }
+            }
+            @if let Some(user) = user { span.dim { (user) } }
+            form method="post" action="/logout" { (key_field(call)) button { "Log out" } }
+        }
+    }
+}
+
+/// The field of a form that says that this session's page sent it.
+pub(super) fn key_field(call: &Call) -> Markup {
+    let key = call.token.as_deref().map(session::form_key);
+    html! {
+        @if let Some(key) = key { input type="hidden" name=(form::KEY_FIELD) value=(key); }
+    }
+}
+
+/// Sends a browser to a page of this node with a GET.
+pub(super) fn see(place: &str) -> HttpReply {
+    let reply = HttpReply::empty(StatusCode::SEE_OTHER).with(LOCATION, ascii(place.to_owned()));
+    HttpReply {
+        content: ReplyContent::Page(String::new()),
+        ..reply
+    }
+}
+
+/// Now, milliseconds since the epoch.
+pub(super) fn now_ms() -> u64 {
+    clock::now_s().saturating_mul(1000)
+}

@@ -1,0 +1,320 @@
+//! The page of jobs: filters in the address, what waits with its reason, and what can be done with several.
+
+use std::fmt::Display;
+
+use form_urlencoded::Serializer;
+use maud::{Markup, html};
+use muster_model::id::JobKey;
+use muster_model::job_query::JobFilter;
+use muster_model::sight::HiddenJobs;
+use muster_model::state::ExecutionType;
+use muster_model::view::{Age, JobSummary};
+
+use super::frame::{self, PortalPage, Section};
+use super::{chip, form, moment};
+use crate::call::Call;
+use crate::error::ApiError;
+use crate::listing::Listing;
+use crate::port::{FoundJobs, Jobs, Membership};
+use crate::query::Query;
+use crate::reply::HandlerResult;
+
+/// Rows of a page.
+const ROWS: u64 = 50;
+/// Jobs that one form changes at most.
+const CHANGED_MAX: usize = 500;
+
+/// States to choose from: the value of the address, and the word.
+const STATES: [(&str, &str); 7] = [
+    ("", "any state"),
+    ("WAITING", "Waiting"),
+    ("RUNNING", "Running"),
+    ("STOPPING", "Stopping"),
+    ("SUCCEEDED", "Succeeded"),
+    ("STOPPED", "Stopped"),
+    ("FAILED", "Failed"),
+];
+
+/// `GET /jobs?state=&user=&vc=&tag=&text=&page=`
+pub(crate) async fn page(
+    call: Call,
+    jobs: &dyn Jobs,
+    membership: &dyn Membership,
+) -> HandlerResult {
+    let number = call.number("page")?.unwrap_or(1).max(1);
+    let listing = asked(&call.query, number)?;
+    let found = listing.ask(&call.sight(jobs)?, jobs).await?;
+    let rows = listing.page(&found.jobs);
+    let done = call.query.text("done");
+    let body = html! {
+        h1 { "Jobs" }
+        @if let Some(done) = done { p.good role="status" { (done) } }
+        (filters(&call.query))
+        (warnings(&found))
+        (table(&call, &rows))
+        (pages(&call.query, number, found.total))
+    };
+    let page = PortalPage::live(Section::Jobs, "Jobs", body);
+    Ok(page.reply(&call, &membership.node_name()))
+}
+
+/// `POST /jobs`: stops or tags the jobs that are marked
+pub(crate) async fn change(mut call: Call, jobs: &dyn Jobs) -> HandlerResult {
+    let fields = form::read(&mut call).await?;
+    let names = fields.all("job");
+    if names.is_empty() {
+        let rule = "no job is marked: mark the jobs in the first column, then choose what to do";
+        return Err(ApiError::Parameters(rule.to_owned()));
+    }
+    if names.len() > CHANGED_MAX {
+        let rule = format!("at most {CHANGED_MAX} jobs can be changed at a time");
+        return Err(ApiError::Parameters(rule));
+    }
+    let tag = fields.text("tag").map(str::trim);
+    let mut failed = Vec::new();
+    for name in &names {
+        let changed = match fields.text("action") {
+            Some("stop") => stop(&call, name, jobs).await,
+            Some("tag") => add_tag(&call, (name, tag.unwrap_or_default()), jobs).await,
+            _ => return Err(unknown_action()),
+        };
+        if let Err(error) = changed {
+            failed.push(format!("{name}: {error}"));
+        }
+    }
+    match failed.is_empty() {
+        true => Ok(frame::see(&list_path(&[("done", &changed(names.len()))]))),
+        false if failed.len() == names.len() => Err(ApiError::Parameters(failed.join("\n"))),
+        false => {
+            let rest = names.len() - failed.len();
+            let told = format!(
+                "{} The others were not changed: {}",
+                changed(rest),
+                failed.join("; ")
+            );
+            Err(ApiError::Parameters(told))
+        }
+    }
+}
+
+fn unknown_action() -> ApiError {
+    ApiError::Parameters("action must be stop or tag".to_owned())
+}
+
+fn changed(jobs: usize) -> String {
+    match jobs {
+        1 => "1 job was changed.".to_owned(),
+        _ => format!("{jobs} jobs were changed."),
+    }
+}
+
+async fn stop(call: &Call, name: &str, jobs: &dyn Jobs) -> Result<(), ApiError> {
+    let key = named(name)?;
+    call.check_owner(&key, jobs).await?;
+    Ok(jobs.set_execution_type(&key, ExecutionType::Stop).await?)
+}
+
+async fn add_tag(call: &Call, (name, tag): (&str, &str), jobs: &dyn Jobs) -> Result<(), ApiError> {
+    let key = named(name)?;
+    let tag = crate::handle::jobs::checked_tag(tag)?;
+    call.check_owner(&key, jobs).await?;
+    Ok(jobs.add_tag(&key, &tag).await?)
+}
+
+fn named(name: &str) -> Result<JobKey, ApiError> {
+    let missing = |_| crate::port::PortError::NoJob(name.to_owned()).into();
+    name.parse().map_err(missing)
+}
+
+/// The listing that an address asks for, in the words of the REST API.
+fn asked(query: &Query, number: u64) -> Result<Listing, ApiError> {
+    let mut text = Serializer::new(String::new());
+    for (own, theirs) in [
+        ("state", "state"),
+        ("user", "username"),
+        ("vc", "vc"),
+        ("tag", "tagsContain"),
+        ("text", "keyword"),
+    ] {
+        if let Some(value) = query.text(own) {
+            text.append_pair(theirs, value.trim());
+        }
+    }
+    let offset = (number - 1).saturating_mul(ROWS);
+    text.append_pair("offset", &offset.to_string());
+    text.append_pair("limit", &ROWS.to_string());
+    text.append_pair("order", "submissionTime,DESC");
+    Listing::parse(&Query::parse(&text.finish()))
+}
+
+/// The path of the list with these filters.
+pub(super) fn list_path(filters: &[(&str, &str)]) -> String {
+    let mut text = Serializer::new(String::new());
+    for (name, value) in filters {
+        text.append_pair(name, value);
+    }
+    format!("/jobs?{}", text.finish())
+}
+
+fn filters(query: &Query) -> Markup {
+    let value = |name| query.text(name).unwrap_or_default();
+    html! {
+        form.card.row method="get" action="/jobs" role="search" {
+            div { label for="state" { "State" }
+                select #state name="state" {
+                    @for (one, word) in STATES {
+                        option value=(one) selected[value("state") == one] { (word) }
+                    }
+                } }
+            (field("user", "User", value("user")))
+            (field("vc", "Virtual cluster", value("vc")))
+            (field("tag", "Tag", value("tag")))
+            (field("text", "Part of a name", value("text")))
+            button { "Show" }
+            @if ["state", "user", "vc", "tag", "text"].iter().any(|name| query.text(name).is_some()) {
+                a href="/jobs" { "Show all" }
+            }
+        }
+    }
+}
+
+fn field(name: &str, label: &str, value: &str) -> Markup {
+    html! {
+        div { label for=(name) { (label) }
+            input id=(name) name=(name) value=(value) size="14" autocapitalize="none"; }
+    }
+}
+
+/// What is missing in the list, and why.
+pub(super) fn warnings(found: &FoundJobs) -> Markup {
+    let names = |of: &mut dyn Iterator<Item = &dyn Display>| {
+        of.map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    };
+    let away = names(&mut found.away.iter().map(|vc| vc as &dyn Display));
+    html! {
+        @if !away.is_empty() {
+            div.card.warn role="status" { p { "The jobs of these virtual clusters are missing, because too few of their voters can be reached: "
+                (away) ". They run on, and are listed again when the voters are back." } }
+        }
+        @for age in &found.aged { (old(age)) }
+        @if !found.hidden.is_empty() { (hidden(&found.hidden)) }
+    }
+}
+
+fn hidden(hidden: &[HiddenJobs]) -> Markup {
+    html! {
+        p.dim { "Not shown: jobs of others that you may not see. "
+            @for one in hidden { (one.to_string()) " " } }
+    }
+}
+
+/// That what is shown is not what the leader says now.
+pub(super) fn old(age: &Age) -> Markup {
+    html! {
+        div.card.warn role="status" { p {
+            "The leader of virtual cluster " (age.vc.as_str()) " does not answer. What you see of its jobs is "
+            @match age.seconds {
+                Some(seconds) => { "at most " (moment::long(seconds * 1000)) " old." }
+                None => { "of unknown age." }
+            }
+        } }
+    }
+}
+
+fn table(call: &Call, rows: &[&JobSummary]) -> Markup {
+    let now = frame::now_ms();
+    html! {
+        @if rows.is_empty() {
+            div.card { p { "No job is like this." }
+                p.dim { "Submit one with " code { "muster job submit FILE" }
+                    ", or take a filter away above." } }
+        } @else {
+            form.card method="post" action="/jobs" {
+                (frame::key_field(call))
+                div.wide { table {
+                    thead { tr {
+                        th { input type="checkbox" data-all aria-label="Mark all jobs"; }
+                        th { "Job" } th { "State" } th.narrow-off { "User" }
+                        th.narrow-off { "Virtual cluster" } th.n { "GPUs" }
+                        th.n.narrow-off { "Tasks" } th.n.narrow-off { "Retries" }
+                        th { "Submitted" } th.narrow-off { "Ran for" }
+                    } }
+                    tbody { @for job in rows { (row(job, now)) } }
+                } }
+                div.row {
+                    button.danger name="action" value="stop" { "Stop the marked jobs" }
+                    div { label for="newtag" { "Tag" } input #newtag name="tag" size="12"; }
+                    button name="action" value="tag" { "Tag the marked jobs" }
+                }
+            }
+        }
+    }
+}
+
+fn row(job: &JobSummary, now: u64) -> Markup {
+    let name = job.key.to_string();
+    html! {
+        tr {
+            td { input type="checkbox" name="job" value=(name) aria-label={ "Mark " (name) }; }
+            td.name { (link(&job.key)) " " @for tag in &job.tags { span.tag { (tag) } }
+                @if let Some(why) = &job.waiting_for { div.dim { (why) } } }
+            td { (chip::detailed(job.state(), job.sub_state)) }
+            td.narrow-off { (job.key.user.as_str()) }
+            td.narrow-off { (job.vc.as_str()) }
+            td.n { (job.gpus) }
+            td.n.narrow-off { (job.tasks) }
+            td.n.narrow-off { (job.retries.total) }
+            td { (moment::at(job.submitted, now)) }
+            td.narrow-off { (ran_for(job, now)) }
+        }
+    }
+}
+
+/// The job's name, which leads to its page.
+pub(super) fn link(key: &JobKey) -> Markup {
+    html! { a href=(job_path(key)) { (key.name.as_str()) } }
+}
+
+/// The path of a job's page.
+pub(super) fn job_path(key: &JobKey) -> String {
+    let name = key.to_string();
+    let name = percent_encoding::utf8_percent_encode(&name, percent_encoding::NON_ALPHANUMERIC);
+    format!("/jobs/{name}")
+}
+
+/// For how long its user's commands ran.
+pub(super) fn ran_for(job: &JobSummary, now: u64) -> String {
+    let Some(began) = job.launched else {
+        return String::new();
+    };
+    moment::long(job.completed.unwrap_or(now).saturating_sub(began))
+}
+
+fn pages(query: &Query, number: u64, total: usize) -> Markup {
+    let total = u64::try_from(total).unwrap_or(u64::MAX);
+    let last = total.div_ceil(ROWS).max(1);
+    let to = |number: u64| {
+        let number = number.to_string();
+        let kept = ["state", "user", "vc", "tag", "text"];
+        let kept = kept
+            .iter()
+            .filter_map(|name| Some((*name, query.text(name)?)));
+        let all: Vec<_> = kept.chain([("page", number.as_str())]).collect();
+        list_path(&all)
+    };
+    html! {
+        div.pages {
+            @if number > 1 { a href=(to(number - 1)) rel="prev" { "Newer" } }
+            span.dim { (total) @if total == 1 { " job" } @else { " jobs" } ", page " (number) " of " (last) }
+            @if number < last { a href=(to(number + 1)) rel="next" { "Older" } }
+        }
+    }
+}
+
+/// A filter that takes the jobs of one user.
+pub(super) fn of_user(user: &str) -> JobFilter {
+    JobFilter {
+        users: vec![user.to_owned()],
+        ..JobFilter::default()
+    }
+}

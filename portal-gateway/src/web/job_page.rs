@@ -1,0 +1,276 @@
+//! The page of one job.
+
+use maud::{Markup, html};
+use muster_model::id::JobKey;
+use muster_model::state::{ExecutionType, JobState};
+use muster_model::view::{
+    AttemptView, Dated, JobDetail, JobEvent, JobSummary, RoleView, TaskAttemptView, TaskView,
+};
+
+use super::frame::{self, PortalPage, Section};
+use super::{chip, explained, form, job_list, moment, time_line};
+use crate::call::Call;
+use crate::error::ApiError;
+use crate::handle::jobs::checked_tag;
+use crate::port::{Jobs, Membership};
+use crate::reply::HandlerResult;
+
+/// Events of a page, the newest.
+const EVENTS_MAX: usize = 50;
+/// Tasks of a page.
+const TASKS_MAX: usize = 256;
+
+/// `GET /jobs/:job?attempt=`
+pub(crate) async fn page(
+    call: Call,
+    jobs: &dyn Jobs,
+    membership: &dyn Membership,
+) -> HandlerResult {
+    let key = call.job_key()?;
+    let attempt = call.number("attempt")?;
+    let attempt = attempt
+        .map(u32::try_from)
+        .transpose()
+        .map_err(|_| ApiError::Parameters("attempt is out of range".to_owned()))?;
+    let sight = call.sight(jobs)?;
+    let Dated { value: job, age } = jobs.job(&sight, &key, attempt).await?;
+    let explanation = match job.summary.state() {
+        JobState::Waiting => jobs.explanation(&sight, &key).await.ok(),
+        _ => None,
+    };
+    let config = jobs.config(&sight, &key).await?.value;
+    let mut events = jobs.events(&sight, &key).await?.value;
+    events.sort_by(|a, b| b.last.cmp(&a.last).then_with(|| a.uid.cmp(&b.uid)));
+    let now = frame::now_ms();
+    let body = html! {
+        @if let Some(age) = &age { (job_list::old(age)) }
+        (head(&call, &job.summary))
+        @if let Some(explanation) = &explanation { (explained::waiting(explanation, now)) }
+        @if let Some(end) = &job.summary.last_end { (explained::last_end(end, now)) }
+        @if let Some(verdict) = job.attempt.as_ref().and_then(failed) { (explained::verdict(verdict)) }
+        (facts(&job, now))
+        (attempts(&job))
+        @for role in &job.roles { (tasks(&job, role, now)) }
+        (happened(&events, now))
+        (written(&config)?)
+    };
+    let title = format!("{} of {}", key.name, key.user);
+    let page = PortalPage {
+        refresh_s: (!job.summary.state().is_final()).then_some(5),
+        ..PortalPage::live(Section::Jobs, title, body)
+    };
+    Ok(page.reply(&call, &membership.node_name()))
+}
+
+/// `POST /jobs/:job`: stops it, or changes its tags
+pub(crate) async fn change(mut call: Call, jobs: &dyn Jobs) -> HandlerResult {
+    let fields = form::read(&mut call).await?;
+    let key = call.job_key()?;
+    call.check_owner(&key, jobs).await?;
+    match fields.text("action") {
+        Some("stop") => jobs.set_execution_type(&key, ExecutionType::Stop).await?,
+        Some("tag") => {
+            let tag = checked_tag(fields.text("tag").unwrap_or_default().trim())?;
+            jobs.add_tag(&key, &tag).await?;
+        }
+        Some("untag") => {
+            let tag = fields.text("tag").unwrap_or_default();
+            jobs.remove_tag(&key, tag).await?;
+        }
+        _ => {
+            let rule = "action must be stop, tag or untag";
+            return Err(ApiError::Parameters(rule.to_owned()));
+        }
+    }
+    Ok(frame::see(&job_list::job_path(&key)))
+}
+
+/// The verdict of an attempt that did not succeed by itself.
+fn failed(attempt: &AttemptView) -> Option<&muster_model::exit::Verdict> {
+    let verdict = attempt.verdict.as_ref()?;
+    let state = JobState::of_attempt(attempt.sub_state, Some(verdict.code()));
+    (state == JobState::Failed).then_some(verdict)
+}
+
+/// Whether this caller may change the job.
+fn is_own(call: &Call, key: &JobKey) -> bool {
+    let caller = call.caller.as_ref();
+    caller.is_some_and(|caller| caller.admin || caller.user == key.user)
+}
+
+fn head(call: &Call, job: &JobSummary) -> Markup {
+    let path = job_list::job_path(&job.key);
+    let is_own = is_own(call, &job.key);
+    html! {
+        h1 { (job.key.name.as_str()) " " (chip::detailed(job.state(), job.sub_state)) }
+        section.card {
+            (time_line::of(job))
+            div.row {
+                @for tag in &job.tags { (tag_form(call, &path, tag, is_own)) }
+                @if is_own {
+                    form.row method="post" action=(path) {
+                        (frame::key_field(call))
+                        div { label for="tag" { "New tag" } input #tag name="tag" size="12" required; }
+                        button name="action" value="tag" { "Tag" }
+                    }
+                    @if !job.state().is_final() {
+                        form method="post" action=(path) {
+                            (frame::key_field(call))
+                            @if job.execution_type == ExecutionType::Stop {
+                                span.dim { "It is being stopped." }
+                            } @else {
+                                button.danger name="action" value="stop" { "Stop the job" }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn tag_form(call: &Call, path: &str, tag: &str, is_own: bool) -> Markup {
+    html! {
+        @if is_own {
+            form method="post" action=(path) {
+                (frame::key_field(call))
+                input type="hidden" name="tag" value=(tag);
+                button name="action" value="untag" title={ "Take the tag " (tag) " away" } {
+                    (tag) " ×"
+                }
+            }
+        } @else { span.tag { (tag) } }
+    }
+}
+
+fn facts(job: &JobDetail, now: u64) -> Markup {
+    let summary = &job.summary;
+    html! {
+        section.card {
+            h2 { "Facts" }
+            dl.facts {
+                dt { "User" } dd { a href=(job_list::list_path(&[("user", summary.key.user.as_str())])) { (summary.key.user.as_str()) } }
+                dt { "Virtual cluster" } dd { a href=(job_list::list_path(&[("vc", summary.vc.as_str())])) { (summary.vc.as_str()) } }
+                dt { "Submitted" } dd { (moment::at(summary.submitted, now)) }
+                @if let Some(began) = summary.launched { dt { "Started" } dd { (moment::at(began, now)) } }
+                @if let Some(end) = summary.completed { dt { "Ended" } dd { (moment::at(end, now)) } }
+                dt { "GPUs" } dd { (summary.gpus) " in " (summary.tasks) " tasks of " (summary.roles) " roles" }
+                @if let Some(priority) = summary.priority { dt { "Priority" } dd { (format!("{priority:?}").to_lowercase()) } }
+                @if summary.gpus_idle > 0 { dt { "Held and not used" } dd.warn { (summary.gpus_idle) " GPUs" } }
+                dt { "Retries" } dd { (summary.retries.total) ", of which " (summary.retries.accountable) " count against the job's limit" }
+                @if let Some(code) = summary.exit_code { dt { "Exit code" } dd { (code) } }
+            }
+            @for warning in &job.warnings { p.warn { (warning.to_string()) } }
+        }
+    }
+}
+
+fn attempts(job: &JobDetail) -> Markup {
+    let latest = job.summary.retries.total;
+    let shown = job.attempt.as_ref().map(|attempt| attempt.id);
+    let path = job_list::job_path(&job.summary.key);
+    html! {
+        @if latest > 0 {
+            nav.card aria-label="Attempts" {
+                h2 { "Attempts" }
+                p { @for id in (0..=latest).rev() {
+                    @if Some(id) == shown { strong { (id) } } @else { a href={ (path) "?attempt=" (id) } { (id) } }
+                    " "
+                } }
+            }
+        }
+    }
+}
+
+fn tasks(job: &JobDetail, role: &RoleView, now: u64) -> Markup {
+    html! {
+        section.card {
+            h2 { "Tasks of role " (role.name) }
+            div.wide { table {
+                thead { tr { th.n { "Task" } th { "State" } th { "Node" } th.narrow-off { "GPUs" }
+                    th.narrow-off { "Address and ports" } th.n { "Exit code" } th.narrow-off { "Ran for" }
+                    th.n.narrow-off { "Retries" } th { "Log" } } }
+                tbody { @for task in role.tasks.iter().take(TASKS_MAX) { (task_row(job, task, now)) } }
+            } }
+            @if role.tasks.len() > TASKS_MAX {
+                p.dim { "The first " (TASKS_MAX) " of " (role.tasks.len()) " tasks. "
+                    code { "muster job show " (job.summary.key.to_string()) } " shows all." }
+            }
+        }
+    }
+}
+
+fn task_row(job: &JobDetail, task: &TaskView, now: u64) -> Markup {
+    let code = task
+        .attempts
+        .last()
+        .and_then(|last| last.verdict.as_ref())
+        .map(muster_model::exit::Verdict::code);
+    let state = JobState::of(task.sub_state, code);
+    let last = task.attempts.last();
+    html! {
+        tr {
+            td.n { (task.id.index) }
+            td { (chip::detailed(state, task.sub_state)) }
+            td { @if let Some(node) = last.and_then(|it| it.node.as_ref()) { (node.as_str()) } }
+            td.narrow-off { @if let Some(last) = last { (numbers(&last.devices)) } }
+            td.narrow-off { @if let Some(last) = last { (reached(last)) } }
+            td.n { @if let Some(code) = code { (code) } }
+            td.narrow-off { @if let Some(began) = task.launched {
+                (moment::long(task.completed.unwrap_or(now).saturating_sub(began))) } }
+            td.n.narrow-off { (task.retries.total) }
+            td { @if let (Some(last), Some(attempt)) = (last.filter(|it| it.uid.is_some()), job.attempt.as_ref()) {
+                a href=(log_path(&job.summary.key, attempt.id, task, last.id)) { "Log" }
+            } }
+        }
+    }
+}
+
+fn numbers(devices: &[u32]) -> String {
+    let texts: Vec<_> = devices.iter().map(ToString::to_string).collect();
+    texts.join(", ")
+}
+
+fn reached(attempt: &TaskAttemptView) -> Markup {
+    html! {
+        @if let Some(address) = &attempt.address { (address) }
+        @for (label, ports) in &attempt.ports {
+            br; span.dim { (label) " " (ports.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")) }
+        }
+    }
+}
+
+/// The path of the page with a task's log.
+fn log_path(key: &JobKey, attempt: u32, task: &TaskView, number: u32) -> String {
+    let (role, index) = (&task.id.role, task.id.index);
+    let job = job_list::job_path(key);
+    format!("{job}/attempts/{attempt}/tasks/{role}/{index}/{number}/log")
+}
+
+fn happened(events: &[JobEvent], now: u64) -> Markup {
+    html! {
+        @if !events.is_empty() {
+            section.card {
+                h2 { "Events" }
+                ul.plain { @for event in events.iter().take(EVENTS_MAX) {
+                    li { span.dim { (moment::at(event.last, now)) } " "
+                        span class=[event.warning.then_some("warn")] { strong { (event.reason) } " " (event.message) }
+                        @if event.count > 1 { span.dim { " (" (event.count) " times)" } } }
+                } }
+            }
+        }
+    }
+}
+
+fn written(config: &serde_json::Value) -> Result<Markup, ApiError> {
+    let text = serde_yaml_text(config)?;
+    Ok(html! {
+        section.card {
+            details { summary { "The job as it was submitted (secrets are hidden)" } pre.log { (text) } }
+        }
+    })
+}
+
+fn serde_yaml_text(config: &serde_json::Value) -> Result<String, ApiError> {
+    serde_json::to_string_pretty(config).map_err(|error| ApiError::Answer(error.to_string()))
+}

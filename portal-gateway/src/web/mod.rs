@@ -1,0 +1,21 @@
+//! The portal: pages for people, written by the server and complete without a script.
+//!
+//! A page is a function of what the ports answer. It reads and changes nothing that the REST API does not. The
+//! session of a browser is its token in a cookie (`session`); forms carry a key of that session (`form`).
+
+pub(crate) mod asset;
+mod chip;
+mod explained;
+pub(crate) mod failure;
+pub(crate) mod form;
+mod frame;
+pub(crate) mod job_list;
+pub(crate) mod job_page;
+pub(crate) mod login;
+mod moment;
+pub(crate) mod node_list;
+pub(crate) mod overview;
+pub(crate) mod session;
+pub(crate) mod task_log;
+mod terminal;
+mod time_line;

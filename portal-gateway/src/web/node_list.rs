@@ -1,0 +1,102 @@
+//! The page of nodes: what each has, what of that is free, and why one gets no new tasks.
+
+use std::collections::BTreeMap;
+
+use maud::{Markup, html};
+use muster_model::known_node::{Has, KnownNode};
+use muster_model::mesh::{MemberReach, MemberState, MemberView};
+
+use super::chip;
+use super::frame::{PortalPage, Section};
+use crate::call::Call;
+use crate::port::{Membership, Nodes};
+use crate::reply::HandlerResult;
+
+/// `GET /nodes`
+pub(crate) async fn page(
+    call: Call,
+    nodes: &dyn Nodes,
+    membership: &dyn Membership,
+) -> HandlerResult {
+    let view = membership.view().await?;
+    // The leader that knows what nodes have may be away. Who is a member is known without it.
+    let known = nodes.list().await;
+    let by_name: BTreeMap<&str, &KnownNode> = known
+        .iter()
+        .flatten()
+        .map(|node| (node.id.as_str(), node))
+        .collect();
+    let members: Vec<_> = view
+        .members
+        .iter()
+        .filter(|member| member.state == MemberState::Admitted)
+        .collect();
+    let body = html! {
+        h1 { "Nodes" }
+        @if let Err(error) = &known {
+            div.card.warn role="status" { p { "What the nodes have is not known now: " (error.to_string()) } }
+        }
+        div.card.wide { table {
+            thead { tr { th { "Node" } th { "Reached" } th.narrow-off { "Rack" } th { "GPUs" }
+                th.n { "Free" } th.n.narrow-off { "Cores free" } th.n.narrow-off { "Memory free" }
+                th { "What is wrong" } } }
+            tbody { @for member in &members { (row(member, by_name.get(member.name.as_str()).copied())) } }
+        } }
+    };
+    let page = PortalPage::live(Section::Nodes, "Nodes", body);
+    Ok(page.reply(&call, &membership.node_name()))
+}
+
+fn row(member: &MemberView, known: Option<&KnownNode>) -> Markup {
+    let has = known.and_then(|node| node.has.as_ref());
+    html! {
+        tr {
+            td.name { strong { (member.name) } }
+            td { (reach(member)) }
+            td.narrow-off { (member.rack) }
+            td { @match has { Some(has) => { (devices(has)) } None => { (member.devices) } } }
+            td.n { @if let Some(has) = has { (has.share.free.gpu) } }
+            td.n.narrow-off { @if let Some(has) = has { (has.share.free.cpu) } }
+            td.n.narrow-off { @if let Some(has) = has { (has.share.free.memory_mb / 1024) " GiB" } }
+            td { @for text in wrong(member, known) { div { (text) } } }
+        }
+    }
+}
+
+fn reach(member: &MemberView) -> Markup {
+    match member.reach {
+        MemberReach::Alive => chip::word(true, "yes"),
+        MemberReach::Suspect => html! { span.chip.warn { "suspect" } },
+        MemberReach::Unreachable => chip::word(false, "no"),
+    }
+}
+
+/// `8 Tesla V100, 1 of them faulty`
+fn devices(has: &Has) -> String {
+    let mut models: BTreeMap<&str, usize> = BTreeMap::new();
+    for device in &has.devices {
+        *models.entry(&device.model).or_default() += 1;
+    }
+    let models = models
+        .iter()
+        .map(|(model, count)| format!("{count} {model}"));
+    let text = models.collect::<Vec<_>>().join(", ");
+    let faulty = has.devices.iter().filter(|it| it.fault.is_some()).count();
+    match faulty {
+        0 => text,
+        _ => format!("{text}, {faulty} of them faulty"),
+    }
+}
+
+/// What keeps work off a node, and what is wrong with it.
+pub(super) fn wrong(member: &MemberView, known: Option<&KnownNode>) -> Vec<String> {
+    let closed = known.map_or(&[][..], |node| &node.closed);
+    let faults = known.and_then(|node| node.has.as_ref());
+    let faults = faults.into_iter().flat_map(|has| &has.devices);
+    let faults = faults.filter_map(|device| {
+        let fault = device.fault.as_ref()?;
+        Some(format!("GPU {}: {fault}", device.index))
+    });
+    let said = member.why.iter().chain(&member.problems).chain(closed);
+    said.cloned().chain(faults).collect()
+}

@@ -1,0 +1,157 @@
+//! The first page: what of the cluster is in use, one's own jobs, what waits and why, and what is wrong.
+
+use std::collections::BTreeMap;
+
+use maud::{Markup, html};
+use muster_model::alarm::{Alarm, AlarmsAfter};
+use muster_model::job_order::JobOrder;
+use muster_model::job_query::{First, JobFilter, JobQuery};
+use muster_model::known_node::KnownNode;
+use muster_model::mesh::MemberState;
+use muster_model::state::JobState;
+use muster_model::vc::VcView;
+use muster_model::view::JobSummary;
+
+use super::frame::{self, PortalPage, Section};
+use super::{chip, job_list, moment, node_list};
+use crate::call::Call;
+use crate::error::ApiError;
+use crate::port::{FoundJobs, Jobs, Membership, Nodes};
+use crate::reply::HandlerResult;
+
+/// Jobs of a card.
+const ROWS: usize = 10;
+
+/// `GET /`
+pub(crate) async fn page(
+    call: Call,
+    jobs: &dyn Jobs,
+    nodes: &dyn Nodes,
+    membership: &dyn Membership,
+) -> HandlerResult {
+    let own = job_list::of_user(call.caller()?.user.as_str());
+    let waiting = JobFilter {
+        states: vec![JobState::Waiting],
+        ..JobFilter::default()
+    };
+    let own = newest(&call, jobs, own).await?;
+    let waiting = newest(&call, jobs, waiting).await?;
+    let now = frame::now_ms();
+    let body = html! {
+        h1 { "Overview" }
+        (alarms(&membership.alarms(&AlarmsAfter::default()).await?.standing, now))
+        (job_list::warnings(&own))
+        div.grid {
+            (virtual_clusters(&nodes.virtual_clusters().await))
+            (sick(nodes, membership).await?)
+        }
+        div.grid {
+            (card("My jobs", &own, "You have no jobs yet. Submit one with `muster job submit FILE`.", now))
+            (card("What waits", &waiting, "Nothing waits.", now))
+        }
+    };
+    let page = PortalPage::live(Section::Overview, "Overview", body);
+    Ok(page.reply(&call, &membership.node_name()))
+}
+
+/// The newest jobs that a filter takes, and how many it takes in all.
+async fn newest(call: &Call, jobs: &dyn Jobs, filter: JobFilter) -> Result<FoundJobs, ApiError> {
+    let order = JobOrder::default();
+    let first = Some(First { order, count: ROWS });
+    let sight = call.sight(jobs)?;
+    let mut found = jobs.list(&sight, &JobQuery { filter, first }).await?;
+    found.jobs.sort_unstable_by(|a, b| order.compare(a, b));
+    Ok(found)
+}
+
+fn alarms(standing: &[Alarm], now: u64) -> Markup {
+    html! {
+        @for alarm in standing {
+            div.card.bad role="alert" {
+                p { strong { (alarm.subject.to_string()) } ": " (alarm.text) " "
+                    span.dim { (moment::at(alarm.at_ms, now)) } }
+            }
+        }
+    }
+}
+
+fn virtual_clusters(found: &Result<Vec<VcView>, crate::port::PortError>) -> Markup {
+    html! {
+        section.card {
+            h2 { "Virtual clusters" }
+            @match found {
+                Err(error) => { p.warn { "They are not known now: " (error.to_string()) } }
+                Ok(vcs) => {
+                    table {
+                        thead { tr { th { "Name" } th { "GPUs in use" } th.n { "Cores" } th.n.narrow-off { "Memory" } } }
+                        tbody { @for vc in vcs { (vc_row(vc)) } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn vc_row(vc: &VcView) -> Markup {
+    let (used, all) = (vc.used, vc.guaranteed);
+    html! {
+        tr {
+            td.name { a href=(job_list::list_path(&[("vc", vc.name.as_str())])) { (vc.name.as_str()) }
+                @for problem in &vc.problems { div.warn { (problem) } } }
+            td { meter min="0" max=(all.gpu.max(1)) value=(used.gpu) { }
+                div { (used.gpu) " of " (all.gpu)
+                    @if vc.total.gpu > all.gpu { span.bad { ", " (vc.total.gpu - all.gpu) " faulty" } } } }
+            td.n { (used.cpu) " of " (all.cpu) }
+            td.n.narrow-off { (used.memory_mb / 1024) " of " (all.memory_mb / 1024) " GiB" }
+        }
+    }
+}
+
+/// The nodes with something wrong.
+async fn sick(nodes: &dyn Nodes, membership: &dyn Membership) -> Result<Markup, ApiError> {
+    let view = membership.view().await?;
+    let known = nodes.list().await.unwrap_or_default();
+    let by_name: BTreeMap<&str, &KnownNode> =
+        known.iter().map(|node| (node.id.as_str(), node)).collect();
+    let members = view.members.iter();
+    let members: Vec<_> = members
+        .filter(|member| member.state == MemberState::Admitted)
+        .map(|member| {
+            let known = by_name.get(member.name.as_str()).copied();
+            (member.name.as_str(), node_list::wrong(member, known))
+        })
+        .collect();
+    let sick: Vec<_> = members
+        .iter()
+        .filter(|(_, wrong)| !wrong.is_empty())
+        .collect();
+    let all = members.len();
+    Ok(html! {
+        section.card {
+            h2 { "Nodes" }
+            p { a href="/nodes" { @if all == 1 { "1 node" } @else { (all) " nodes" } }
+                @if sick.is_empty() { ", all of them well." } @else { ", " (sick.len()) " of them not well:" } }
+            ul.plain { @for (name, wrong) in sick {
+                li { strong { (name) } " " @for text in wrong { div.warn { (text) } } }
+            } }
+        }
+    })
+}
+
+fn card(title: &str, found: &FoundJobs, empty: &str, now: u64) -> Markup {
+    html! {
+        section.card {
+            h2 { (title) @if found.total > 0 { span.dim { " (" (found.total) ")" } } }
+            @if found.jobs.is_empty() { p.dim { (empty) } }
+            @else { ul.plain { @for job in &found.jobs { (line(job, now)) } } }
+        }
+    }
+}
+
+fn line(job: &JobSummary, now: u64) -> Markup {
+    html! {
+        li { (chip::detailed(job.state(), job.sub_state)) " " (job_list::link(&job.key)) " "
+            span.dim { (job.key.user.as_str()) ", " (moment::at(job.submitted, now)) }
+            @if let Some(why) = &job.waiting_for { div.dim { (why) } } }
+    }
+}
