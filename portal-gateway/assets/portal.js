@@ -62,3 +62,26 @@ document.addEventListener("change", (event) => {
   const boxes = event.target.closest("table").querySelectorAll("tbody input[type=checkbox]");
   for (const box of boxes) box.checked = event.target.checked;
 });
+// Says what is wrong with a text while it is written.
+for (const form of document.querySelectorAll("form[data-check]")) {
+  const shown = form.dataset.check;
+  let waits = 0;
+  let asked = 0;
+  async function check() {
+    const mine = ++asked;
+    const body = new URLSearchParams(new FormData(form));
+    body.set("action", "check");
+    try {
+      const answer = await fetch(form.action, { method: "POST", body });
+      if (!answer.ok || mine !== asked) return;
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      document.querySelector(shown).replaceChildren(...page.querySelector(shown).childNodes);
+    } catch {
+      // The button asks again, and says what is wrong.
+    }
+  }
+  form.addEventListener("input", () => {
+    clearTimeout(waits);
+    waits = setTimeout(check, 300);
+  });
+}

@@ -29,6 +29,8 @@ pub(crate) enum RouteAccess {
     /// A page of the portal, or a form on one: any valid token but an application's, in the cookie of the
     /// session and nowhere else.
     Page,
+    /// The same for admins alone.
+    AdminPage,
     /// Any valid token but an application's.
     Person,
     /// An admin.
@@ -38,17 +40,27 @@ pub(crate) enum RouteAccess {
 }
 
 impl RouteAccess {
+    /// Whether it is a page of the portal.
+    pub(crate) const fn is_page(self) -> bool {
+        matches!(self, Self::Page | Self::AdminPage)
+    }
+
     /// Refuses a caller that the route is not for.
     pub(crate) fn check(self, caller: &Caller) -> Result<(), ApiError> {
         match self {
-            Self::Page | Self::Person | Self::AdminPerson if caller.application => {
+            Self::Page | Self::AdminPage | Self::Person | Self::AdminPerson
+                if caller.application =>
+            {
                 Err(ApiError::ApplicationToken)
             }
-            Self::Admin | Self::AdminPerson if !caller.admin => Err(ApiError::NotAdmin),
+            Self::Admin | Self::AdminPage | Self::AdminPerson if !caller.admin => {
+                Err(ApiError::NotAdmin)
+            }
             Self::Open
             | Self::User
             | Self::Browser
             | Self::Page
+            | Self::AdminPage
             | Self::Person
             | Self::Admin
             | Self::AdminPerson => Ok(()),
@@ -68,7 +80,7 @@ pub(crate) async fn authenticate(
         return Ok((root(config, headers)?, None));
     }
     let credentials = match (access, Credentials::of(headers)) {
-        (RouteAccess::Page, _) => Credentials::of_session(headers)?,
+        (RouteAccess::Page | RouteAccess::AdminPage, _) => Credentials::of_session(headers)?,
         (RouteAccess::Browser, Err(ApiError::Guest)) => Credentials::of_cookie(headers)?,
         (_, credentials) => credentials?,
     };

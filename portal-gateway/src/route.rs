@@ -18,7 +18,9 @@ use crate::handle::{
 };
 use crate::port::Ports;
 use crate::reply::HandlerResult;
-use crate::web::{asset, job_list, job_page, login, node_list, overview, task_log};
+use crate::web::{
+    account, asset, job_list, job_page, login, node_list, overview, people, submit, task_log,
+};
 
 /// Where OpenPAI's web server put its REST server.
 const PREFIX: &str = "rest-server";
@@ -52,7 +54,7 @@ pub(crate) struct Route {
 impl Route {
     /// Whether it is of the portal, where failures are pages too.
     pub(crate) fn is_portal(&self) -> bool {
-        self.access == RouteAccess::Page || self.pattern == "login"
+        self.access.is_page() || self.pattern == "login"
     }
 
     /// Whether people look at it in a browser.
@@ -120,6 +122,12 @@ pub(crate) static ROUTES: &[Route] = routes! {
     POST "jobs/:job" Page => job_page::change(jobs);
     GET "jobs/:job/attempts/:attempt/tasks/:role/:index/:task/log"
         Page => task_log::page(jobs, logs, membership);
+    GET "submit" Page => submit::page(jobs, membership);
+    POST "submit" Page Submit => submit::send(jobs, membership);
+    GET "account" Page => account::page(users, membership);
+    POST "account" Page => account::change(users, membership);
+    GET "people" AdminPage => people::page(users, membership);
+    POST "people" AdminPage => people::change(users);
     GET "nodes" Page => node_list::page(nodes, membership);
     GET "status" Open => nodes::status(jobs, nodes, membership);
     GET "status.json" Open => nodes::status_json(jobs, nodes, membership);

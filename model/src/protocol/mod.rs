@@ -25,6 +25,7 @@
 
 mod advice;
 mod document;
+mod document_yaml;
 mod js_text;
 mod muster;
 mod nearest;
@@ -47,6 +48,7 @@ mod yaml;
 #[cfg(test)]
 mod tests;
 
+pub use document_yaml::document_yaml;
 pub use muster::RUN_S_MAX;
 pub use parse::{CheckedJob, parse};
 pub use problem::{JobProblem, ProblemAdvice, remarks, upstream_message};

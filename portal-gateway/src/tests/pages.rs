@@ -50,9 +50,7 @@ async fn log_in(setup: &Setup, body: &str) -> WholeAnswer {
 }
 
 fn pages() -> impl Iterator<Item = &'static Route> {
-    ROUTES
-        .iter()
-        .filter(|route| route.access == RouteAccess::Page)
+    ROUTES.iter().filter(|route| route.access.is_page())
 }
 
 /// The path of a page with this job in it.
@@ -120,7 +118,7 @@ async fn pages_are_for_sessions_alone() {
     setup
         .fake
         .put(placed("admin~hush", SubState::AttemptRunning));
-    assert!(pages().count() >= 8);
+    assert!(pages().count() >= 14);
     for route in pages() {
         let (method, path) = (method_of(route), path_of(route, "admin~hush"));
         let guest = setup.guest(method, &path).await;
@@ -169,22 +167,26 @@ async fn every_page_says_what_it_may_load_and_is_not_kept() {
 async fn a_form_of_elsewhere_changes_nothing() {
     let setup = Setup::new();
     setup.fake.put(placed("ann~mine", SubState::AttemptRunning));
-    let own = session::form_key("ann-token");
-    let others = session::form_key("admin-token");
-    let forms = [
-        "action=stop&job=ann~mine".to_owned(),
-        "form_key=&action=stop&job=ann~mine".to_owned(),
-        format!("form_key={others}&action=stop&job=ann~mine"),
-        format!("form_key={own}x&action=stop&job=ann~mine"),
-    ];
     for route in pages().filter(|route| method_of(route) == "POST") {
+        let (token, other) = match route.access {
+            RouteAccess::AdminPage => ("admin-token", "ann-token"),
+            _ => ("ann-token", "admin-token"),
+        };
+        let own = session::form_key(token);
+        let others = session::form_key(other);
+        let forms = [
+            "action=stop&job=ann~mine".to_owned(),
+            "form_key=&action=stop&job=ann~mine".to_owned(),
+            format!("form_key={others}&action=stop&job=ann~mine"),
+            format!("form_key={own}x&action=stop&job=ann~mine"),
+        ];
         let path = path_of(route, "ann~mine");
         for form in &forms {
-            let answer = ask(&setup, "ann-token", "POST", &path, form).await;
+            let answer = ask(&setup, token, "POST", &path, form).await;
             assert_eq!(answer.status, 403, "{path} {form}");
             assert!(answer.text().contains("was not sent by a page"), "{path}");
         }
-        let cookie = "muster_session=ann-token";
+        let cookie = &format!("muster_session={token}");
         let origins = ["https://elsewhere.example", "null", "http://n1:8080"];
         for origin in origins {
             let ask = TestRequest {
@@ -417,4 +419,136 @@ async fn a_browser_is_told_in_a_page_that_there_is_none() {
     assert!(page.text().contains("<h1>Not found</h1>"));
     let program = setup.ask(ask(&[("accept", "*/*")])).await;
     assert_eq!(program.json()["code"], "NoApiError");
+}
+
+#[tokio::test]
+async fn a_job_is_submitted_checked_and_submitted_again() {
+    let setup = Setup::new();
+    let form = page(&setup, "ann-token", "/submit?template=many").await;
+    assert!(form.contains("torchrun") && form.contains("The job is valid."));
+    let checked = send(
+        &setup,
+        "ann-token",
+        "/submit",
+        "action=check&job=name%3A+x%0D%0A",
+    )
+    .await;
+    assert_eq!(checked.status, 200);
+    let text = checked.text();
+    assert!(
+        text.contains("<code>") && text.contains("protocolVersion"),
+        "{text}"
+    );
+    assert!(!text.contains("The job is valid."));
+    let sent = send(
+        &setup,
+        "ann-token",
+        "/submit",
+        "action=submit&job=name%3A+mine%0D%0A",
+    )
+    .await;
+    assert_eq!(sent.status, 303, "{}", sent.text());
+    assert_eq!(sent.header("location"), "/jobs/ann%7Emine");
+    let twice = send(
+        &setup,
+        "ann-token",
+        "/submit",
+        "action=submit&job=name%3A+mine%0A",
+    )
+    .await;
+    assert_eq!(twice.status, 409);
+    assert!(twice.text().contains("already exists") && twice.text().contains("name: mine"));
+    let clone = page(&setup, "ann-token", "/submit?clone=ann~mine").await;
+    assert!(clone.contains("mine"), "{clone}");
+    let missing = ask(&setup, "ann-token", "GET", "/submit?clone=ann~none", "").await;
+    assert_eq!(missing.status, 404);
+}
+
+#[tokio::test]
+async fn users_manage_their_password_and_tokens() {
+    let setup = Setup::new();
+    let login = log_in(&setup, "user=ann&password=ann-password").await;
+    let cookie = login.header("set-cookie").to_owned();
+    let token = cookie.split(['=', ';']).nth(1).unwrap();
+    let issued = send(
+        &setup,
+        token,
+        "/account",
+        "action=token&name=nightly&days=30",
+    )
+    .await;
+    assert_eq!(issued.status, 200, "{}", issued.text());
+    assert!(issued.text().contains("It is not shown again."));
+    let list = page(&setup, token, "/account").await;
+    assert!(
+        list.contains("nightly") && list.contains("This login"),
+        "{list}"
+    );
+    let days = send(&setup, token, "/account", "action=token&name=x&days=7").await;
+    assert_eq!(days.status, 400);
+    let fields = "action=password&old=ann-password&new=another-one&again=another-two";
+    let differ = send(&setup, token, "/account", fields).await;
+    assert!(differ.text().contains("write the same twice"));
+    let fields = "action=password&old=wrong-one&new=another-one&again=another-one";
+    let wrong = send(&setup, token, "/account", fields).await;
+    assert_eq!(wrong.status, 403, "{}", wrong.text());
+    let fields = "action=password&old=ann-password&new=another-one&again=another-one";
+    let changed = send(&setup, token, "/account", fields).await;
+    assert_eq!(changed.header("location"), "/login?next=/account");
+    assert_eq!(
+        log_in(&setup, "user=ann&password=another-one").await.status,
+        303
+    );
+}
+
+#[tokio::test]
+async fn admins_manage_users_and_groups_and_nobody_else() {
+    let setup = Setup::new();
+    let refused = ask(&setup, "ann-token", "GET", "/people", "").await;
+    assert_eq!(refused.status, 403);
+    let refused = send(
+        &setup,
+        "ann-token",
+        "/people",
+        "action=remove-user&username=admin",
+    )
+    .await;
+    assert_eq!(refused.status, 403);
+    let mine = page(&setup, "ann-token", "/account").await;
+    assert!(!mine.contains("href=\"/people\""));
+    for fields in [
+        "action=add-group&groupname=lab&description=The+lab&vcs=default",
+        "action=add-user&username=zoe&password=zoes-password&email=zoe@example.org&groups=lab",
+        "action=change-user&username=zoe&email=&groups=lab,+default&password=",
+    ] {
+        let made = send(&setup, "admin-token", "/people", fields).await;
+        assert_eq!(made.status, 303, "{fields}: {}", made.text());
+    }
+    let list = page(&setup, "admin-token", "/people").await;
+    for part in ["zoe", "The lab", "user.add"] {
+        assert!(list.contains(part), "{part}: {list}");
+    }
+    assert!(!list.contains("zoe@example.org") || list.contains("Before and after"));
+    assert_eq!(
+        log_in(&setup, "user=zoe&password=zoes-password")
+            .await
+            .status,
+        303
+    );
+    let short = "action=add-user&username=bad&password=x";
+    let short = send(&setup, "admin-token", "/people", short).await;
+    assert_eq!(short.status, 400);
+    assert!(
+        short.text().contains("at least 6 characters"),
+        "{}",
+        short.text()
+    );
+    let last = send(
+        &setup,
+        "admin-token",
+        "/people",
+        "action=remove-user&username=admin",
+    )
+    .await;
+    assert_eq!(last.status, 403, "{}", last.text());
 }

@@ -11,7 +11,6 @@ use muster_model::view::JobEvent;
 use serde_json::{Value, json};
 
 use super::setup::*;
-use crate::auth::RouteAccess;
 use crate::log_link::LogLocation;
 use crate::port::{Caller, JobReader, Jobs as _, LogRange, LogWish, Logs as _, UserView};
 use crate::route::{ROUTES, Route};
@@ -95,7 +94,7 @@ fn method_of(route: &Route) -> Method {
 
 /// Whether a route is about one job, or the jobs of one user. Pages are walked by `pages`.
 fn is_of_job(route: &Route) -> bool {
-    if route.access == RouteAccess::Page {
+    if route.access.is_page() {
         return false;
     }
     let of_user = route.pattern.contains(":user") && route.pattern.contains("/jobs");
@@ -151,7 +150,7 @@ async fn no_other_route_names_a_private_job_to_a_stranger() {
     setup.fake.run_on("n1", &[("bob~hush", "worker:0")]);
     let mut shown = 0;
     for route in ROUTES.iter().filter(|route| !is_of_job(route)) {
-        if method_of(route) != Method::GET || route.access == RouteAccess::Page {
+        if method_of(route) != Method::GET || route.access.is_page() {
             continue;
         }
         let path = path_of(route);

@@ -77,24 +77,26 @@ pub(super) fn verdict(verdict: &Verdict) -> Markup {
             h2 { "Why it ended" }
             p { strong { (spec.phrase) } " (exit code " (spec.code) ")" }
             p { (verdict.diagnostics) }
-            @if let Some(reason) = &spec.reason { p { (reason) } }
+            @if let Some(reason) = spec.reason.as_ref().filter(|it| !verdict.diagnostics.contains(it.as_str())) {
+                p { (reason) }
+            }
             @if !spec.solution.is_empty() {
                 p { strong { "What to do" } }
                 ul { @for step in &spec.solution { li { (step) } } }
             }
-            (evidence("The lines that were matched", verdict.matched_user_log.as_deref()))
-            (evidence("The lines of the platform that were matched", verdict.matched_platform_log.as_deref()))
-            (evidence("The end of the log", Some(verdict.user_log.as_str())))
-            (evidence("The end of the platform's log", Some(verdict.platform_log.as_str())))
+            (evidence("The lines that show it", verdict.matched_user_log.as_deref(), true))
+            (evidence("The lines of the platform that show it", verdict.matched_platform_log.as_deref(), true))
+            (evidence("The end of the log", Some(verdict.user_log.as_str()), false))
+            (evidence("The end of the platform's log", Some(verdict.platform_log.as_str()), false))
         }
     }
 }
 
-fn evidence(title: &str, text: Option<&str>) -> Markup {
+fn evidence(title: &str, text: Option<&str>, is_open: bool) -> Markup {
     let text = text.unwrap_or_default().trim_end();
     html! {
         @if !text.is_empty() {
-            details { summary { (title) } pre.log { (super::terminal::coloured(text)) } }
+            details open[is_open] { summary { (title) } pre.log tabindex="0" { (super::terminal::coloured(text)) } }
         }
     }
 }

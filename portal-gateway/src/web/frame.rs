@@ -18,15 +18,26 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; i
 pub(super) enum Section {
     Overview,
     Jobs,
+    Submit,
     Nodes,
+    People,
+    Account,
 }
 
 impl Section {
-    const ALL: [(Self, &'static str, &'static str); 3] = [
+    const ALL: [(Self, &'static str, &'static str); 6] = [
         (Self::Overview, "/", "Overview"),
         (Self::Jobs, "/jobs", "Jobs"),
+        (Self::Submit, "/submit", "Submit"),
         (Self::Nodes, "/nodes", "Nodes"),
+        (Self::People, "/people", "Users"),
+        (Self::Account, "/account", "My account"),
     ];
+
+    /// Whether it is of no use to those who are no admins.
+    fn is_for_admins(self) -> bool {
+        self == Self::People
+    }
 }
 
 /// A page for a user who is logged in.
@@ -104,11 +115,14 @@ fn document(title: &str, bar: &Markup, main: &Markup, node: &str) -> Markup {
 
 fn bar(call: &Call, section: Section) -> Markup {
     let user = call.caller.as_ref().map(|caller| caller.user.to_string());
+    let is_admin = call.caller.as_ref().is_some_and(|caller| caller.admin);
+    let sections = Section::ALL.into_iter();
+    let sections = sections.filter(|(one, ..)| is_admin || !one.is_for_admins());
     html! {
         header.bar {
             a.name href="/" { "Muster" }
             nav aria-label="Sections" {
-                @for (one, path, name) in Section::ALL {
+                @for (one, path, name) in sections {
                     @if one == section { a href=(path) aria-current="page" { (name) } }
                     @else { a href=(path) { (name) } }
                 }

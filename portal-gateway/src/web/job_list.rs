@@ -231,7 +231,7 @@ fn table(call: &Call, rows: &[&JobSummary]) -> Markup {
         } @else {
             form.card method="post" action="/jobs" {
                 (frame::key_field(call))
-                div.wide { table {
+                div.wide tabindex="0" role="region" aria-label="Jobs" { table {
                     thead { tr {
                         th { input type="checkbox" data-all aria-label="Mark all jobs"; }
                         th { "Job" } th { "State" } th.narrow-off { "User" }

@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 use muster_model::id::JobKey;
+use muster_model::protocol::document_yaml;
 use muster_model::state::{ExecutionType, JobState};
 use muster_model::view::{
     AttemptView, Dated, JobDetail, JobEvent, JobSummary, RoleView, TaskAttemptView, TaskView,
@@ -52,7 +53,7 @@ pub(crate) async fn page(
         (attempts(&job))
         @for role in &job.roles { (tasks(&job, role, now)) }
         (happened(&events, now))
-        (written(&config)?)
+        (description(&key, &config)?)
     };
     let title = format!("{} of {}", key.name, key.user);
     let page = PortalPage {
@@ -154,15 +155,23 @@ fn facts(job: &JobDetail, now: u64) -> Markup {
                 dt { "Submitted" } dd { (moment::at(summary.submitted, now)) }
                 @if let Some(began) = summary.launched { dt { "Started" } dd { (moment::at(began, now)) } }
                 @if let Some(end) = summary.completed { dt { "Ended" } dd { (moment::at(end, now)) } }
-                dt { "GPUs" } dd { (summary.gpus) " in " (summary.tasks) " tasks of " (summary.roles) " roles" }
+                dt { "GPUs" } dd { (summary.gpus) " in " (counted(summary.tasks, "task")) " of " (counted(summary.roles, "role")) }
                 @if let Some(priority) = summary.priority { dt { "Priority" } dd { (format!("{priority:?}").to_lowercase()) } }
                 @if summary.gpus_idle > 0 { dt { "Held and not used" } dd.warn { (summary.gpus_idle) " GPUs" } }
-                dt { "Retries" } dd { (summary.retries.total) ", of which " (summary.retries.accountable) " count against the job's limit" }
+                @if summary.retries.total > 0 {
+                    dt { "Retries" } dd { (summary.retries.total) ", of which " (summary.retries.accountable) " count against the job's limit" }
+                }
                 @if let Some(code) = summary.exit_code { dt { "Exit code" } dd { (code) } }
             }
             @for warning in &job.warnings { p.warn { (warning.to_string()) } }
         }
     }
+}
+
+/// `1 task`, `2 tasks`
+fn counted(number: u32, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {noun}{plural}")
 }
 
 fn attempts(job: &JobDetail) -> Markup {
@@ -186,7 +195,7 @@ fn tasks(job: &JobDetail, role: &RoleView, now: u64) -> Markup {
     html! {
         section.card {
             h2 { "Tasks of role " (role.name) }
-            div.wide { table {
+            div.wide tabindex="0" role="region" aria-label={ "Tasks of role " (role.name) } { table {
                 thead { tr { th.n { "Task" } th { "State" } th { "Node" } th.narrow-off { "GPUs" }
                     th.narrow-off { "Address and ports" } th.n { "Exit code" } th.narrow-off { "Ran for" }
                     th.n.narrow-off { "Retries" } th { "Log" } } }
@@ -262,15 +271,12 @@ fn happened(events: &[JobEvent], now: u64) -> Markup {
     }
 }
 
-fn written(config: &serde_json::Value) -> Result<Markup, ApiError> {
-    let text = serde_yaml_text(config)?;
+fn description(key: &JobKey, config: &serde_json::Value) -> Result<Markup, ApiError> {
+    let text = document_yaml(config).map_err(ApiError::Answer)?;
     Ok(html! {
         section.card {
-            details { summary { "The job as it was submitted (secrets are hidden)" } pre.log { (text) } }
+            details { summary { "The job as it was submitted (secrets are hidden)" } pre.log tabindex="0" { (text) } }
+            p { a.button href={ "/submit?clone=" (key.to_string()) } { "Submit it again, changed or not" } }
         }
     })
-}
-
-fn serde_yaml_text(config: &serde_json::Value) -> Result<String, ApiError> {
-    serde_json::to_string_pretty(config).map_err(|error| ApiError::Answer(error.to_string()))
 }

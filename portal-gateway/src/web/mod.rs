@@ -3,6 +3,7 @@
 //! A page is a function of what the ports answer. It reads and changes nothing that the REST API does not. The
 //! session of a browser is its token in a cookie (`session`); forms carry a key of that session (`form`).
 
+pub(crate) mod account;
 pub(crate) mod asset;
 mod chip;
 mod explained;
@@ -15,7 +16,10 @@ pub(crate) mod login;
 mod moment;
 pub(crate) mod node_list;
 pub(crate) mod overview;
+pub(crate) mod people;
 pub(crate) mod session;
+pub(crate) mod submit;
 pub(crate) mod task_log;
+mod template;
 mod terminal;
 mod time_line;

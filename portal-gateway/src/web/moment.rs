@@ -9,6 +9,7 @@ pub(super) fn at(ms: u64, now_ms: u64) -> Markup {
     html! {
         time datetime=(stamp(ms)) title=(stamp(ms)) {
             @match now_ms.checked_sub(ms) {
+                Some(..10_000) => { "just now" }
                 Some(ago) => { (long(ago)) " ago" }
                 None => { "in " (long(ms - now_ms)) }
             }
@@ -32,8 +33,11 @@ pub(super) fn stamp(ms: u64) -> String {
     }
 }
 
-/// A duration in its two largest units: `3 h 12 min`.
+/// A duration in its two largest units: `3 h 12 min`. A short one is told to a tenth of a second.
 pub(super) fn long(ms: u64) -> String {
+    if ms < 10_000 {
+        return format!("{}.{} s", ms / 1000, ms % 1000 / 100);
+    }
     let s = ms / 1000;
     let two = |large: u64, unit: &str, small: u64, small_unit: &str| match small {
         0 => format!("{large} {unit}"),
@@ -54,7 +58,8 @@ mod tests {
     #[test]
     fn durations_have_two_units() {
         for (ms, text) in [
-            (0, "0 s"),
+            (0, "0.0 s"),
+            (9_999, "9.9 s"),
             (59_999, "59 s"),
             (60_000, "1 min"),
             (192_000, "3 min 12 s"),

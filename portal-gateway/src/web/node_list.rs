@@ -36,12 +36,12 @@ pub(crate) async fn page(
         @if let Err(error) = &known {
             div.card.warn role="status" { p { "What the nodes have is not known now: " (error.to_string()) } }
         }
-        div.card.wide { table {
+        div.card { div.wide tabindex="0" role="region" aria-label="Nodes" { table {
             thead { tr { th { "Node" } th { "Reached" } th.narrow-off { "Rack" } th { "GPUs" }
                 th.n { "Free" } th.n.narrow-off { "Cores free" } th.n.narrow-off { "Memory free" }
                 th { "What is wrong" } } }
             tbody { @for member in &members { (row(member, by_name.get(member.name.as_str()).copied())) } }
-        } }
+        } } }
     };
     let page = PortalPage::live(Section::Nodes, "Nodes", body);
     Ok(page.reply(&call, &membership.node_name()))

@@ -98,7 +98,7 @@ fn vc_row(vc: &VcView) -> Markup {
         tr {
             td.name { a href=(job_list::list_path(&[("vc", vc.name.as_str())])) { (vc.name.as_str()) }
                 @for problem in &vc.problems { div.warn { (problem) } } }
-            td { meter min="0" max=(all.gpu.max(1)) value=(used.gpu) { }
+            td { progress max=(all.gpu.max(1)) value=(used.gpu) aria-label={ "GPUs in use in " (vc.name.as_str()) } { }
                 div { (used.gpu) " of " (all.gpu)
                     @if vc.total.gpu > all.gpu { span.bad { ", " (vc.total.gpu - all.gpu) " faulty" } } } }
             td.n { (used.cpu) " of " (all.cpu) }
@@ -130,7 +130,7 @@ async fn sick(nodes: &dyn Nodes, membership: &dyn Membership) -> Result<Markup, 
         section.card {
             h2 { "Nodes" }
             p { a href="/nodes" { @if all == 1 { "1 node" } @else { (all) " nodes" } }
-                @if sick.is_empty() { ", all of them well." } @else { ", " (sick.len()) " of them not well:" } }
+                @if sick.is_empty() { @if all == 1 { " is well." } @else { ", all of them well." } } @else { ", " (sick.len()) " of them not well:" } }
             ul.plain { @for (name, wrong) in sick {
                 li { strong { (name) } " " @for text in wrong { div.warn { (text) } } }
             } }
