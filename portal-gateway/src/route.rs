@@ -19,7 +19,8 @@ use crate::handle::{
 use crate::port::Ports;
 use crate::reply::HandlerResult;
 use crate::web::{
-    account, asset, job_list, job_page, login, node_list, overview, people, submit, task_log,
+    account, asset, document_page, job_list, job_page, login, node_list, overview, people, submit,
+    task_log, vc_page,
 };
 
 /// Where OpenPAI's web server put its REST server.
@@ -128,6 +129,10 @@ pub(crate) static ROUTES: &[Route] = routes! {
     POST "account" Page => account::change(users, membership);
     GET "people" AdminPage => people::page(users, membership);
     POST "people" AdminPage => people::change(users);
+    GET "virtual-clusters/:vc" Page => vc_page::page(jobs, nodes, membership);
+    GET "documents" Page => document_page::list(documents, membership);
+    GET "documents/:document" Page => document_page::page(documents, membership);
+    POST "documents/:document" AdminPage => document_page::change(documents, nodes, membership);
     GET "nodes" Page => node_list::page(nodes, membership);
     GET "status" Open => nodes::status(jobs, nodes, membership);
     GET "status.json" Open => nodes::status_json(jobs, nodes, membership);

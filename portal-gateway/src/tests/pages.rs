@@ -59,6 +59,8 @@ fn path_of(route: &Route, job: &str) -> String {
         ":job" => job,
         ":attempt" | ":index" | ":task" => "0",
         ":role" => "worker",
+        ":vc" => "default",
+        ":document" => "failure-rules",
         word => word,
     });
     format!("/{}", words.collect::<Vec<_>>().join("/"))
@@ -285,6 +287,7 @@ async fn nothing_that_a_user_writes_is_markup() {
         "/jobs/ann~bad",
         "/jobs/ann~waits",
         "/nodes",
+        "/virtual-clusters/default",
         searched,
     ] {
         let text = page(&setup, "admin-token", path).await;
@@ -551,4 +554,50 @@ async fn admins_manage_users_and_groups_and_nobody_else() {
     )
     .await;
     assert_eq!(last.status, 403, "{}", last.text());
+}
+
+#[tokio::test]
+async fn documents_are_edited_from_the_version_that_was_shown() {
+    let setup = Setup::new();
+    let list = page(&setup, "ann-token", "/documents").await;
+    assert!(list.contains("/documents/failure-rules"), "{list}");
+    let path = "/documents/failure-rules";
+    let text = page(&setup, "ann-token", path).await;
+    assert!(!text.contains("<textarea"), "users read");
+    let refused = send(&setup, "ann-token", path, "action=save&base=0&text=rules").await;
+    assert_eq!(refused.status, 403);
+    let editor = page(&setup, "admin-token", path).await;
+    assert!(editor.contains("name=\"base\" value=\"0\""), "{editor}");
+    let saved = send(
+        &setup,
+        "admin-token",
+        path,
+        "action=save&base=0&text=one%0D%0Atwo",
+    )
+    .await;
+    assert_eq!(saved.status, 303, "{}", saved.text());
+    let after = page(&setup, "admin-token", path).await;
+    assert!(
+        after.contains("one\ntwo") && after.contains("Go back to version 1"),
+        "{after}"
+    );
+    let late = send(&setup, "admin-token", path, "action=save&base=0&text=three").await;
+    assert!(late.text().contains("Nothing was changed.") && late.text().contains("three"));
+    let secret = ask(&setup, "ann-token", "GET", "/documents/storages", "").await;
+    assert_eq!(secret.status, 403);
+    let missing = ask(&setup, "ann-token", "GET", "/documents/recipes", "").await;
+    assert_eq!(missing.status, 404);
+}
+
+#[tokio::test]
+async fn a_virtual_cluster_shows_its_queue_and_its_leader() {
+    let setup = Setup::new();
+    setup.fake.put(waiting("ann~waits"));
+    setup.fake.put(placed("ann~runs", SubState::AttemptRunning));
+    let text = page(&setup, "ann-token", "/virtual-clusters/default").await;
+    for part in ["ann%7Ewaits", "ann%7Eruns", "Who decides", "What it has"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let missing = ask(&setup, "ann-token", "GET", "/virtual-clusters/none", "").await;
+    assert_eq!(missing.status, 404);
 }

@@ -20,16 +20,18 @@ pub(super) enum Section {
     Jobs,
     Submit,
     Nodes,
+    Settings,
     People,
     Account,
 }
 
 impl Section {
-    const ALL: [(Self, &'static str, &'static str); 6] = [
+    const ALL: [(Self, &'static str, &'static str); 7] = [
         (Self::Overview, "/", "Overview"),
         (Self::Jobs, "/jobs", "Jobs"),
         (Self::Submit, "/submit", "Submit"),
         (Self::Nodes, "/nodes", "Nodes"),
+        (Self::Settings, "/documents", "Settings"),
         (Self::People, "/people", "Users"),
         (Self::Account, "/account", "My account"),
     ];

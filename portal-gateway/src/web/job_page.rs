@@ -151,7 +151,7 @@ fn facts(job: &JobDetail, now: u64) -> Markup {
             h2 { "Facts" }
             dl.facts {
                 dt { "User" } dd { a href=(job_list::list_path(&[("user", summary.key.user.as_str())])) { (summary.key.user.as_str()) } }
-                dt { "Virtual cluster" } dd { a href=(job_list::list_path(&[("vc", summary.vc.as_str())])) { (summary.vc.as_str()) } }
+                dt { "Virtual cluster" } dd { a href={ "/virtual-clusters/" (summary.vc.as_str()) } { (summary.vc.as_str()) } }
                 dt { "Submitted" } dd { (moment::at(summary.submitted, now)) }
                 @if let Some(began) = summary.launched { dt { "Started" } dd { (moment::at(began, now)) } }
                 @if let Some(end) = summary.completed { dt { "Ended" } dd { (moment::at(end, now)) } }

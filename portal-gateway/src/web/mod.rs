@@ -6,6 +6,7 @@
 pub(crate) mod account;
 pub(crate) mod asset;
 mod chip;
+pub(crate) mod document_page;
 mod explained;
 pub(crate) mod failure;
 pub(crate) mod form;
@@ -23,3 +24,4 @@ pub(crate) mod task_log;
 mod template;
 mod terminal;
 mod time_line;
+pub(crate) mod vc_page;

@@ -96,7 +96,7 @@ fn vc_row(vc: &VcView) -> Markup {
     let (used, all) = (vc.used, vc.guaranteed);
     html! {
         tr {
-            td.name { a href=(job_list::list_path(&[("vc", vc.name.as_str())])) { (vc.name.as_str()) }
+            td.name { a href={ "/virtual-clusters/" (vc.name.as_str()) } { (vc.name.as_str()) }
                 @for problem in &vc.problems { div.warn { (problem) } } }
             td { progress max=(all.gpu.max(1)) value=(used.gpu) aria-label={ "GPUs in use in " (vc.name.as_str()) } { }
                 div { (used.gpu) " of " (all.gpu)

@@ -1,0 +1,271 @@
+//! The pages of the cluster's documents: failure rules, virtual clusters, policy, storages.
+
+use http::StatusCode;
+use maud::{Markup, html};
+use muster_model::mesh::{DocumentText, DocumentView, VersionView};
+use muster_model::storage::STORAGES_DOCUMENT;
+use muster_model::vc::WhatIf;
+
+use super::frame::{self, PortalPage, Section};
+use super::{form, job_list, moment};
+use crate::call::Call;
+use crate::error::ApiError;
+use crate::port::{Documents, EditedText, Membership, Nodes, PortError};
+use crate::reply::{HandlerResult, HttpReply};
+
+/// The document of which the cluster can say what an edit would do.
+const DESCRIPTION: &str = "virtual-clusters";
+/// Names of jobs that an answer lists at most.
+const NAMED_MAX: usize = 20;
+
+/// `GET /documents`
+pub(crate) async fn list(
+    call: Call,
+    documents: &dyn Documents,
+    membership: &dyn Membership,
+) -> HandlerResult {
+    let all = documents.list().await?;
+    let now = frame::now_ms();
+    let body = html! {
+        h1 { "Settings" }
+        p { "Texts that all nodes agree on. An edit is checked by every node, tried on a few, and then in force on all." }
+        section.card { div.wide tabindex="0" role="region" aria-label="Documents" { table {
+            thead { tr { th { "Document" } th { "Version" } th { "How far it is" } th { "By" } th { "Edited" } } }
+            tbody { @for one in &all { tr {
+                td.name { a href={ "/documents/" (one.name) } { (one.name) } }
+                td { (one.newest.version) }
+                td { (stage(one)) }
+                td { (one.newest.author) }
+                td { @if one.newest.version > 0 { (moment::at(one.newest.at_ms, now)) } }
+            } } }
+        } } }
+    };
+    let page = PortalPage::live(Section::Settings, "Settings", body);
+    Ok(page.reply(&call, &membership.node_name()))
+}
+
+/// `GET /documents/:document?version=`
+pub(crate) async fn page(
+    call: Call,
+    documents: &dyn Documents,
+    membership: &dyn Membership,
+) -> HandlerResult {
+    let version = call.number("version")?;
+    let name = call.params.text("document");
+    check_secret(&call, name)?;
+    let text = documents.text(name, version).await?;
+    let edit = DocumentEdit {
+        base: newest(documents, name).await?.newest.version,
+        text: text.text.clone(),
+        told: html! {},
+    };
+    shown(&call, documents, (&text, &edit), membership).await
+}
+
+/// `POST /documents/:document`: `action` is `check`, `save` or `rollback`
+pub(crate) async fn change(
+    mut call: Call,
+    documents: &dyn Documents,
+    nodes: &dyn Nodes,
+    membership: &dyn Membership,
+) -> HandlerResult {
+    let limit = call.config.limits.document_bytes;
+    let fields = form::read_up_to(&mut call, limit).await?;
+    let name = call.params.text("document").to_owned();
+    let number =
+        |field: &str| {
+            fields.number(field).ok().flatten().ok_or_else(|| {
+                ApiError::Parameters(format!("{field} must be the number of a version"))
+            })
+        };
+    let text = fields
+        .text("text")
+        .unwrap_or_default()
+        .replace("\r\n", "\n");
+    let told = match fields.text("action") {
+        Some("rollback") => {
+            let version = number("version")?;
+            documents.rollback(call.caller()?, &name, version).await?;
+            return Ok(frame::see(&format!("/documents/{name}")));
+        }
+        Some("save") => {
+            let base = number("base")?;
+            let edit = EditedText {
+                base,
+                text: text.clone(),
+                now: fields.has("now"),
+            };
+            match documents.edit(call.caller()?, &name, edit).await {
+                Ok(_) => return Ok(frame::see(&format!("/documents/{name}"))),
+                Err(error) => refused(error)?,
+            }
+        }
+        Some("check") if name == DESCRIPTION => match nodes.what_if(&text).await {
+            Ok(found) => effects(&found),
+            Err(error) => refused(error)?,
+        },
+        _ => {
+            return Err(ApiError::Parameters(
+                "action must be save, rollback or, for virtual-clusters, check".to_owned(),
+            ));
+        }
+    };
+    let in_force = documents.text(&name, None).await?;
+    let edit = DocumentEdit {
+        base: number("base")?,
+        text,
+        told,
+    };
+    shown(&call, documents, (&in_force, &edit), membership).await
+}
+
+/// An edit as it stands in the form.
+struct DocumentEdit {
+    /// The version that it was begun from.
+    base: u64,
+    text: String,
+    /// What is to be said of it.
+    told: Markup,
+}
+
+fn check_secret(call: &Call, name: &str) -> Result<(), ApiError> {
+    match name == STORAGES_DOCUMENT && !call.caller()?.admin {
+        true => Err(ApiError::SecretDocument(name.to_owned())),
+        false => Ok(()),
+    }
+}
+
+async fn newest(documents: &dyn Documents, name: &str) -> Result<DocumentView, ApiError> {
+    let all = documents.list().await?;
+    let found = all.into_iter().find(|one| one.name == name);
+    Ok(found.ok_or_else(|| PortError::NoDocument(name.to_owned()))?)
+}
+
+/// Why an edit was not taken, if that is the fault of the edit.
+fn refused(error: PortError) -> Result<Markup, ApiError> {
+    let problems = match error {
+        PortError::InvalidDocument(problems) => problems,
+        error @ (PortError::DocumentConflict { .. } | PortError::NotNow(_)) => {
+            vec![error.to_string()]
+        }
+        error => return Err(error.into()),
+    };
+    Ok(html! {
+        div.card.bad role="alert" {
+            p { strong { "Nothing was changed." } }
+            ul { @for problem in &problems { li { (problem) } } }
+        }
+    })
+}
+
+/// What an edit of the virtual clusters would do.
+fn effects(found: &WhatIf) -> Markup {
+    let jobs = |title: &str, keys: &std::collections::BTreeSet<muster_model::id::JobKey>| {
+        html! { @if !keys.is_empty() { p { (title) ": "
+        @for key in keys.iter().take(NAMED_MAX) { (job_list::link(key)) " " }
+        @if keys.len() > NAMED_MAX { "and " (keys.len() - NAMED_MAX) " more" } } } }
+    };
+    let lines = |title: &str, texts: &[String]| {
+        html! { @if !texts.is_empty() { p { (title) ": " (texts.join("; ")) } } }
+    };
+    let impossible = found.impossible.iter();
+    let impossible: Vec<_> = impossible
+        .map(|one| format!("{} ({})", one.job, one.why))
+        .collect();
+    let unnamed: Vec<_> = found.unnamed.iter().map(ToString::to_string).collect();
+    let is_free = *found == WhatIf::default();
+    html! {
+        div class=(if is_free { "card" } else { "card warn" }) role="status" {
+            h2 { "What this edit would do" }
+            @if is_free { p.good { "No job would lose anything, and nothing is promised that is not there." } }
+            (jobs("These jobs would no longer run on what their virtual cluster is promised", &found.lose_quota))
+            (jobs("These jobs run on devices that would be there no more", &found.lose_devices))
+            (lines("These jobs wait and could never run", &impossible))
+            (lines("Machines that are not there", &found.absent))
+            (lines("More is promised than there is", &found.too_many))
+            (lines("Nodes that nothing would be placed on", &unnamed))
+            @for (vc, why) in &found.unheard { p { "Of " (vc.as_str()) " it is not known what its jobs would lose: " (why) } }
+        }
+    }
+}
+
+fn stage(view: &DocumentView) -> Markup {
+    let class = if view.coverage.rejected.is_empty() {
+        ""
+    } else {
+        "bad"
+    };
+    html! { span class=(class) { (view.to_string()) }
+    @if !view.here.problem.is_empty() { div.bad { (view.here.problem) } } }
+}
+
+async fn shown(
+    call: &Call,
+    documents: &dyn Documents,
+    (text, edit): (&DocumentText, &DocumentEdit),
+    membership: &dyn Membership,
+) -> Result<HttpReply, ApiError> {
+    let name = call.params.text("document");
+    let view = newest(documents, name).await?;
+    let history = documents.history(name).await?;
+    let is_admin = call.caller()?.admin;
+    let body = html! {
+        h1 { (name) }
+        section.card { p { (stage(&view)) }
+            @for rejection in &view.coverage.rejected { p.bad { (rejection.member) ": " (rejection.reason) } } }
+        (edit.told)
+        @if is_admin { (editor(call, name, text, edit)) }
+        @else { section.card { h2 { "Version " (text.version) } pre.log tabindex="0" { (text.text) } } }
+        (versions(call, name, &history, is_admin))
+    };
+    let page = PortalPage {
+        section: Section::Settings,
+        title: name.to_owned(),
+        refresh_s: None,
+        body,
+    };
+    let reply = page.reply(call, &membership.node_name());
+    Ok(reply.with_status(StatusCode::OK))
+}
+
+fn editor(call: &Call, name: &str, text: &DocumentText, edit: &DocumentEdit) -> Markup {
+    html! {
+        form.card method="post" action={ "/documents/" (name) } {
+            (frame::key_field(call))
+            input type="hidden" name="base" value=(edit.base);
+            @if text.version != edit.base { p.warn { "This is the text of version " (text.version)
+                "; version " (edit.base) " is the newest one. Saving makes it the newest again." } }
+            label for="text" { "The text" }
+            textarea #text name="text" spellcheck="false" autocapitalize="none" autocomplete="off" { "\n" (edit.text) }
+            div.row {
+                @if name == DESCRIPTION { button name="action" value="check" { "What would it do?" } }
+                button.main name="action" value="save" { "Save" }
+                label { input type="checkbox" name="now"; " in force everywhere at once, without the steps" }
+            }
+        }
+    }
+}
+
+fn versions(call: &Call, name: &str, history: &[VersionView], is_admin: bool) -> Markup {
+    let now = frame::now_ms();
+    html! {
+        section.card {
+            h2 { "Versions" }
+            @if history.is_empty() { p.dim { "Nobody edited it yet: it is as nodes were shipped with it." } }
+            @else { div.wide tabindex="0" role="region" aria-label="Versions" { table {
+                thead { tr { th { "Version" } th { "Stage" } th { "By" } th { "When" } th.narrow-off { "Note" } @if is_admin { th { "Go back" } } } }
+                tbody { @for one in history { tr {
+                    td { a href={ "/documents/" (name) "?version=" (one.version.version) } { (one.version.version) } }
+                    td { (one.version.stage.to_string()) @if one.version.forced { span.warn { " without the steps" } } }
+                    td { (one.version.author) }
+                    td { (moment::at(one.version.at_ms, now)) }
+                    td.narrow-off { (one.note) }
+                    @if is_admin { td { form method="post" action={ "/documents/" (name) } {
+                        (frame::key_field(call))
+                        input type="hidden" name="version" value=(one.version.version);
+                        button name="action" value="rollback" aria-label={ "Go back to version " (one.version.version) } { "Go back" } } } }
+                } } }
+            } } }
+        }
+    }
+}
