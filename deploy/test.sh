@@ -13,6 +13,7 @@ sh deploy/install.sh containerd:containerd runc:runc crun:crun busybox:busybox-s
     docker-registry:docker-registry ip:iproute2 nft:nftables curl:curl openssl:openssl \
     faketime:faketime bash:bash python3:python3 \
     dpkg-shlibdeps:dpkg-dev lintian:lintian gpg:gnupg
+sh deploy/browser.sh
 if ! command -v cargo-nextest >/dev/null 2>&1; then
     echo "installing cargo-nextest (once)"
     cargo install --locked cargo-nextest

@@ -65,6 +65,8 @@ document.addEventListener("change", (event) => {
 // Says what is wrong with a text while it is written.
 for (const form of document.querySelectorAll("form[data-check]")) {
   const shown = form.dataset.check;
+  // A button is called action too, so that the property of that name is not the address.
+  const to = form.getAttribute("action");
   let waits = 0;
   let asked = 0;
   async function check() {
@@ -72,7 +74,7 @@ for (const form of document.querySelectorAll("form[data-check]")) {
     const body = new URLSearchParams(new FormData(form));
     body.set("action", "check");
     try {
-      const answer = await fetch(form.action, { method: "POST", body });
+      const answer = await fetch(to, { method: "POST", body });
       if (!answer.ok || mine !== asked) return;
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       document.querySelector(shown).replaceChildren(...page.querySelector(shown).childNodes);

@@ -19,8 +19,8 @@ use crate::handle::{
 use crate::port::Ports;
 use crate::reply::HandlerResult;
 use crate::web::{
-    account, asset, document_page, job_list, job_page, login, node_list, overview, people, submit,
-    task_log, vc_page,
+    account, asset, document_page, job_list, job_page, login, node_list, node_page, overview,
+    people, submit, task_log, vc_page,
 };
 
 /// Where OpenPAI's web server put its REST server.
@@ -134,6 +134,8 @@ pub(crate) static ROUTES: &[Route] = routes! {
     GET "documents/:document" Page => document_page::page(documents, membership);
     POST "documents/:document" AdminPage => document_page::change(documents, nodes, membership);
     GET "nodes" Page => node_list::page(nodes, membership);
+    GET "nodes/:node" Page => node_page::page(jobs, nodes, membership);
+    POST "nodes/:node" AdminPage => node_page::change(nodes);
     GET "status" Open => nodes::status(jobs, nodes, membership);
     GET "status.json" Open => nodes::status_json(jobs, nodes, membership);
     GET "status.txt" Open => nodes::status_text(jobs, nodes, membership);

@@ -1,5 +1,6 @@
 //! Checks over the whole workspace, and the product run as users run it.
 
+mod browser;
 mod disks;
 mod draining;
 mod failures;

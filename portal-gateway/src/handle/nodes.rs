@@ -6,6 +6,8 @@ use muster_model::mesh::Scheduling;
 use super::membership::done;
 use crate::call::Call;
 use crate::clock::now_s;
+use crate::error::ApiError;
+use crate::fields::Fields;
 use crate::page;
 use crate::port::{Jobs, Membership, NewScheduling, Nodes};
 use crate::reply::{HandlerResult, HttpReply};
@@ -73,8 +75,16 @@ pub(crate) async fn what_if(mut call: Call, nodes: &dyn Nodes) -> HandlerResult 
 
 /// `PUT cluster/members/:member/scheduling {"mode", "reason", "after_s"}`
 pub(crate) async fn schedule(mut call: Call, nodes: &dyn Nodes) -> HandlerResult {
+    let wanted = new_scheduling(call.fields().await?)?;
+    let member = call.params.text("member");
+    let caller = call.caller()?;
+    nodes.schedule(caller, member, &wanted).await?;
+    done(&format!("{member} is {}", wanted.scheduling.as_str()))
+}
+
+/// What is to hold of a member, by the fields `mode`, `reason` and `after_s`.
+pub(crate) fn new_scheduling(mut fields: Fields) -> Result<NewScheduling, ApiError> {
     let now_ms = now_s() * 1000;
-    let mut fields = call.fields().await?;
     let mode = fields.text("mode");
     let after_s = fields.optional_integer("after_s", 0, DRAIN_S_MAX);
     let reason = fields.optional_text("reason").unwrap_or_default();
@@ -102,11 +112,7 @@ pub(crate) async fn schedule(mut call: Call, nodes: &dyn Nodes) -> HandlerResult
         fields.wrong("reason", "must be printable ASCII, at most 256 characters");
     }
     fields.finish()?;
-    let wanted = NewScheduling { scheduling, reason };
-    let member = call.params.text("member");
-    let caller = call.caller()?;
-    nodes.schedule(caller, member, &wanted).await?;
-    done(&format!("{member} is {}", scheduling.as_str()))
+    Ok(NewScheduling { scheduling, reason })
 }
 
 /// `GET cluster/members/:member/tasks`

@@ -60,6 +60,7 @@ fn path_of(route: &Route, job: &str) -> String {
         ":attempt" | ":index" | ":task" => "0",
         ":role" => "worker",
         ":vc" => "default",
+        ":node" => "n1",
         ":document" => "failure-rules",
         word => word,
     });
@@ -599,5 +600,48 @@ async fn a_virtual_cluster_shows_its_queue_and_its_leader() {
         assert!(text.contains(part), "{part}: {text}");
     }
     let missing = ask(&setup, "ann-token", "GET", "/virtual-clusters/none", "").await;
+    assert_eq!(missing.status, 404);
+}
+
+#[tokio::test]
+async fn a_node_is_drained_with_a_reason_by_admins() {
+    let setup = Setup::new();
+    let mine = page(&setup, "ann-token", "/nodes/n1").await;
+    assert!(
+        mine.contains("Devices") && !mine.contains("Drain:"),
+        "{mine}"
+    );
+    assert_eq!(
+        send(&setup, "ann-token", "/nodes/n1", "mode=cordoned&reason=x")
+            .await
+            .status,
+        403
+    );
+    let bare = send(&setup, "admin-token", "/nodes/n1", "mode=draining").await;
+    assert_eq!(bare.status, 400);
+    assert!(bare.text().contains("is required"), "{}", bare.text());
+    let wrong = send(
+        &setup,
+        "admin-token",
+        "/nodes/n1",
+        "mode=draining&reason=x&after_min=soon",
+    )
+    .await;
+    assert!(
+        wrong.text().contains("after_min must be"),
+        "{}",
+        wrong.text()
+    );
+    let fields = "mode=draining&reason=new+fans&after_min=5";
+    let made = send(&setup, "admin-token", "/nodes/n1", fields).await;
+    assert_eq!(made.status, 303, "{}", made.text());
+    let after = page(&setup, "admin-token", "/nodes/n1").await;
+    assert!(
+        after.contains("draining") && after.contains("new fans"),
+        "{after}"
+    );
+    let open = send(&setup, "admin-token", "/nodes/n1", "mode=open").await;
+    assert_eq!(open.status, 303, "{}", open.text());
+    let missing = ask(&setup, "ann-token", "GET", "/nodes/n9", "").await;
     assert_eq!(missing.status, 404);
 }

@@ -16,6 +16,7 @@ pub(crate) mod job_page;
 pub(crate) mod login;
 mod moment;
 pub(crate) mod node_list;
+pub(crate) mod node_page;
 pub(crate) mod overview;
 pub(crate) mod people;
 pub(crate) mod session;

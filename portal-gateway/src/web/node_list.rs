@@ -51,7 +51,7 @@ fn row(member: &MemberView, known: Option<&KnownNode>) -> Markup {
     let has = known.and_then(|node| node.has.as_ref());
     html! {
         tr {
-            td.name { strong { (member.name) } }
+            td.name { a href={ "/nodes/" (member.name) } { (member.name) } }
             td { (reach(member)) }
             td.narrow-off { (member.rack) }
             td { @match has { Some(has) => { (devices(has)) } None => { (member.devices) } } }
@@ -63,7 +63,8 @@ fn row(member: &MemberView, known: Option<&KnownNode>) -> Markup {
     }
 }
 
-fn reach(member: &MemberView) -> Markup {
+/// Whether a node can be reached.
+pub(super) fn reach(member: &MemberView) -> Markup {
     match member.reach {
         MemberReach::Alive => chip::word(true, "yes"),
         MemberReach::Suspect => html! { span.chip.warn { "suspect" } },
