@@ -159,6 +159,152 @@ async fn a_client_without_a_secret_and_one_in_the_form() {
     assert!(!asked.contains("authorization:"), "{asked}");
 }
 
+fn with_devices() -> Value {
+    let mut metadata = metadata();
+    metadata["device_authorization_endpoint"] = "ISSUER/device".into();
+    metadata
+}
+
+/// `null` is absent.
+fn device_code(others: Value) -> Value {
+    let mut answer = json!({
+        "device_code": "d/1",
+        "user_code": "WDJB-MJHT",
+        "verification_uri": "https://id.example/device",
+        "expires_in": 300,
+    });
+    for (name, value) in others.as_object().unwrap() {
+        answer[name] = value.clone();
+    }
+    answer
+}
+
+#[tokio::test]
+async fn a_device_code_is_asked_for_as_rfc_8628_says() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = secret_file(directory.path(), 0o600);
+    let whole =
+        json!({"verification_uri_complete": "https://id.example/device?c=W", "interval": 7});
+    for (more, complete, interval_s) in [
+        (whole, Some("https://id.example/device?c=W"), 7),
+        (json!({}), None, DEVICE_INTERVAL_S),
+    ] {
+        let served = serve(vec![
+            (CONFIGURATION, 200, with_devices()),
+            ("/device", 200, device_code(more)),
+        ])
+        .await;
+        let provider = served.provider(Some(&file));
+        assert!(provider.metadata().await.unwrap().has_device_flow);
+        let grant = provider.begin_device("openid groups", "c-1").await;
+        let expect = DeviceGrant {
+            device_code: "d/1".to_owned(),
+            user_code: "WDJB-MJHT".to_owned(),
+            verification_uri: "https://id.example/device".to_owned(),
+            verification_uri_complete: complete.map(str::to_owned),
+            life_s: 300,
+            interval_s,
+        };
+        assert_eq!(grant, Ok(expect));
+        let asked = served.requests.lock().unwrap().last().unwrap().clone();
+        let form = "scope=openid+groups&code_challenge=c-1&code_challenge_method=S256";
+        assert!(
+            asked.starts_with("POST /device ") && asked.ends_with(form),
+            "{asked}"
+        );
+        assert!(asked.contains("authorization: Basic "), "{asked}");
+    }
+}
+
+#[tokio::test]
+async fn what_has_become_of_a_device_code_is_told() {
+    let error = |error: &str| json!({ "error": error });
+    for (status, answer, expect) in [
+        (400, error("authorization_pending"), DeviceOutcome::Pending),
+        (400, error("slow_down"), DeviceOutcome::SlowDown),
+        (400, error("access_denied"), DeviceOutcome::Denied),
+        (400, error("expired_token"), DeviceOutcome::Expired),
+        (
+            200,
+            json!({"id_token": "a.b.c"}),
+            DeviceOutcome::Granted("a.b.c".to_owned()),
+        ),
+    ] {
+        let served = serve(vec![
+            (CONFIGURATION, 200, with_devices()),
+            ("/token", status, answer),
+        ])
+        .await;
+        let outcome = served.provider(None).poll_device("d/1", "v1").await;
+        assert_eq!(outcome, Ok(expect));
+        let asked = served.requests.lock().unwrap().last().unwrap().clone();
+        let form = "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Adevice_code\
+                    &device_code=d%2F1&code_verifier=v1&client_id=muster%3A1";
+        assert!(asked.ends_with(form), "{asked}");
+    }
+    for (status, answer, told) in [
+        (
+            400,
+            error("invalid_grant"),
+            "refuses the device code: invalid_grant",
+        ),
+        (200, json!({}), "no ID token"),
+        (500, json!({}), "it answers 500"),
+    ] {
+        let served = serve(vec![
+            (CONFIGURATION, 200, with_devices()),
+            ("/token", status, answer),
+        ])
+        .await;
+        let failed = served.provider(None).poll_device("d/1", "v1").await;
+        let text = failed.unwrap_err().to_string();
+        assert!(text.contains(told), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_a_device_flow_is_told() {
+    let begun = |status, answer| {
+        vec![
+            (CONFIGURATION, 200, with_devices()),
+            ("/device", status, answer),
+        ]
+    };
+    let refuses = json!({"error": "unauthorized_client", "error_description": "not for you"});
+    let mut elsewhere = with_devices();
+    elsewhere["device_authorization_endpoint"] = "http://id.example/device".into();
+    let unsafe_place = json!({"verification_uri": "javascript:alert(1)"});
+    let unsafe_complete = json!({"verification_uri_complete": "http://id.example/device"});
+    for (answers, told) in [
+        (
+            vec![(CONFIGURATION, 200, metadata())],
+            "no device_authorization_endpoint",
+        ),
+        (
+            vec![(CONFIGURATION, 200, elsewhere)],
+            "must begin with https://",
+        ),
+        (
+            begun(401, refuses),
+            "refuses a login by the device flow: not for you",
+        ),
+        (begun(200, json!({"device_code": "d"})), "missing field"),
+        (
+            begun(200, device_code(unsafe_place)),
+            "must begin with https://",
+        ),
+        (
+            begun(200, device_code(unsafe_complete)),
+            "must begin with https://",
+        ),
+    ] {
+        let served = serve(answers).await;
+        let failed = served.provider(None).begin_device("openid", "c-1").await;
+        let text = failed.unwrap_err().to_string();
+        assert!(text.contains(told), "{text}");
+    }
+}
+
 #[tokio::test]
 async fn keys_are_remembered_and_read_anew_on_demand() {
     let keys = json!({"keys": [{"kty": "EC"}]});

@@ -3,6 +3,7 @@
 
 pub(crate) mod audit;
 pub(crate) mod clusters;
+pub(crate) mod device;
 pub(crate) mod documents;
 pub(crate) mod figures;
 pub(crate) mod groups;

@@ -70,8 +70,9 @@ pub(crate) async fn finish(
         return_uri: flight.return_uri.clone(),
     };
     let token = provider.redeem(&exchange).await?;
-    let claims = believed(provider, &logins, (&token, &flight.nonce)).await?;
-    let Login { user, token, admin } = let_in(&call, users, (&logins, &claims)).await?;
+    let claims = believed(provider, &logins, (&token, Some(&flight.nonce))).await?;
+    let name = String::new();
+    let Login { user, token, admin } = let_in(&call, users, (&logins, &claims), name).await?;
     let admin = admin.to_string();
     let mut answer = vec![
         ("user", user.as_str()),
@@ -163,16 +164,12 @@ fn returned(call: &Call, logins: &OidcLogins) -> Result<LoginFlight, ApiError> {
 }
 
 /// What an ID token says, if the provider has signed it: with keys that are known, or with those of now.
-async fn believed(
+pub(super) async fn believed(
     provider: &dyn IdentityProvider,
     logins: &OidcLogins,
-    (token, nonce): (&str, &str),
+    (token, nonce): (&str, Option<&str>),
 ) -> Result<Map<String, Value>, ApiError> {
-    let expected = Expected {
-        issuer: &logins.config.issuer,
-        client_id: &logins.config.client_id,
-        nonce,
-    };
+    let expected = expected(logins, nonce);
     let mut verified = id_token::verify(token, &provider.keys(false).await?, expected);
     if verified == Err(IdTokenError::Key) {
         verified = id_token::verify(token, &provider.keys(true).await?, expected);
@@ -180,11 +177,20 @@ async fn believed(
     verified.map_err(|error| ApiError::Oidc(error.to_string()))
 }
 
-/// Makes the user as their claims say, and issues a token.
-async fn let_in(
+pub(super) fn expected<'a>(logins: &'a OidcLogins, nonce: Option<&'a str>) -> Expected<'a> {
+    Expected {
+        issuer: &logins.config.issuer,
+        client_id: &logins.config.client_id,
+        nonce,
+    }
+}
+
+/// Makes the user as their claims say, and issues a token of this name.
+pub(super) async fn let_in(
     call: &Call,
     users: &dyn Users,
     (logins, claims): (&OidcLogins, &Map<String, Value>),
+    name: String,
 ) -> Result<Login, ApiError> {
     let refused = |error: crate::oidc::person::PersonError| ApiError::Oidc(error.to_string());
     let groups = users.groups().await?;
@@ -199,7 +205,7 @@ async fn let_in(
     if let Some(change) = person.change(known.as_ref()).map_err(refused)? {
         users.change(&by, change).await?;
     }
-    Ok(users.login_vouched(&by).await?)
+    Ok(users.login_vouched(&by, name).await?)
 }
 
 /// Whether the browser speaks TLS, with us or with what stands before us.

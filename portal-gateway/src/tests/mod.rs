@@ -6,6 +6,7 @@ mod attacks;
 mod conditional;
 mod conformance;
 mod crowd;
+mod device;
 mod files;
 mod groups;
 mod jobs;

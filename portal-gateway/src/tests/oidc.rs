@@ -18,7 +18,7 @@ const PORTAL: &str = "http://portal.example/done";
 const LOGIN: &str =
     "/api/v1/authn/oidc/login?redirect_uri=http%3A%2F%2Fportal.example%2Fdone&from=%2Fjobs";
 
-fn oidc() -> OidcConfig {
+pub(super) fn oidc() -> OidcConfig {
     let group = |name: &str| [name.parse().unwrap()].into();
     OidcConfig {
         issuer: ISSUER.to_owned(),
@@ -37,9 +37,9 @@ fn oidc() -> OidcConfig {
     }
 }
 
-struct Bench {
-    setup: Setup,
-    key: SigningKey,
+pub(super) struct Bench {
+    pub(super) setup: Setup,
+    pub(super) key: SigningKey,
 }
 
 /// A login that was begun: what the provider was asked, and the browser's cookie.
@@ -49,16 +49,12 @@ struct Begun {
 }
 
 impl Bench {
-    async fn new() -> Self {
+    pub(super) async fn new() -> Self {
         Self::with(oidc()).await
     }
 
-    async fn with(oidc: OidcConfig) -> Self {
-        let setup = Setup::with(GatewayConfig {
-            oidc: Some(Arc::new(OidcLogins::new(oidc))),
-            host_names: HostNames::new(["n1".to_owned()]),
-            ..config()
-        });
+    pub(super) async fn with(oidc: OidcConfig) -> Self {
+        let setup = Setup::with(node_with(oidc));
         let key = SigningKey::new("k1").unwrap();
         setup
             .fake
@@ -110,14 +106,14 @@ impl Bench {
     }
 
     /// The whole way, with these claims besides the usual ones.
-    async fn log_in(&self, claims: Value) -> WholeAnswer {
+    pub(super) async fn log_in(&self, claims: Value) -> WholeAnswer {
         let begun = self.begin().await;
         let claims = with(&claims_of(&begun), claims);
         self.come_back(&begun, &claims).await
     }
 
     /// What was changed of a user, the newest first. Tokens are none of it.
-    async fn changes(&self, name: &str) -> Vec<String> {
+    pub(super) async fn changes(&self, name: &str) -> Vec<String> {
         let log = self.setup.fake.audit(Some(name), 100).await.unwrap();
         let actions = log.records.into_iter().map(|record| record.action);
         actions
@@ -125,13 +121,22 @@ impl Bench {
             .collect()
     }
 
-    async fn groups(&self, name: &str) -> Vec<String> {
+    pub(super) async fn groups(&self, name: &str) -> Vec<String> {
         let user = self.setup.fake.user(name).await.unwrap();
         user.groups.iter().map(ToString::to_string).collect()
     }
 }
 
-fn author() -> muster_model::people::Author {
+/// A node that people log in to by the provider.
+pub(super) fn node_with(oidc: OidcConfig) -> GatewayConfig {
+    GatewayConfig {
+        oidc: Some(Arc::new(OidcLogins::new(oidc))),
+        host_names: HostNames::new(["n1".to_owned()]),
+        ..config()
+    }
+}
+
+pub(super) fn author() -> muster_model::people::Author {
     muster_model::people::Author {
         user: "admin".to_owned(),
         address: "socket".to_owned(),
@@ -167,7 +172,7 @@ fn claims_of(begun: &Begun) -> Value {
 }
 
 /// The same with other members; `null` takes one out.
-fn with(claims: &Value, others: Value) -> Value {
+pub(super) fn with(claims: &Value, others: Value) -> Value {
     let mut claims = claims.clone();
     for (name, value) in others.as_object().unwrap() {
         claims[name] = value.clone();
@@ -179,7 +184,7 @@ fn with(claims: &Value, others: Value) -> Value {
     claims
 }
 
-fn sign(key: &SigningKey, claims: &Value) -> String {
+pub(super) fn sign(key: &SigningKey, claims: &Value) -> String {
     let mut header = Header::new(Algorithm::ES256);
     header.kid = Some(key.id.clone());
     let key = EncodingKey::from_ec_der(key.private_der());
