@@ -114,6 +114,9 @@ pub(crate) enum ApiError {
     /// The identity provider does not vouch for the person, or not for a user of this cluster.
     #[error("{0}")]
     Oidc(String),
+    /// The identity provider, or somebody else, says that a person has logged out.
+    #[error("the logout token is refused: {0}")]
+    LogoutToken(String),
     /// The device flow is not to be had.
     #[error("{0}")]
     NoDeviceLogin(&'static str),
@@ -182,6 +185,7 @@ impl ApiError {
             Self::Plain => (S::BAD_REQUEST, Some("HttpsRequiredError")),
             Self::OidcState => (S::BAD_REQUEST, Some("LoginStateError")),
             Self::Oidc(_) => (S::UNAUTHORIZED, Some("IdentityProviderError")),
+            Self::LogoutToken(_) => (S::BAD_REQUEST, Some("LogoutTokenError")),
             Self::NoDeviceLogin(_) => (S::NOT_FOUND, Some("NoDeviceLoginError")),
             Self::DeviceHandle => (S::BAD_REQUEST, Some("LoginHandleError")),
             Self::DeviceExpired => (S::BAD_REQUEST, Some("LoginExpiredError")),

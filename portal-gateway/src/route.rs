@@ -114,7 +114,9 @@ pub(crate) static ROUTES: &[Route] = routes! {
     POST "api/v1|v2/authn/basic/login" Open => session::login(users);
     GET "api/v1|v2/authn/oidc/login" Open => oidc::login(identity);
     GET "api/v1|v2/authn/oidc/return" Open => oidc::finish(users, identity);
+    POST "api/v1|v2/authn/oidc/return" Open => oidc::finish_form(users, identity);
     GET "api/v1|v2/authn/oidc/logout" Open => oidc::logout(identity);
+    POST "api/v1|v2/authn/oidc/backchannel-logout" Open => backchannel::logout(users, identity);
     DELETE "api/v1|v2/authn/basic/logout" Person => session::logout(users);
     POST "api/v1|v2/token|tokens" Open => session::login(users);
     GET "api/v1|v2/token|tokens" Person => session::list(users);
@@ -409,6 +411,7 @@ mod tests {
             "authn/oidc/login",
             "authn/oidc/return",
             "authn/oidc/logout",
+            "authn/oidc/backchannel-logout",
             "authn/device",
             "authn/device/token",
             "token|tokens",

@@ -2,6 +2,7 @@
 //! `Call` comes in, a `Reply` goes out.
 
 pub(crate) mod audit;
+pub(crate) mod backchannel;
 pub(crate) mod clusters;
 pub(crate) mod device;
 pub(crate) mod documents;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use form_urlencoded::Serializer;
-use http::header::{COOKIE, HOST, LOCATION, REFERRER_POLICY, SET_COOKIE};
+use http::header::{CONTENT_TYPE, COOKIE, HOST, LOCATION, REFERRER_POLICY, SET_COOKIE};
 use http::{HeaderValue, StatusCode};
 use serde_json::{Map, Value};
 
@@ -15,10 +15,14 @@ use crate::oidc::id_token::{self, Expected, IdTokenError};
 use crate::oidc::person::VouchedPerson;
 use crate::oidc::{OidcLogins, origin};
 use crate::port::{self, CodeExchange, IdentityProvider, Login, Users};
+use crate::query::Query;
 use crate::reply::{HandlerResult, HttpReply, ReplyContent, ascii};
 
 /// Where the provider sends browsers back.
 const RETURN: &str = "/api/v1/authn/oidc/return";
+/// What a provider may answer there.
+const RETURNED: [&str; 4] = ["state", "code", "error", "error_description"];
+const FORM: &str = "application/x-www-form-urlencoded";
 /// What is shown of an error that the provider tells.
 const TOLD_CHARS_MAX: usize = 200;
 
@@ -90,6 +94,31 @@ pub(crate) async fn finish(
         .with(SET_COOKIE, cookie(&call, "", 0)))
 }
 
+/// `POST /authn/oidc/return`: the same, where the provider has the browser send what it answers as a form
+/// (`response_mode=form_post`, which OpenPAI asks for). Browsers do not show the cookie of a login with a form from
+/// another site. So the browser is sent here once more, with the same in the address, which it does show it with.
+pub(crate) async fn finish_form(
+    mut call: Call,
+    users: &dyn Users,
+    provider: &dyn IdentityProvider,
+) -> HandlerResult {
+    logins(&call)?;
+    if !call.header(&CONTENT_TYPE).starts_with(FORM) {
+        return Err(ApiError::Parameters(format!("the body must be {FORM}")));
+    }
+    let form = call.read(call.config.limits.body_bytes).await?;
+    let form = Query::parse(&String::from_utf8_lossy(&form));
+    if flight_kept(&call).is_some() {
+        call.query = form;
+        return finish(call, users, provider).await;
+    }
+    let answer = RETURNED.map(|name| Some((name, form.text(name)?)));
+    let answer: Vec<_> = answer.into_iter().flatten().collect();
+    let mut reply = sent_to(with_query("", &answer))?;
+    reply.status = StatusCode::SEE_OTHER;
+    Ok(reply)
+}
+
 /// `GET /authn/oidc/logout`: ends the session at the provider. The token is revoked as any other.
 pub(crate) async fn logout(call: Call, provider: &dyn IdentityProvider) -> HandlerResult {
     let logins = logins(&call)?;
@@ -107,7 +136,7 @@ pub(crate) async fn logout(call: Call, provider: &dyn IdentityProvider) -> Handl
     }
 }
 
-fn logins(call: &Call) -> Result<Arc<OidcLogins>, ApiError> {
+pub(super) fn logins(call: &Call) -> Result<Arc<OidcLogins>, ApiError> {
     let missing = || ApiError::NoApi("oidc".to_owned());
     call.config.oidc.clone().ok_or_else(missing)
 }
@@ -147,20 +176,23 @@ fn redirect_uri(call: &Call, logins: &OidcLogins, own: &str) -> Result<String, A
 
 /// The login that this browser began, and that has not ended before.
 fn returned(call: &Call, logins: &OidcLogins) -> Result<LoginFlight, ApiError> {
-    let now_s = clock::now_s();
+    let flight = flight_kept(call).ok_or(ApiError::OidcState)?;
+    let is_its = call.query.text("state") == Some(flight.state.as_str());
+    match is_its && logins.spend(&flight.state, flight.until_s, clock::now_s()) {
+        true => Ok(flight),
+        false => Err(ApiError::OidcState),
+    }
+}
+
+/// The login that this browser began, if it has its cookie.
+fn flight_kept(call: &Call) -> Option<LoginFlight> {
     let name = cookie_name(call);
     let kept = call.headers.get_all(COOKIE).iter();
     let kept = kept.filter_map(|header| header.to_str().ok());
     let kept = kept.flat_map(|header| header.split(';'));
     let mut kept = kept.filter_map(|one| one.trim().strip_prefix(name)?.strip_prefix('='));
     let key = call.config.log_link_key.borrow().clone();
-    let flight = kept.find_map(|text| LoginFlight::open(&key, text, now_s));
-    let flight = flight.ok_or(ApiError::OidcState)?;
-    let is_its = call.query.text("state") == Some(flight.state.as_str());
-    match is_its && logins.spend(&flight.state, flight.until_s, now_s) {
-        true => Ok(flight),
-        false => Err(ApiError::OidcState),
-    }
+    kept.find_map(|text| LoginFlight::open(&key, text, clock::now_s()))
 }
 
 /// What an ID token says, if the provider has signed it: with keys that are known, or with those of now.

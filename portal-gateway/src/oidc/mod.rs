@@ -3,11 +3,13 @@
 //!
 //! Nothing here asks the network: that is what [`IdentityProvider`](crate::port::IdentityProvider) is
 //! for. `flight` is a login of a browser under way, `device` one of the device flow, `sealed` keeps both
-//! at the client. `id_token` checks what the provider says, `person` is what it means here.
+//! at the client. `id_token` checks what the provider says, `person` is what it means here,
+//! and `logout_token` checks what it says of who has logged out there.
 
 pub(crate) mod device;
 pub(crate) mod flight;
 pub(crate) mod id_token;
+pub(crate) mod logout_token;
 pub(crate) mod person;
 mod sealed;
 

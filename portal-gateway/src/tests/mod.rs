@@ -3,6 +3,7 @@
 
 mod asking;
 mod attacks;
+mod backchannel;
 mod conditional;
 mod conformance;
 mod crowd;

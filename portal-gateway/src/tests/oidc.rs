@@ -368,6 +368,85 @@ async fn signatures_of_others_are_refused_and_new_keys_of_the_provider_are_found
     assert_eq!(answer.status, 302, "{}", answer.text());
 }
 
+async fn send_form(bench: &Bench, cookie: &str, kind: &str, body: &str) -> WholeAnswer {
+    let headers = [
+        ("host", "n1:7741"),
+        ("cookie", cookie),
+        ("content-type", kind),
+    ];
+    let ask = TestRequest {
+        method: "POST",
+        path: "/api/v2/authn/oidc/return",
+        headers: &headers,
+        body,
+    };
+    bench.setup.ask(ask).await
+}
+
+const FORM: &str = "application/x-www-form-urlencoded; charset=utf-8";
+
+#[tokio::test]
+async fn a_provider_may_answer_by_a_form() {
+    let bench = Bench::new().await;
+    // From another site, without the cookie: the browser comes back with both.
+    let begun = bench.begin().await;
+    let token = sign(&bench.key, &claims_of(&begun));
+    bench.setup.fake.grant_code("c1", &token);
+    let form = format!(
+        "code=c1&state={}&id_token=x&session_state=y",
+        begun.asked["state"]
+    );
+    let answer = send_form(&bench, "", FORM, &form).await;
+    assert_eq!(answer.status, 303, "{}", answer.text());
+    let place = location(&answer);
+    assert_eq!(place, format!("?state={}&code=c1", begun.asked["state"]));
+    assert!(bench.setup.fake.code_exchanges().is_empty());
+    let path = format!("/api/v2/authn/oidc/return{place}");
+    let answer = bench.ask(&path, "", "n1:7741").await;
+    assert_eq!(answer.status, 400, "without the cookie: {}", answer.text());
+    let answer = bench.ask(&path, &begun.cookie, "n1:7741").await;
+    assert_eq!(answer.status, 302, "{}", answer.text());
+    assert!(
+        location(&answer).starts_with(PORTAL),
+        "{}",
+        location(&answer)
+    );
+    // From the same site, with the cookie.
+    let begun = bench.begin().await;
+    let token = sign(&bench.key, &claims_of(&begun));
+    bench.setup.fake.grant_code("c1", &token);
+    let form = format!("code=c1&state={}", begun.asked["state"]);
+    let answer = send_form(&bench, &begun.cookie, FORM, &form).await;
+    assert_eq!(answer.status, 302, "{}", answer.text());
+    assert_eq!(parameters(&location(&answer))["user"], "ada");
+    let again = send_form(&bench, &begun.cookie, FORM, &form).await;
+    assert_eq!(again.status, 400, "a replay: {}", again.text());
+}
+
+#[tokio::test]
+async fn forms_of_others_log_nobody_in() {
+    let bench = Bench::new().await;
+    let (begun, other) = (bench.begin().await, bench.begin().await);
+    let form = format!("code=c1&state={}", begun.asked["state"]);
+    let answer = send_form(&bench, &other.cookie, FORM, &form).await;
+    assert_eq!(answer.status, 400, "another browser's: {}", answer.text());
+    let refused = format!("error=access_denied&error_description=not+you&{form}");
+    let answer = send_form(&bench, &begun.cookie, FORM, &refused).await;
+    assert_eq!(answer.status, 401, "{}", answer.text());
+    assert!(answer.text().contains("not you"), "{}", answer.text());
+    let answer = send_form(&bench, &other.cookie, "application/json", "{}").await;
+    assert_eq!(answer.status, 400, "{}", answer.text());
+    assert!(
+        answer.text().contains("x-www-form-urlencoded"),
+        "{}",
+        answer.text()
+    );
+    assert!(bench.setup.fake.code_exchanges().is_empty());
+    let odd = "state=%0d%0ax&code=%23%26&error=a%20b";
+    let place = location(&send_form(&bench, "", FORM, odd).await);
+    assert_eq!(place, "?state=%0D%0Ax&code=%23%26&error=a+b");
+}
+
 #[tokio::test]
 async fn only_the_browser_that_began_a_login_ends_it_and_only_once() {
     let bench = Bench::new().await;
