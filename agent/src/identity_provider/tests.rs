@@ -1,9 +1,15 @@
 //! A provider that the test serves: what is asked of it, and what is made of its answers.
 
+use std::collections::BTreeMap;
+use std::future::ready;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use muster_portal_gateway::conformance;
+use muster_portal_gateway::fake::FakeCluster;
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
@@ -18,6 +24,87 @@ struct Served {
 
 /// `answers` by the beginning of a path; `ISSUER` in them stands for the provider.
 async fn serve(answers: Vec<(&'static str, u16, Value)>) -> Served {
+    serve_by(move |request| {
+        let path = request.split(' ').nth(1).unwrap_or_default();
+        let found = answers.iter().find(|(at, ..)| path.starts_with(at));
+        let found = found.map(|(_, status, body)| (*status, body.clone()));
+        ready(found.unwrap_or((404, json!({})))).boxed()
+    })
+    .await
+}
+
+/// What the fake says, over HTTP as a provider says it.
+async fn serve_fake(fake: Arc<FakeCluster>) -> Served {
+    serve_by(move |request| {
+        let fake = Arc::clone(&fake);
+        async move { by_the_fake(&fake, &request).await }.boxed()
+    })
+    .await
+}
+
+async fn by_the_fake(fake: &FakeCluster, request: &str) -> (u16, Value) {
+    let path = request.split(' ').nth(1).unwrap_or_default();
+    let body = request.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+    let form: BTreeMap<String, String> = form_urlencoded::parse(body.as_bytes())
+        .into_owned()
+        .collect();
+    let field = |name: &str| form.get(name).map_or("", String::as_str);
+    let error = |name: &str| (400, json!({ "error": name }));
+    let token = |token: &str| (200, json!({ "id_token": token }));
+    match (path, field("grant_type")) {
+        (CONFIGURATION, _) => match fake.metadata().await.unwrap().has_device_flow {
+            true => (200, with_devices()),
+            false => (200, metadata()),
+        },
+        ("/keys", _) => (200, json!({"keys": fake.keys(true).await.unwrap()})),
+        ("/device", _) => match fake
+            .begin_device(field("scope"), field("code_challenge"))
+            .await
+        {
+            Ok(grant) => (
+                200,
+                json!({
+                    "device_code": grant.device_code,
+                    "user_code": grant.user_code,
+                    "verification_uri": grant.verification_uri,
+                    "verification_uri_complete": grant.verification_uri_complete,
+                    "expires_in": grant.life_s,
+                    "interval": grant.interval_s,
+                }),
+            ),
+            Err(_) => error("invalid_scope"),
+        },
+        ("/token", DEVICE_GRANT) => {
+            match fake
+                .poll_device(field("device_code"), field("code_verifier"))
+                .await
+            {
+                Ok(DeviceOutcome::Granted(it)) => token(&it),
+                Ok(DeviceOutcome::Pending) => error("authorization_pending"),
+                Ok(DeviceOutcome::SlowDown) => error("slow_down"),
+                Ok(DeviceOutcome::Denied) => error("access_denied"),
+                Ok(DeviceOutcome::Expired) => error("expired_token"),
+                Err(_) => error("invalid_grant"),
+            }
+        }
+        ("/token", "authorization_code") => {
+            let exchange = CodeExchange {
+                code: field("code").to_owned(),
+                verifier: field("code_verifier").to_owned(),
+                return_uri: field("redirect_uri").to_owned(),
+            };
+            match fake.redeem(&exchange).await {
+                Ok(it) => token(&it),
+                Err(_) => error("invalid_grant"),
+            }
+        }
+        _ => (404, json!({})),
+    }
+}
+
+async fn serve_by(
+    answer: impl Fn(String) -> BoxFuture<'static, (u16, Value)> + Send + Sync + 'static,
+) -> Served {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let issuer = format!("http://{}", listener.local_addr().unwrap());
     let requests = Arc::new(Mutex::new(Vec::new()));
@@ -34,13 +121,9 @@ async fn serve(answers: Vec<(&'static str, u16, Value)>) -> Served {
                 }
             }
             let text = String::from_utf8_lossy(&request[..read]).into_owned();
-            let path = text.split(' ').nth(1).unwrap_or_default().to_owned();
-            seen.lock().unwrap().push(text);
-            let found = answers.iter().find(|(at, ..)| path.starts_with(at));
-            let (status, body) = found.map_or_else(
-                || (404, "{}".to_owned()),
-                |(_, status, body)| (*status, body.to_string().replace("ISSUER", &name)),
-            );
+            seen.lock().unwrap().push(text.clone());
+            let (status, body) = answer(text).await;
+            let body = body.to_string().replace("ISSUER", &name);
             let answer = format!(
                 "HTTP/1.1 {status} X\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
                 body.len()
@@ -372,4 +455,20 @@ fn a_secret_that_everybody_may_read_is_refused() {
     std::fs::write(&file, "\n").unwrap();
     std::fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).unwrap();
     assert!(secret(&file).unwrap_err().to_string().contains("empty"));
+}
+
+#[tokio::test]
+async fn it_does_what_every_provider_does() {
+    let fake = Arc::new(FakeCluster::default());
+    let served = serve_fake(Arc::clone(&fake)).await;
+    let provider = served.provider(None);
+    let later = || {
+        let mut keys = provider.keys.lock().unwrap();
+        if let Some((at, _)) = keys.as_mut() {
+            *at = at.checked_sub(KEYS_PAUSE).unwrap();
+        }
+    };
+    conformance::identity(&provider, &fake, later).await;
+    fake.set_device_flow(false);
+    conformance::without_devices(&served.provider(None)).await;
 }

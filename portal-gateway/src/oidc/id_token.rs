@@ -88,6 +88,9 @@ pub(super) fn signed(
                 use jsonwebtoken::errors::ErrorKind as K;
                 match error.kind() {
                     K::InvalidSignature | K::InvalidAlgorithm => {}
+                    // A key of another kind than the token's algorithm needs, under the name that the token
+                    // gives: the provider may have another one under this name by now.
+                    K::InvalidKeyFormat | K::InvalidEcdsaKey | K::InvalidRsaKey(_) => {}
                     _ => last = invalid(error),
                 }
             }

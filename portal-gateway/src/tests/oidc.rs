@@ -368,6 +368,39 @@ async fn signatures_of_others_are_refused_and_new_keys_of_the_provider_are_found
     assert_eq!(answer.status, 302, "{}", answer.text());
 }
 
+#[tokio::test]
+async fn keys_are_read_anew_where_one_of_that_name_is_of_a_wrong_kind() {
+    for wrong in [
+        json!({"kty": "RSA", "n": "AQAB", "e": "AQAB", "alg": "ES256"}),
+        json!({"kty": "RSA", "n": "AQAB", "e": "AQAB"}),
+        json!({"kty": "OKP", "crv": "Ed25519", "x": "AQAB"}),
+        json!({"kty": "EC", "crv": "P-384", "x": "AQAB", "y": "AQAB"}),
+        json!({"kty": "EC", "crv": "P-256", "x": "AQAB", "y": "AQAB"}),
+        json!({"kty": "oct", "k": "AQAB"}),
+        json!({"kty": "odd"}),
+    ] {
+        let mut bench = Bench::new().await;
+        let mut named = wrong.clone();
+        named["kid"] = "k2".into();
+        bench
+            .setup
+            .fake
+            .publish_keys(vec![bench.key.jwk(), named.clone()]);
+        assert_eq!(bench.log_in(json!({})).await.status, 302);
+        bench.key = SigningKey::new("k2").unwrap();
+        let answer = bench.log_in(json!({})).await;
+        assert_eq!(answer.status, 401, "{wrong}: {}", answer.text());
+        assert!(
+            answer.text().contains("none of the provider's keys"),
+            "{wrong}: {}",
+            answer.text()
+        );
+        bench.setup.fake.publish_keys(vec![bench.key.jwk()]);
+        let answer = bench.log_in(json!({})).await;
+        assert_eq!(answer.status, 302, "{wrong}: {}", answer.text());
+    }
+}
+
 async fn send_form(bench: &Bench, cookie: &str, kind: &str, body: &str) -> WholeAnswer {
     let headers = [
         ("host", "n1:7741"),
