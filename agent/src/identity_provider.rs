@@ -1,4 +1,5 @@
-//! The identity provider over HTTPS: what it says of itself, its keys, and ID tokens for codes.
+//! The identity provider over HTTPS: what it says of itself, its keys, and ID tokens for codes, those of browsers and
+//! those of devices.
 //!
 //! Whether a token is to be believed is for the gateway to find out; see `portal-gateway/src/oidc/`.
 
@@ -11,7 +12,9 @@ use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use muster_model::secret::Hidden;
-use muster_portal_gateway::port::{CodeExchange, IdentityProvider, PortError, ProviderMetadata};
+use muster_portal_gateway::port::{
+    CodeExchange, DeviceGrant, DeviceOutcome, IdentityProvider, PortError, ProviderMetadata,
+};
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use reqwest::{Client, RequestBuilder, StatusCode, Url};
 use serde::Deserialize;
@@ -31,6 +34,10 @@ const METADATA_LIFE: Duration = Duration::from_secs(3600);
 const KEYS_LIFE: Duration = Duration::from_secs(3600);
 /// Keys are read anew for a token that none of them has signed, but not more often than this.
 const KEYS_PAUSE: Duration = Duration::from_secs(5);
+/// Seconds between two questions after a device code, where the provider does not say: RFC 8628, 3.2.
+const DEVICE_INTERVAL_S: u64 = 5;
+/// The grant type of the device flow.
+const DEVICE_GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
 /// Rights that nobody may have on the file of the client's secret.
 const OPEN_MODE: u32 = 0o037;
 
@@ -69,6 +76,7 @@ struct FullMetadata {
     token_endpoint: String,
     jwks_uri: String,
     end_session_endpoint: Option<String>,
+    device_authorization_endpoint: Option<String>,
     #[serde(default)]
     token_endpoint_auth_methods_supported: Vec<String>,
 }
@@ -76,6 +84,17 @@ struct FullMetadata {
 #[derive(Deserialize)]
 struct KeySet {
     keys: Vec<Value>,
+}
+
+/// RFC 8628, 3.2.
+#[derive(Deserialize)]
+struct DeviceAnswer {
+    device_code: String,
+    user_code: String,
+    verification_uri: String,
+    verification_uri_complete: Option<String>,
+    expires_in: u64,
+    interval: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -87,6 +106,13 @@ struct TokenAnswer {
 struct TokenRefusal {
     error: String,
     error_description: Option<String>,
+}
+
+impl TokenRefusal {
+    /// What it says, in words if it has some.
+    fn why(self) -> String {
+        self.error_description.unwrap_or(self.error)
+    }
 }
 
 impl HttpIdentityProvider {
@@ -179,18 +205,16 @@ impl HttpIdentityProvider {
         }
     }
 
-    /// What is sent for an ID token.
-    fn exchange(
+    /// A form that this client sends, with its proof that it is the one.
+    fn form(
         &self,
         metadata: &FullMetadata,
-        exchange: &CodeExchange,
+        place: &str,
+        fields: &[(&str, &str)],
     ) -> Result<RequestBuilder, PortError> {
-        let url = safe(&metadata.token_endpoint).map_err(|why| self.silent(why))?;
+        let url = safe(place).map_err(|why| self.silent(why))?;
         let mut form = form_urlencoded::Serializer::new(String::new());
-        form.append_pair("grant_type", "authorization_code")
-            .append_pair("code", &exchange.code)
-            .append_pair("redirect_uri", &exchange.return_uri)
-            .append_pair("code_verifier", &exchange.verifier);
+        form.extend_pairs(fields);
         let mut request = self.client.post(url);
         let secret = self.secret.as_ref().map(|secret| secret.0.as_str());
         match self.proof(&metadata.token_endpoint_auth_methods_supported) {
@@ -209,6 +233,46 @@ impl HttpIdentityProvider {
         Ok(request
             .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
             .body(form.finish()))
+    }
+
+    /// What a form is answered with, or why it is refused.
+    async fn formal_answer<T: DeserializeOwned>(
+        &self,
+        request: RequestBuilder,
+    ) -> Result<Result<T, TokenRefusal>, PortError> {
+        let (status, body) = self.answer(request).await?;
+        if let Ok(refusal) = serde_json::from_slice::<TokenRefusal>(&body) {
+            return Ok(Err(refusal));
+        }
+        if status != StatusCode::OK {
+            return Err(self.silent(format_args!("it answers {status}")));
+        }
+        let answer = serde_json::from_slice(&body).map_err(|error| self.silent(error))?;
+        Ok(Ok(answer))
+    }
+
+    fn id_token(&self, answer: TokenAnswer) -> Result<String, PortError> {
+        let missing = || self.silent("it gives no ID token; is openid among oidc.scopes?");
+        answer.id_token.ok_or_else(missing)
+    }
+
+    /// What a device code comes with. People are sent to its addresses, so these are looked at.
+    fn grant(&self, answer: DeviceAnswer) -> Result<DeviceGrant, PortError> {
+        let places = [
+            Some(&answer.verification_uri),
+            answer.verification_uri_complete.as_ref(),
+        ];
+        for place in places.into_iter().flatten() {
+            safe(place).map_err(|why| self.silent(why))?;
+        }
+        Ok(DeviceGrant {
+            device_code: answer.device_code,
+            user_code: answer.user_code,
+            verification_uri: answer.verification_uri,
+            verification_uri_complete: answer.verification_uri_complete,
+            life_s: answer.expires_in,
+            interval_s: answer.interval.unwrap_or(DEVICE_INTERVAL_S),
+        })
     }
 
     fn silent(&self, why: impl std::fmt::Display) -> PortError {
@@ -232,6 +296,7 @@ impl IdentityProvider for HttpIdentityProvider {
         Ok(ProviderMetadata {
             authorization_endpoint: metadata.authorization_endpoint,
             end_session_endpoint: metadata.end_session_endpoint,
+            has_device_flow: metadata.device_authorization_endpoint.is_some(),
         })
     }
 
@@ -247,22 +312,68 @@ impl IdentityProvider for HttpIdentityProvider {
     }
 
     async fn redeem(&self, exchange: &CodeExchange) -> Result<String, PortError> {
-        let request = self.exchange(&self.full_metadata().await?, exchange)?;
-        let (status, body) = self.answer(request).await?;
-        if let Ok(refusal) = serde_json::from_slice::<TokenRefusal>(&body) {
-            let why = refusal.error_description.unwrap_or(refusal.error);
-            return Err(PortError::Forbidden(format!(
-                "the identity provider refuses the code: {why}"
-            )));
+        let metadata = self.full_metadata().await?;
+        let form = [
+            ("grant_type", "authorization_code"),
+            ("code", exchange.code.as_str()),
+            ("redirect_uri", exchange.return_uri.as_str()),
+            ("code_verifier", exchange.verifier.as_str()),
+        ];
+        let request = self.form(&metadata, &metadata.token_endpoint, &form)?;
+        match self.formal_answer(request).await? {
+            Ok(answer) => self.id_token(answer),
+            Err(refusal) => Err(PortError::Forbidden(format!(
+                "the identity provider refuses the code: {}",
+                refusal.why()
+            ))),
         }
-        if status != StatusCode::OK {
-            return Err(self.silent(format_args!("it answers {status}")));
+    }
+
+    async fn begin_device(&self, scope: &str, challenge: &str) -> Result<DeviceGrant, PortError> {
+        let metadata = self.full_metadata().await?;
+        let place = metadata.device_authorization_endpoint.as_ref();
+        let place = place.ok_or_else(|| self.silent("it has no device_authorization_endpoint"))?;
+        let form = [
+            ("scope", scope),
+            ("code_challenge", challenge),
+            ("code_challenge_method", "S256"),
+        ];
+        let request = self.form(&metadata, place, &form)?;
+        match self.formal_answer(request).await? {
+            Ok(answer) => self.grant(answer),
+            Err(refusal) => Err(PortError::Forbidden(format!(
+                "the identity provider refuses a login by the device flow: {}",
+                refusal.why()
+            ))),
         }
-        let answer: TokenAnswer =
-            serde_json::from_slice(&body).map_err(|error| self.silent(error))?;
-        answer
-            .id_token
-            .ok_or_else(|| self.silent("it gives no ID token; is openid among oidc.scopes?"))
+    }
+
+    async fn poll_device(
+        &self,
+        device_code: &str,
+        verifier: &str,
+    ) -> Result<DeviceOutcome, PortError> {
+        let metadata = self.full_metadata().await?;
+        let form = [
+            ("grant_type", DEVICE_GRANT),
+            ("device_code", device_code),
+            ("code_verifier", verifier),
+        ];
+        let request = self.form(&metadata, &metadata.token_endpoint, &form)?;
+        let refusal = match self.formal_answer(request).await? {
+            Ok(answer) => return Ok(DeviceOutcome::Granted(self.id_token(answer)?)),
+            Err(refusal) => refusal,
+        };
+        match refusal.error.as_str() {
+            "authorization_pending" => Ok(DeviceOutcome::Pending),
+            "slow_down" => Ok(DeviceOutcome::SlowDown),
+            "access_denied" => Ok(DeviceOutcome::Denied),
+            "expired_token" => Ok(DeviceOutcome::Expired),
+            _ => Err(PortError::Forbidden(format!(
+                "the identity provider refuses the device code: {}",
+                refusal.why()
+            ))),
+        }
     }
 }
 

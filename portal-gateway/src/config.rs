@@ -81,6 +81,8 @@ pub struct Rates {
     pub list_per_minute: NonZeroU32,
     /// Submissions an hour by one user.
     pub submit_per_hour: NonZeroU32,
+    /// Requests of the device flow a minute from one address: ten people who log in from there at a time.
+    pub device_per_minute: NonZeroU32,
 }
 
 impl Default for Rates {
@@ -89,6 +91,7 @@ impl Default for Rates {
             api_per_minute: NonZeroU32::MIN.saturating_add(599),
             list_per_minute: NonZeroU32::MIN.saturating_add(119),
             submit_per_hour: NonZeroU32::MIN.saturating_add(3599),
+            device_per_minute: NonZeroU32::MIN.saturating_add(119),
         }
     }
 }

@@ -120,6 +120,24 @@ pub(crate) enum ApiError {
     /// The identity provider does not vouch for the person, or not for a user of this cluster.
     #[error("{0}")]
     Oidc(String),
+    /// The identity provider, or somebody else, says that a person has logged out.
+    #[error("the logout token is refused: {0}")]
+    LogoutToken(String),
+    /// The device flow is not to be had.
+    #[error("{0}")]
+    NoDeviceLogin(&'static str),
+    /// Not a login that a member of this cluster has begun, or one that has ended.
+    #[error(
+        "the handle is not that of a login which this cluster has begun and which is under way; begin \
+         a new one"
+    )]
+    DeviceHandle,
+    /// The person took too long.
+    #[error("the code has expired before it was used; begin a new login")]
+    DeviceExpired,
+    /// The person, or the provider on their behalf, said no.
+    #[error("the login was refused at the identity provider")]
+    DeviceDenied,
     /// People log in by the identity provider alone.
     #[error("logins by password are switched off; log in by the identity provider")]
     NoPasswords,
@@ -174,6 +192,11 @@ impl ApiError {
             Self::Plain => (S::BAD_REQUEST, Some("HttpsRequiredError")),
             Self::OidcState => (S::BAD_REQUEST, Some("LoginStateError")),
             Self::Oidc(_) => (S::UNAUTHORIZED, Some("IdentityProviderError")),
+            Self::LogoutToken(_) => (S::BAD_REQUEST, Some("LogoutTokenError")),
+            Self::NoDeviceLogin(_) => (S::NOT_FOUND, Some("NoDeviceLoginError")),
+            Self::DeviceHandle => (S::BAD_REQUEST, Some("LoginHandleError")),
+            Self::DeviceExpired => (S::BAD_REQUEST, Some("LoginExpiredError")),
+            Self::DeviceDenied => (S::FORBIDDEN, Some("LoginDeniedError")),
             Self::NoPasswords => (S::FORBIDDEN, Some("PasswordLoginError")),
             Self::Full => (S::SERVICE_UNAVAILABLE, Some("TooManyConnectionsError")),
             Self::Answer(_) => (S::INTERNAL_SERVER_ERROR, Some("UnknownError")),

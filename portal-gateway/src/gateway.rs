@@ -57,6 +57,7 @@ struct GatewayShared {
     api_rate: Limiter,
     list_rate: Limiter,
     submit_rate: Limiter,
+    device_rate: Limiter,
     tally: EventTally,
     attempts: Arc<LoginAttempts>,
 }
@@ -91,6 +92,7 @@ impl Gateway {
                 api_rate: Limiter::new(rates.api_per_minute, MINUTE),
                 list_rate: Limiter::new(rates.list_per_minute, MINUTE),
                 submit_rate: Limiter::new(rates.submit_per_hour, HOUR),
+                device_rate: Limiter::new(rates.device_per_minute, MINUTE),
                 config: Arc::new(config),
                 tally: EventTally::default(),
                 attempts: Arc::default(),
@@ -189,6 +191,9 @@ impl Gateway {
             return Err(ApiError::Method(incoming.method.to_string()));
         }
         let (route, params) = route::find(&incoming.method, &incoming.path)?;
+        if let (RateClass::Device, Some(key)) = (route.counted, incoming.peer.rate_key()) {
+            self.shared.device_rate.count(&key, Instant::now())?;
+        }
         let mut caller = None;
         let mut token = None;
         if route.access != RouteAccess::Open {
@@ -232,7 +237,8 @@ impl Gateway {
     fn count(&self, counted: RateClass, peer: RemoteEnd, caller: &Caller) -> Result<(), ApiError> {
         let limiter = match counted {
             _ if peer.rate_key().is_none() => return Ok(()),
-            RateClass::No => return Ok(()),
+            // That of an address is counted before anybody is known.
+            RateClass::No | RateClass::Device => return Ok(()),
             RateClass::List => &self.shared.list_rate,
             RateClass::Submit => &self.shared.submit_rate,
         };

@@ -30,15 +30,17 @@ const PATH_BYTES_MAX: usize = 8192;
 
 type Answering<'p> = Pin<Box<dyn Future<Output = HandlerResult> + Send + 'p>>;
 
-/// Which requests count against a user's own rate.
+/// Which requests count against a rate of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RateClass {
     /// Only those all requests count against.
     No,
-    /// Job listings.
+    /// Job listings, by user.
     List,
-    /// Submissions.
+    /// Submissions, by user.
     Submit,
+    /// Logins by the device flow, each a question to the identity provider, by address.
+    Device,
 }
 
 /// One route.
@@ -148,7 +150,9 @@ pub(crate) static ROUTES: &[Route] = routes! {
     POST "api/v1|v2/authn/basic/login" Open => session::login(users);
     GET "api/v1|v2/authn/oidc/login" Open => oidc::login(identity);
     GET "api/v1|v2/authn/oidc/return" Open => oidc::finish(users, identity);
+    POST "api/v1|v2/authn/oidc/return" Open => oidc::finish_form(users, identity);
     GET "api/v1|v2/authn/oidc/logout" Open => oidc::logout(identity);
+    POST "api/v1|v2/authn/oidc/backchannel-logout" Open => backchannel::logout(users, identity);
     DELETE "api/v1|v2/authn/basic/logout" Person => session::logout(users);
     POST "api/v1|v2/token|tokens" Open => session::login(users);
     GET "api/v1|v2/token|tokens" Person => session::list(users);
@@ -229,6 +233,8 @@ pub(crate) static ROUTES: &[Route] = routes! {
     GET "prometheus/api/v1/query" Browser => figures::query(jobs, membership);
     GET "prometheus/api/v1/query_range" Browser => figures::query_range();
 
+    POST "api/muster/v1/authn/device" Open Device => device::begin(identity);
+    POST "api/muster/v1/authn/device/token" Open Device => device::poll(users, identity);
     GET "api/muster/v1/node" Admin => nodes::view(nodes);
     POST "api/muster/v1/doctor" Admin => nodes::doctor(nodes);
     GET "api/muster/v1/audit" Admin => audit::list(users);
@@ -442,6 +448,9 @@ mod tests {
             "authn/oidc/login",
             "authn/oidc/return",
             "authn/oidc/logout",
+            "authn/oidc/backchannel-logout",
+            "authn/device",
+            "authn/device/token",
             "token|tokens",
         ];
         for route in ROUTES

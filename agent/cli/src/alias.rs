@@ -31,7 +31,7 @@ const PROGRAM: &str = "muster";
 /// Which commands.
 #[derive(Debug, Subcommand)]
 pub enum AliasCommand {
-    /// Install squeue, sbatch, scancel, sinfo and srun, which act on this cluster.
+    /// Install squeue, sbatch, scancel, sinfo, srun and sacct, which act on this cluster.
     #[command(after_help = EXAMPLES)]
     Slurm(AliasArguments),
 }

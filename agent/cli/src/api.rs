@@ -35,7 +35,9 @@ pub(super) use events::ListedEvent;
 pub(super) use listing::PAGE;
 pub(super) use listing::{Filter, JobListing, ListedJob};
 pub(super) use people::{GroupEntry, GroupMemberEntry, GroupsStep, UserEntry};
-pub(super) use tokens::{CreatedUserToken, ListedUserToken};
+pub(super) use tokens::{
+    BegunDeviceLogin, CreatedUserToken, DeviceLoginAnswer, DeviceLoginWait, ListedUserToken,
+};
 
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')

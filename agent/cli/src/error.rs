@@ -150,6 +150,11 @@ impl CliError {
             if [StatusCode::SERVICE_UNAVAILABLE, StatusCode::TOO_MANY_REQUESTS].contains(status))
     }
 
+    /// Whether the agent was asked too often.
+    pub(super) fn is_too_often(&self) -> bool {
+        matches!(self, Self::Refused { status, .. } if *status == StatusCode::TOO_MANY_REQUESTS)
+    }
+
     /// Whether a log is shorter than where it was to be read from.
     pub(super) fn is_past_the_end(&self) -> bool {
         matches!(self, Self::Refused { status, .. } if *status == StatusCode::RANGE_NOT_SATISFIABLE)
@@ -222,6 +227,17 @@ fn refusal_hint(status: StatusCode, code: &str) -> Option<&'static str> {
         ("NoGroupError", _) => Some("`muster group list` shows every group"),
         ("ConflictGroupError", _) => Some("change the group with `muster group set`"),
         ("NoVirtualClusterError", _) => Some("`muster vc list` shows every virtual cluster"),
+        ("LoginExpiredError" | "LoginHandleError", _) => {
+            Some("begin again with `muster login URL`, and use the new code in time")
+        }
+        ("LoginDeniedError", _) => Some(
+            "begin again with `muster login URL`; if you did not refuse it yourself, ask who runs the \
+             identity provider",
+        ),
+        ("IdentityProviderError", _) => {
+            Some("begin again with `muster login URL`; if it stays so, ask an admin of the cluster")
+        }
+        ("PasswordLoginError", _) => Some("log in with `muster login URL --device`"),
         (_, 412) => Some("somebody else changed it meanwhile: look at it, and try again"),
         ("HttpsRequiredError", _) => Some(
             "give --url https://... and --fingerprint or --cacert; see `muster node show` there",

@@ -17,6 +17,7 @@ mod completion;
 mod console;
 mod context;
 mod context_command;
+mod device_login;
 mod doctor;
 mod document;
 mod document_file;
@@ -47,6 +48,7 @@ mod pull;
 mod rules;
 mod run;
 mod scheduling;
+mod signals;
 mod slurm;
 mod spinner;
 mod status;
@@ -82,8 +84,8 @@ Exit codes:
   3    no agent answers
   4    the agent refused, and says why
   124  `job wait --timeout` passed first
-  `muster run` exits as the task does, and with 130 or 143 after SIGINT or SIGTERM; so do srun and
-  `sbatch --wait`.
+  `muster run` exits as the task does, and with 130 or 143 after SIGINT or SIGTERM; so do srun,
+  `sbatch --wait` and a login that waits.
 
 Environment:
   MUSTER_HOME      the agent's socket is agent.sock in this directory (default /run/muster)

@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::api::Api;
 use super::console::{Console, Paint};
 use super::context::{ClusterContext, ContextFile, Contexts, check_name};
+use super::device_login::{self, DeviceLoginEnd};
 use super::endpoint::{AgentEndpoint, EndpointArguments, claims, remote};
 use super::error::CliError;
 use super::moment::date;
@@ -21,15 +22,19 @@ use super::status::CliStatus;
 use super::terminal;
 
 pub(super) const LOGIN_EXAMPLES: &str = "\
-Asks for your password, and keeps a token that works for seven days in a context: in
-$XDG_CONFIG_HOME/muster/contexts.json, else ~/.config/muster/contexts.json, which nobody else may
-read. The context is in use from then on, and is called as the host of URL unless --context names it.
+Asks for your password, or, where the cluster has an identity provider, shows an address and a code:
+open the address in a browser on any device, and enter the code. This machine needs no browser.
+
+Keeps a token that works for seven days in a context: in $XDG_CONFIG_HOME/muster/contexts.json, else
+~/.config/muster/contexts.json, which nobody else may read. The context is in use from then on, and is
+called as the host of URL unless --context names it.
 
 Nodes make their own certificates. Tell its fingerprint, which `sudo muster node show` prints on that
 machine, as --fingerprint; it is kept in the context.
 
 Examples:
   muster login https://n1:7741 --user ada --fingerprint sha256:...
+  muster login https://n1:7741 --device
   muster login https://n1:7741 --user ada --cacert rest.crt --context lab
   muster login https://n1:7741 --user ada --password-file secret.txt --name 'nightly tests'";
 
@@ -53,19 +58,27 @@ pub struct LoginArguments {
     /// The address of any node of the cluster: https://host:7741.
     #[arg(value_name = "URL")]
     address: String,
-    /// Your name in the cluster. Without it you are asked.
+    /// Your name in the cluster. Without it you are asked, or the identity provider says it.
     #[arg(long, value_name = "USER", env = "MUSTER_USER")]
     user: Option<UserName>,
     /// What the token is called in lists.
     #[arg(long, value_name = "NAME", default_value = "muster login")]
     name: String,
+    /// Log in by the identity provider, with a code that you type into a browser on any device. The
+    /// usual way where the cluster has one.
+    #[arg(long, conflicts_with_all = ["password", "password_stdin", "password_file"])]
+    device: bool,
+    /// Log in by your password, also where the cluster has an identity provider.
+    #[arg(long)]
+    password: bool,
     /// Read your password from stdin, which has nothing else.
     #[arg(long, conflicts_with = "password_file")]
     password_stdin: bool,
     /// Read your password from this file, which has nothing else.
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
-    /// Send the password over plain HTTP to another machine, where it can be read on the way.
+    /// Send the password, or be sent the token, over plain HTTP to or from another machine: they can be
+    /// read on the way.
     #[arg(long)]
     plain_http: bool,
 }
@@ -82,18 +95,25 @@ impl LoginArguments {
         let endpoint = remote(&self.address, None, connection.known()?)?;
         if endpoint.is_readable_on_the_way() && !self.plain_http {
             return Err(CliError::Usage(format!(
-                "{}: the password could be read on the way; write https://, or give --plain-http",
+                "{}: the password and the token could be read on the way; write https://, or give \
+                 --plain-http",
                 self.address
             )));
         }
         let file = connection.context_file()?;
         let mut contexts = file.read()?;
         let name = self.context_name(connection, &contexts, &endpoint)?;
-        let user = self.user(console)?;
-        let password = self.password(&user, console)?;
-        let token = Api::at(endpoint, None)
-            .log_in(&user, &password.0, &self.name)
-            .await?;
+        let api = Api::at(endpoint, None);
+        let (user, token) = match self.is_by_device(&api).await? {
+            false => self.log_in_by_password(&api, console).await?,
+            true => match device_login::log_in(&api, &self.name, console).await? {
+                DeviceLoginEnd::Interrupted(status) => return Ok(status),
+                DeviceLoginEnd::LoggedIn(user, token) => {
+                    self.check_user(&user, (&token, connection)).await?;
+                    (user.to_string(), token)
+                }
+            },
+        };
         let until = expiry(&token);
         let context = ClusterContext {
             url: self.address.clone(),
@@ -109,6 +129,45 @@ impl LoginArguments {
             self.address
         ));
         Ok(CliStatus::Ok)
+    }
+
+    /// Whether the person logs in on another device: as they say, else as the cluster's people do.
+    async fn is_by_device(&self, api: &Api) -> Result<bool, CliError> {
+        if self.device {
+            return Ok(true);
+        }
+        if self.password || self.password_stdin || self.password_file.is_some() {
+            return Ok(false);
+        }
+        api.has_identity_provider().await
+    }
+
+    async fn log_in_by_password(
+        &self,
+        api: &Api,
+        console: &Console,
+    ) -> Result<(String, String), CliError> {
+        let user = self.user(console)?;
+        let password = self.read_password(&user, console)?;
+        let token = api.log_in(&user, &password.0, &self.name).await?;
+        Ok((user, token))
+    }
+
+    /// Refuses a login as somebody else than was asked for, and revokes the token.
+    async fn check_user(
+        &self,
+        user: &UserName,
+        (token, connection): (&str, &EndpointArguments),
+    ) -> Result<(), CliError> {
+        let Some(wanted) = self.user.as_ref().filter(|wanted| *wanted != user) else {
+            return Ok(());
+        };
+        let endpoint = remote(&self.address, Some(token.to_owned()), connection.known()?)?;
+        Api::at(endpoint, None).log_out().await?;
+        Err(CliError::Usage(format!(
+            "the identity provider knows you as {user}, not as {wanted}: log in there as {wanted}, or \
+             leave --user and MUSTER_USER out"
+        )))
     }
 
     /// What the context is called. One of another cluster is not replaced unasked.
@@ -147,7 +206,7 @@ impl LoginArguments {
         }
     }
 
-    fn password(&self, user: &str, console: &Console) -> Result<Hidden<String>, CliError> {
+    fn read_password(&self, user: &str, console: &Console) -> Result<Hidden<String>, CliError> {
         let given = match &self.password_file {
             Some(file) => read(file)?,
             None if self.password_stdin => read_stdin()?,

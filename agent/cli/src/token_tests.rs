@@ -153,9 +153,13 @@ async fn a_login_that_is_refused_changes_nothing() {
         assert_eq!(status, CliStatus::Usage, "{err}");
         assert!(err.contains(told), "{err}");
     }
-    let (status, _, err) = home.muster("", &["login", &url, "--user", "ada"]).await;
-    assert_eq!(status, CliStatus::Usage);
-    assert!(err.contains("--password-stdin"), "{err}");
+    stub.answer(INFO, [StubAnswer::json(json!({"authn_type": "basic"}))]);
+    for more in [&[][..], &["--password"]] {
+        let login = ["login", &url, "--user", "ada"];
+        let (status, _, err) = home.muster("", &[&login[..], more].concat()).await;
+        assert_eq!(status, CliStatus::Usage);
+        assert!(err.contains("--password-stdin"), "{err}");
+    }
     let empty = TextFile::of("\n");
     let login = [
         "login",
@@ -168,7 +172,90 @@ async fn a_login_that_is_refused_changes_nothing() {
     let (status, _, err) = home.muster("", &login).await;
     assert_eq!(status, CliStatus::Usage);
     assert!(err.contains("no password was given"), "{err}");
-    assert_eq!(stub.asked().len(), 1, "a password was sent");
+    assert_eq!(lines(&stub), [LOGIN, INFO], "a password was sent");
+}
+
+const INFO: &str = "GET /api/v1/authn/info";
+const DEVICE: &str = "POST /api/muster/v1/authn/device";
+
+/// A cluster with an identity provider, at which ada logs in at once.
+fn with_provider(stub: &AgentStub) {
+    stub.answer(INFO, [StubAnswer::json(json!({"authn_type": "OIDC"}))]);
+    let begun = json!({
+        "userCode": "WDJB-MJHT", "verificationUri": "https://id.example/device",
+        "verificationUriComplete": null, "intervalSeconds": 1, "expiresInSeconds": 600,
+        "handle": "sealed",
+    });
+    stub.answer(DEVICE, [StubAnswer::json(begun)]);
+    stub.answer(&format!("{DEVICE}/token"), [let_in()]);
+}
+
+fn lines(stub: &AgentStub) -> Vec<String> {
+    stub.asked().into_iter().map(|asked| asked.line).collect()
+}
+
+#[tokio::test]
+async fn where_there_is_an_identity_provider_a_login_needs_no_browser_here() {
+    let (stub, url) = AgentStub::start_tcp().await;
+    let home = UserHome::new();
+    with_provider(&stub);
+    let login = ["login", &url, "--context", "lab", "--name", "desk"];
+    let (status, out, err) = home.muster("", &login).await;
+    assert_eq!((status, out.as_str()), (CliStatus::Ok, ""), "{err}");
+    for told in [
+        "https://id.example/device",
+        "WDJB-MJHT",
+        "logged in as ada at",
+        "the context lab is in use",
+    ] {
+        assert!(err.contains(told), "{err}");
+    }
+    assert_eq!(body(&stub, 1), json!({"name": "desk"}));
+    assert_eq!(home.contexts().contexts["lab"].token.0, token());
+    // Who wants it that way is not asked what the cluster has.
+    let forced = home.muster("", &[&login[..], &["--device"]].concat()).await;
+    assert_eq!(forced.0, CliStatus::Ok, "{}", forced.2);
+    assert_eq!(lines(&stub)[3], DEVICE);
+    // A password that is given is used.
+    stub.answer(LOGIN, [let_in()]);
+    let (status, _, err) = home.log_in(&url, &["--context", "lab"]).await;
+    assert_eq!(status, CliStatus::Ok, "{err}");
+    assert_eq!(lines(&stub)[5..], [LOGIN]);
+    let arguments = ["muster", "login", &url, "--device", "--password-stdin"];
+    assert!(Cli::try_parse_from(arguments).is_err());
+}
+
+#[tokio::test]
+async fn a_login_as_somebody_else_is_revoked() {
+    let (stub, url) = AgentStub::start_tcp().await;
+    let home = UserHome::new();
+    with_provider(&stub);
+    stub.answer(LOGOUT, [StubAnswer::json(json!({"message": "done"}))]);
+    let (status, _, err) = home.muster("", &["login", &url, "--user", "bob"]).await;
+    assert_eq!(status, CliStatus::Usage, "{err}");
+    assert!(err.contains("knows you as ada, not as bob"), "{err}");
+    let last = stub.asked().pop().unwrap();
+    assert_eq!(last.line, LOGOUT);
+    assert!(
+        last.headers[AUTHORIZATION]
+            .to_str()
+            .unwrap()
+            .ends_with(&token())
+    );
+    assert!(!home.file().0.exists());
+}
+
+#[tokio::test]
+async fn without_a_device_flow_the_agent_names_another_way() {
+    let (stub, url) = AgentStub::start_tcp().await;
+    let home = UserHome::new();
+    stub.answer(INFO, [StubAnswer::json(json!({"authn_type": "OIDC"}))]);
+    let without = StubAnswer::refusal(404, "NoDeviceLoginError", "log in with --password");
+    stub.answer(DEVICE, [without]);
+    let (status, _, err) = home.muster("", &["login", &url]).await;
+    assert_eq!(status, CliStatus::Refused, "{err}");
+    assert!(err.contains("--password"), "{err}");
+    assert!(!home.file().0.exists());
 }
 
 #[tokio::test]

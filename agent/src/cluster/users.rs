@@ -192,10 +192,11 @@ impl Users for LocalUsers {
         }
     }
 
-    async fn login_vouched(&self, by: &Author) -> Result<Login, PortError> {
+    async fn login_vouched(&self, by: &Author, name: String) -> Result<Login, PortError> {
         let user: UserName = by.user.parse().map_err(|_| no_user(&by.user))?;
         let request = LogInVouched {
             by: self.asking_here(by),
+            name,
             at_s: clock::now_s(),
             number: rand::random(),
         };

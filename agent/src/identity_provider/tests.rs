@@ -1,9 +1,15 @@
 //! A provider that the test serves: what is asked of it, and what is made of its answers.
 
+use std::collections::BTreeMap;
+use std::future::ready;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use muster_portal_gateway::conformance;
+use muster_portal_gateway::fake::FakeCluster;
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
@@ -18,6 +24,87 @@ struct Served {
 
 /// `answers` by the beginning of a path; `ISSUER` in them stands for the provider.
 async fn serve(answers: Vec<(&'static str, u16, Value)>) -> Served {
+    serve_by(move |request| {
+        let path = request.split(' ').nth(1).unwrap_or_default();
+        let found = answers.iter().find(|(at, ..)| path.starts_with(at));
+        let found = found.map(|(_, status, body)| (*status, body.clone()));
+        ready(found.unwrap_or((404, json!({})))).boxed()
+    })
+    .await
+}
+
+/// What the fake says, over HTTP as a provider says it.
+async fn serve_fake(fake: Arc<FakeCluster>) -> Served {
+    serve_by(move |request| {
+        let fake = Arc::clone(&fake);
+        async move { by_the_fake(&fake, &request).await }.boxed()
+    })
+    .await
+}
+
+async fn by_the_fake(fake: &FakeCluster, request: &str) -> (u16, Value) {
+    let path = request.split(' ').nth(1).unwrap_or_default();
+    let body = request.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+    let form: BTreeMap<String, String> = form_urlencoded::parse(body.as_bytes())
+        .into_owned()
+        .collect();
+    let field = |name: &str| form.get(name).map_or("", String::as_str);
+    let error = |name: &str| (400, json!({ "error": name }));
+    let token = |token: &str| (200, json!({ "id_token": token }));
+    match (path, field("grant_type")) {
+        (CONFIGURATION, _) => match fake.metadata().await.unwrap().has_device_flow {
+            true => (200, with_devices()),
+            false => (200, metadata()),
+        },
+        ("/keys", _) => (200, json!({"keys": fake.keys(true).await.unwrap()})),
+        ("/device", _) => match fake
+            .begin_device(field("scope"), field("code_challenge"))
+            .await
+        {
+            Ok(grant) => (
+                200,
+                json!({
+                    "device_code": grant.device_code,
+                    "user_code": grant.user_code,
+                    "verification_uri": grant.verification_uri,
+                    "verification_uri_complete": grant.verification_uri_complete,
+                    "expires_in": grant.life_s,
+                    "interval": grant.interval_s,
+                }),
+            ),
+            Err(_) => error("invalid_scope"),
+        },
+        ("/token", DEVICE_GRANT) => {
+            match fake
+                .poll_device(field("device_code"), field("code_verifier"))
+                .await
+            {
+                Ok(DeviceOutcome::Granted(it)) => token(&it),
+                Ok(DeviceOutcome::Pending) => error("authorization_pending"),
+                Ok(DeviceOutcome::SlowDown) => error("slow_down"),
+                Ok(DeviceOutcome::Denied) => error("access_denied"),
+                Ok(DeviceOutcome::Expired) => error("expired_token"),
+                Err(_) => error("invalid_grant"),
+            }
+        }
+        ("/token", "authorization_code") => {
+            let exchange = CodeExchange {
+                code: field("code").to_owned(),
+                verifier: field("code_verifier").to_owned(),
+                return_uri: field("redirect_uri").to_owned(),
+            };
+            match fake.redeem(&exchange).await {
+                Ok(it) => token(&it),
+                Err(_) => error("invalid_grant"),
+            }
+        }
+        _ => (404, json!({})),
+    }
+}
+
+async fn serve_by(
+    answer: impl Fn(String) -> BoxFuture<'static, (u16, Value)> + Send + Sync + 'static,
+) -> Served {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let issuer = format!("http://{}", listener.local_addr().unwrap());
     let requests = Arc::new(Mutex::new(Vec::new()));
@@ -34,13 +121,9 @@ async fn serve(answers: Vec<(&'static str, u16, Value)>) -> Served {
                 }
             }
             let text = String::from_utf8_lossy(&request[..read]).into_owned();
-            let path = text.split(' ').nth(1).unwrap_or_default().to_owned();
-            seen.lock().unwrap().push(text);
-            let found = answers.iter().find(|(at, ..)| path.starts_with(at));
-            let (status, body) = found.map_or_else(
-                || (404, "{}".to_owned()),
-                |(_, status, body)| (*status, body.to_string().replace("ISSUER", &name)),
-            );
+            seen.lock().unwrap().push(text.clone());
+            let (status, body) = answer(text).await;
+            let body = body.to_string().replace("ISSUER", &name);
             let answer = format!(
                 "HTTP/1.1 {status} X\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
                 body.len()
@@ -159,6 +242,152 @@ async fn a_client_without_a_secret_and_one_in_the_form() {
     assert!(!asked.contains("authorization:"), "{asked}");
 }
 
+fn with_devices() -> Value {
+    let mut metadata = metadata();
+    metadata["device_authorization_endpoint"] = "ISSUER/device".into();
+    metadata
+}
+
+/// `null` is absent.
+fn device_code(others: Value) -> Value {
+    let mut answer = json!({
+        "device_code": "d/1",
+        "user_code": "WDJB-MJHT",
+        "verification_uri": "https://id.example/device",
+        "expires_in": 300,
+    });
+    for (name, value) in others.as_object().unwrap() {
+        answer[name] = value.clone();
+    }
+    answer
+}
+
+#[tokio::test]
+async fn a_device_code_is_asked_for_as_rfc_8628_says() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = secret_file(directory.path(), 0o600);
+    let whole =
+        json!({"verification_uri_complete": "https://id.example/device?c=W", "interval": 7});
+    for (more, complete, interval_s) in [
+        (whole, Some("https://id.example/device?c=W"), 7),
+        (json!({}), None, DEVICE_INTERVAL_S),
+    ] {
+        let served = serve(vec![
+            (CONFIGURATION, 200, with_devices()),
+            ("/device", 200, device_code(more)),
+        ])
+        .await;
+        let provider = served.provider(Some(&file));
+        assert!(provider.metadata().await.unwrap().has_device_flow);
+        let grant = provider.begin_device("openid groups", "c-1").await;
+        let expect = DeviceGrant {
+            device_code: "d/1".to_owned(),
+            user_code: "WDJB-MJHT".to_owned(),
+            verification_uri: "https://id.example/device".to_owned(),
+            verification_uri_complete: complete.map(str::to_owned),
+            life_s: 300,
+            interval_s,
+        };
+        assert_eq!(grant, Ok(expect));
+        let asked = served.requests.lock().unwrap().last().unwrap().clone();
+        let form = "scope=openid+groups&code_challenge=c-1&code_challenge_method=S256";
+        assert!(
+            asked.starts_with("POST /device ") && asked.ends_with(form),
+            "{asked}"
+        );
+        assert!(asked.contains("authorization: Basic "), "{asked}");
+    }
+}
+
+#[tokio::test]
+async fn what_has_become_of_a_device_code_is_told() {
+    let error = |error: &str| json!({ "error": error });
+    for (status, answer, expect) in [
+        (400, error("authorization_pending"), DeviceOutcome::Pending),
+        (400, error("slow_down"), DeviceOutcome::SlowDown),
+        (400, error("access_denied"), DeviceOutcome::Denied),
+        (400, error("expired_token"), DeviceOutcome::Expired),
+        (
+            200,
+            json!({"id_token": "a.b.c"}),
+            DeviceOutcome::Granted("a.b.c".to_owned()),
+        ),
+    ] {
+        let served = serve(vec![
+            (CONFIGURATION, 200, with_devices()),
+            ("/token", status, answer),
+        ])
+        .await;
+        let outcome = served.provider(None).poll_device("d/1", "v1").await;
+        assert_eq!(outcome, Ok(expect));
+        let asked = served.requests.lock().unwrap().last().unwrap().clone();
+        let form = "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Adevice_code\
+                    &device_code=d%2F1&code_verifier=v1&client_id=muster%3A1";
+        assert!(asked.ends_with(form), "{asked}");
+    }
+    for (status, answer, told) in [
+        (
+            400,
+            error("invalid_grant"),
+            "refuses the device code: invalid_grant",
+        ),
+        (200, json!({}), "no ID token"),
+        (500, json!({}), "it answers 500"),
+    ] {
+        let served = serve(vec![
+            (CONFIGURATION, 200, with_devices()),
+            ("/token", status, answer),
+        ])
+        .await;
+        let failed = served.provider(None).poll_device("d/1", "v1").await;
+        let text = failed.unwrap_err().to_string();
+        assert!(text.contains(told), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_a_device_flow_is_told() {
+    let begun = |status, answer| {
+        vec![
+            (CONFIGURATION, 200, with_devices()),
+            ("/device", status, answer),
+        ]
+    };
+    let refuses = json!({"error": "unauthorized_client", "error_description": "not for you"});
+    let mut elsewhere = with_devices();
+    elsewhere["device_authorization_endpoint"] = "http://id.example/device".into();
+    let unsafe_place = json!({"verification_uri": "javascript:alert(1)"});
+    let unsafe_complete = json!({"verification_uri_complete": "http://id.example/device"});
+    for (answers, told) in [
+        (
+            vec![(CONFIGURATION, 200, metadata())],
+            "no device_authorization_endpoint",
+        ),
+        (
+            vec![(CONFIGURATION, 200, elsewhere)],
+            "must begin with https://",
+        ),
+        (
+            begun(401, refuses),
+            "refuses a login by the device flow: not for you",
+        ),
+        (begun(200, json!({"device_code": "d"})), "missing field"),
+        (
+            begun(200, device_code(unsafe_place)),
+            "must begin with https://",
+        ),
+        (
+            begun(200, device_code(unsafe_complete)),
+            "must begin with https://",
+        ),
+    ] {
+        let served = serve(answers).await;
+        let failed = served.provider(None).begin_device("openid", "c-1").await;
+        let text = failed.unwrap_err().to_string();
+        assert!(text.contains(told), "{text}");
+    }
+}
+
 #[tokio::test]
 async fn keys_are_remembered_and_read_anew_on_demand() {
     let keys = json!({"keys": [{"kty": "EC"}]});
@@ -226,4 +455,20 @@ fn a_secret_that_everybody_may_read_is_refused() {
     std::fs::write(&file, "\n").unwrap();
     std::fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).unwrap();
     assert!(secret(&file).unwrap_err().to_string().contains("empty"));
+}
+
+#[tokio::test]
+async fn it_does_what_every_provider_does() {
+    let fake = Arc::new(FakeCluster::default());
+    let served = serve_fake(Arc::clone(&fake)).await;
+    let provider = served.provider(None);
+    let later = || {
+        let mut keys = provider.keys.lock().unwrap();
+        if let Some((at, _)) = keys.as_mut() {
+            *at = at.checked_sub(KEYS_PAUSE).unwrap();
+        }
+    };
+    conformance::identity(&provider, &fake, later).await;
+    fake.set_device_flow(false);
+    conformance::without_devices(&served.provider(None)).await;
 }

@@ -317,6 +317,8 @@ impl Request for IssueToken {
 pub struct LogInVouched {
     /// The user, and where they ask from.
     pub by: Author,
+    /// What the token is called.
+    pub name: String,
     /// As with a login.
     pub at_s: u64,
     /// As with a login.

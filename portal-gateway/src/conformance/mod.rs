@@ -13,6 +13,7 @@ macro_rules! refused {
 }
 
 mod documents;
+mod identity;
 mod images;
 mod jobs;
 mod logs;
@@ -23,6 +24,7 @@ mod storages;
 mod users;
 
 pub use documents::documents;
+pub use identity::{identity, without_devices};
 pub use images::images;
 pub use jobs::jobs;
 pub use logs::logs;

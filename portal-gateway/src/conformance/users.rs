@@ -59,10 +59,12 @@ async fn tokens(users: &dyn Users, (name, password): (&str, &str)) {
     assert!(!caller.application);
 
     let by = asking(name);
-    let vouched = users.login_vouched(&by).await.unwrap();
+    let vouched = users.login_vouched(&by, "desk".to_owned()).await.unwrap();
     assert_eq!((&vouched.user, vouched.admin), (&user.name, user.admin));
-    let caller = users.check_token(&vouched.token).await.unwrap().caller;
-    assert!(caller.user == user.name && !caller.application);
+    let info = users.check_token(&vouched.token).await.unwrap();
+    assert!(info.caller.user == user.name && !info.caller.application);
+    let views = users.token_views(&user.name).await.unwrap();
+    assert!(views.iter().any(|it| it.id == info.id && it.name == "desk"));
 
     let issue = |user| users.issue_token(&by, user, NewUserToken::default());
     let program = issue(&user.name).await.unwrap().text.0;
@@ -74,7 +76,11 @@ async fn tokens(users: &dyn Users, (name, password): (&str, &str)) {
     let nobody = NOBODY.parse().unwrap();
     let revoke = |which| users.revoke_tokens(&by, which);
     refused!(issue(&nobody), PortError::NoUser(_));
-    refused!(users.login_vouched(&asking(NOBODY)), PortError::NoUser(_));
+    let nameless = String::new();
+    refused!(
+        users.login_vouched(&asking(NOBODY), nameless),
+        PortError::NoUser(_)
+    );
     refused!(revoke(text(&nobody, &program)), PortError::NoToken);
     assert_eq!(revoke(text(&user.name, &program)).await, Ok(1));
     refused!(users.check_token(&program), PortError::InvalidToken);

@@ -10,7 +10,10 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
 use super::FakeCluster;
-use crate::port::{CodeExchange, IdentityProvider, PortError, ProviderMetadata};
+use crate::oidc::flight::challenge;
+use crate::port::{
+    CodeExchange, DeviceGrant, DeviceOutcome, IdentityProvider, PortError, ProviderMetadata,
+};
 
 /// What it calls itself.
 pub const ISSUER: &str = "https://id.example";
@@ -25,6 +28,19 @@ pub(super) struct FakeIdentity {
     codes: BTreeMap<String, String>,
     /// How codes were redeemed.
     exchanges: Vec<CodeExchange>,
+    /// Whether it has no device flow.
+    is_without_devices: bool,
+    /// Device codes that were given.
+    devices: Vec<FakeDevice>,
+}
+
+/// A device code, while it is good.
+#[derive(Debug)]
+struct FakeDevice {
+    code: String,
+    challenge: String,
+    /// What comes of it; none: nobody has used it yet.
+    outcome: Option<DeviceOutcome>,
 }
 
 /// A key of P-256 with its number.
@@ -81,6 +97,18 @@ impl FakeCluster {
         codes.insert(code.to_owned(), id_token.to_owned());
     }
 
+    /// The provider has a device flow, or none.
+    pub fn set_device_flow(&self, has_one: bool) {
+        self.state().identity.is_without_devices = !has_one;
+    }
+
+    /// This comes of the newest device code; once, if it is an ID token.
+    pub fn settle_device(&self, outcome: DeviceOutcome) {
+        if let Some(device) = self.state().identity.devices.last_mut() {
+            device.outcome = Some(outcome);
+        }
+    }
+
     /// How codes were redeemed so far.
     pub fn code_exchanges(&self) -> Vec<CodeExchange> {
         self.state().identity.exchanges.clone()
@@ -93,6 +121,7 @@ impl IdentityProvider for FakeCluster {
         Ok(ProviderMetadata {
             authorization_endpoint: format!("{ISSUER}/auth?tenant=1"),
             end_session_endpoint: Some(format!("{ISSUER}/end")),
+            has_device_flow: !self.state().identity.is_without_devices,
         })
     }
 
@@ -109,5 +138,52 @@ impl IdentityProvider for FakeCluster {
         identity.exchanges.push(exchange.clone());
         let token = identity.codes.remove(&exchange.code);
         token.ok_or_else(|| PortError::Forbidden("the code is not valid".to_owned()))
+    }
+
+    async fn begin_device(&self, scope: &str, challenge: &str) -> Result<DeviceGrant, PortError> {
+        let identity = &mut self.state().identity;
+        if identity.is_without_devices {
+            return Err(PortError::Unavailable("it has no device flow".to_owned()));
+        }
+        if !scope.split(' ').any(|one| one == "openid") {
+            return Err(PortError::Forbidden("openid is missing".to_owned()));
+        }
+        let code = format!("device-{}", identity.devices.len() + 1);
+        identity.devices.push(FakeDevice {
+            code: code.clone(),
+            challenge: challenge.to_owned(),
+            outcome: None,
+        });
+        Ok(DeviceGrant {
+            device_code: code,
+            user_code: "WDJB-MJHT".to_owned(),
+            verification_uri: format!("{ISSUER}/device"),
+            verification_uri_complete: Some(format!("{ISSUER}/device?user_code=WDJB-MJHT")),
+            life_s: 600,
+            interval_s: 5,
+        })
+    }
+
+    async fn poll_device(
+        &self,
+        device_code: &str,
+        verifier: &str,
+    ) -> Result<DeviceOutcome, PortError> {
+        let unknown = || PortError::Forbidden("the device code is not valid".to_owned());
+        let devices = &mut self.state().identity.devices;
+        let found = devices.iter().position(|it| it.code == device_code);
+        let at = found.ok_or_else(unknown)?;
+        if devices[at].challenge != challenge(verifier) {
+            return Err(unknown());
+        }
+        let outcome = devices[at].outcome.clone();
+        let outcome = outcome.unwrap_or(DeviceOutcome::Pending);
+        match outcome {
+            DeviceOutcome::Pending => {}
+            // The next question comes in time.
+            DeviceOutcome::SlowDown => devices[at].outcome = None,
+            _ => drop(devices.remove(at)),
+        }
+        Ok(outcome)
     }
 }

@@ -244,10 +244,10 @@ impl Users for FakeCluster {
         Ok(self.let_in(by, view, (token, terms.name)))
     }
 
-    async fn login_vouched(&self, by: &Author) -> Result<Login, PortError> {
+    async fn login_vouched(&self, by: &Author, name: String) -> Result<Login, PortError> {
         let (_, view) = self.found(&by.user)?;
         let token = format!("vouched-token-of-{}", by.user);
-        Ok(self.let_in(by, view, (token, String::new())))
+        Ok(self.let_in(by, view, (token, name)))
     }
 
     async fn check_token(&self, token: &str) -> Result<TokenInfo, PortError> {

@@ -2,7 +2,9 @@
 //! `Call` comes in, a `Reply` goes out.
 
 pub(crate) mod audit;
+pub(crate) mod backchannel;
 pub(crate) mod clusters;
+pub(crate) mod device;
 pub(crate) mod documents;
 pub(crate) mod figures;
 pub(crate) mod groups;

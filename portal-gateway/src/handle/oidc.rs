@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use form_urlencoded::Serializer;
-use http::header::{COOKIE, HOST, LOCATION, REFERRER_POLICY, SET_COOKIE};
+use http::header::{CONTENT_TYPE, COOKIE, HOST, LOCATION, REFERRER_POLICY, SET_COOKIE};
 use http::{HeaderValue, StatusCode};
 use serde_json::{Map, Value};
 
@@ -15,10 +15,14 @@ use crate::oidc::id_token::{self, Expected, IdTokenError};
 use crate::oidc::person::VouchedPerson;
 use crate::oidc::{OidcLogins, origin};
 use crate::port::{self, CodeExchange, IdentityProvider, Login, Users};
+use crate::query::Query;
 use crate::reply::{HandlerResult, HttpReply, ReplyContent, ascii};
 
 /// Where the provider sends browsers back.
 const RETURN: &str = "/api/v1/authn/oidc/return";
+/// What a provider may answer there.
+const RETURNED: [&str; 4] = ["state", "code", "error", "error_description"];
+const FORM: &str = "application/x-www-form-urlencoded";
 /// What is shown of an error that the provider tells.
 const TOLD_CHARS_MAX: usize = 200;
 
@@ -70,8 +74,9 @@ pub(crate) async fn finish(
         return_uri: flight.return_uri.clone(),
     };
     let token = provider.redeem(&exchange).await?;
-    let claims = believed(provider, &logins, (&token, &flight.nonce)).await?;
-    let Login { user, token, admin } = let_in(&call, users, (&logins, &claims)).await?;
+    let claims = believed(provider, &logins, (&token, Some(&flight.nonce))).await?;
+    let name = String::new();
+    let Login { user, token, admin } = let_in(&call, users, (&logins, &claims), name).await?;
     let admin = admin.to_string();
     let mut answer = vec![
         ("user", user.as_str()),
@@ -87,6 +92,31 @@ pub(crate) async fn finish(
     Ok(sent_to(place)?
         .with(REFERRER_POLICY, policy)
         .with(SET_COOKIE, cookie(&call, "", 0)))
+}
+
+/// `POST /authn/oidc/return`: the same, where the provider has the browser send what it answers as a form
+/// (`response_mode=form_post`, which OpenPAI asks for). Browsers do not show the cookie of a login with a form from
+/// another site. So the browser is sent here once more, with the same in the address, which it does show it with.
+pub(crate) async fn finish_form(
+    mut call: Call,
+    users: &dyn Users,
+    provider: &dyn IdentityProvider,
+) -> HandlerResult {
+    logins(&call)?;
+    if !call.header(&CONTENT_TYPE).starts_with(FORM) {
+        return Err(ApiError::Parameters(format!("the body must be {FORM}")));
+    }
+    let form = call.read(call.config.limits.body_bytes).await?;
+    let form = Query::parse(&String::from_utf8_lossy(&form));
+    if flight_kept(&call).is_some() {
+        call.query = form;
+        return finish(call, users, provider).await;
+    }
+    let answer = RETURNED.map(|name| Some((name, form.text(name)?)));
+    let answer: Vec<_> = answer.into_iter().flatten().collect();
+    let mut reply = sent_to(with_query("", &answer))?;
+    reply.status = StatusCode::SEE_OTHER;
+    Ok(reply)
 }
 
 /// `GET /authn/oidc/logout`: ends the session at the provider. The token is revoked as any other.
@@ -106,7 +136,7 @@ pub(crate) async fn logout(call: Call, provider: &dyn IdentityProvider) -> Handl
     }
 }
 
-fn logins(call: &Call) -> Result<Arc<OidcLogins>, ApiError> {
+pub(super) fn logins(call: &Call) -> Result<Arc<OidcLogins>, ApiError> {
     let missing = || ApiError::NoApi("oidc".to_owned());
     call.config.oidc.clone().ok_or_else(missing)
 }
@@ -146,33 +176,32 @@ fn redirect_uri(call: &Call, logins: &OidcLogins, own: &str) -> Result<String, A
 
 /// The login that this browser began, and that has not ended before.
 fn returned(call: &Call, logins: &OidcLogins) -> Result<LoginFlight, ApiError> {
-    let now_s = clock::now_s();
+    let flight = flight_kept(call).ok_or(ApiError::OidcState)?;
+    let is_its = call.query.text("state") == Some(flight.state.as_str());
+    match is_its && logins.spend(&flight.state, flight.until_s, clock::now_s()) {
+        true => Ok(flight),
+        false => Err(ApiError::OidcState),
+    }
+}
+
+/// The login that this browser began, if it has its cookie.
+fn flight_kept(call: &Call) -> Option<LoginFlight> {
     let name = cookie_name(call);
     let kept = call.headers.get_all(COOKIE).iter();
     let kept = kept.filter_map(|header| header.to_str().ok());
     let kept = kept.flat_map(|header| header.split(';'));
     let mut kept = kept.filter_map(|one| one.trim().strip_prefix(name)?.strip_prefix('='));
     let key = call.config.log_link_key.borrow().clone();
-    let flight = kept.find_map(|text| LoginFlight::open(&key, text, now_s));
-    let flight = flight.ok_or(ApiError::OidcState)?;
-    let is_its = call.query.text("state") == Some(flight.state.as_str());
-    match is_its && logins.spend(&flight.state, flight.until_s, now_s) {
-        true => Ok(flight),
-        false => Err(ApiError::OidcState),
-    }
+    kept.find_map(|text| LoginFlight::open(&key, text, clock::now_s()))
 }
 
 /// What an ID token says, if the provider has signed it: with keys that are known, or with those of now.
-async fn believed(
+pub(super) async fn believed(
     provider: &dyn IdentityProvider,
     logins: &OidcLogins,
-    (token, nonce): (&str, &str),
+    (token, nonce): (&str, Option<&str>),
 ) -> Result<Map<String, Value>, ApiError> {
-    let expected = Expected {
-        issuer: &logins.config.issuer,
-        client_id: &logins.config.client_id,
-        nonce,
-    };
+    let expected = expected(logins, nonce);
     let mut verified = id_token::verify(token, &provider.keys(false).await?, expected);
     if verified == Err(IdTokenError::Key) {
         verified = id_token::verify(token, &provider.keys(true).await?, expected);
@@ -180,11 +209,20 @@ async fn believed(
     verified.map_err(|error| ApiError::Oidc(error.to_string()))
 }
 
-/// Makes the user as their claims say, and issues a token.
-async fn let_in(
+pub(super) fn expected<'a>(logins: &'a OidcLogins, nonce: Option<&'a str>) -> Expected<'a> {
+    Expected {
+        issuer: &logins.config.issuer,
+        client_id: &logins.config.client_id,
+        nonce,
+    }
+}
+
+/// Makes the user as their claims say, and issues a token of this name.
+pub(super) async fn let_in(
     call: &Call,
     users: &dyn Users,
     (logins, claims): (&OidcLogins, &Map<String, Value>),
+    name: String,
 ) -> Result<Login, ApiError> {
     let refused = |error: crate::oidc::person::PersonError| ApiError::Oidc(error.to_string());
     let groups = users.groups().await?;
@@ -199,7 +237,7 @@ async fn let_in(
     if let Some(change) = person.change(known.as_ref()).map_err(refused)? {
         users.change(&by, change).await?;
     }
-    Ok(users.login_vouched(&by).await?)
+    Ok(users.login_vouched(&by, name).await?)
 }
 
 /// Whether the browser speaks TLS, with us or with what stands before us.

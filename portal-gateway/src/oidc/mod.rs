@@ -1,12 +1,17 @@
-//! Logins by an identity provider, as OpenID Connect has them: authorization code with PKCE.
+//! Logins by an identity provider, as OpenID Connect has them: authorization code with PKCE, and the
+//! device flow (RFC 8628) for machines without a browser.
 //!
 //! Nothing here asks the network: that is what [`IdentityProvider`](crate::port::IdentityProvider) is
-//! for. `flight` is a login under way, `id_token` checks what the provider says, `person` is what it
-//! means here.
+//! for. `flight` is a login of a browser under way, `device` one of the device flow, `sealed` keeps both
+//! at the client. `id_token` checks what the provider says, `person` is what it means here,
+//! and `logout_token` checks what it says of who has logged out there.
 
+pub(crate) mod device;
 pub(crate) mod flight;
 pub(crate) mod id_token;
+pub(crate) mod logout_token;
 pub(crate) mod person;
+mod sealed;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -55,6 +60,11 @@ impl OidcLogins {
             config,
             spent: Mutex::default(),
         }
+    }
+
+    /// Whether a login has ended here before.
+    pub(crate) fn is_spent(&self, state: &str) -> bool {
+        self.spent().contains_key(state)
     }
 
     /// Whether a login ends for the first time. A second one is a replay.

@@ -151,6 +151,13 @@ impl VouchedPerson {
     }
 }
 
+/// Whether a user is the person whom the provider knows by this.
+pub(crate) fn is_person(user: &UserView, issuer: &str, subject: &str) -> bool {
+    let identity = user.extension.get(EXTENSION).unwrap_or(&Value::Null);
+    identity.get("issuer").and_then(Value::as_str) == Some(issuer)
+        && identity.get("subject").and_then(Value::as_str) == Some(subject)
+}
+
 /// One text, or several.
 fn texts(value: Option<&Value>) -> BTreeSet<String> {
     match value {

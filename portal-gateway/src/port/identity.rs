@@ -12,6 +12,40 @@ pub struct ProviderMetadata {
     pub authorization_endpoint: String,
     /// Where browsers log out, if there is such a place.
     pub end_session_endpoint: Option<String>,
+    /// Whether people can log in by a code on another device (RFC 8628).
+    pub has_device_flow: bool,
+}
+
+/// A device code, and what a person needs to log in for it on another device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceGrant {
+    /// What the provider knows the login by.
+    pub device_code: String,
+    /// What the person types there.
+    pub user_code: String,
+    /// Where.
+    pub verification_uri: String,
+    /// The same with the code in it, if the provider has that.
+    pub verification_uri_complete: Option<String>,
+    /// How long the code is good, in seconds.
+    pub life_s: u64,
+    /// Seconds from one question to the next, at least.
+    pub interval_s: u64,
+}
+
+/// What has become of a device code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DeviceOutcome {
+    /// The person has not logged in yet.
+    Pending,
+    /// The same, and questions come too fast: five seconds more have to lie between them from now on.
+    SlowDown,
+    /// The person has refused it.
+    Denied,
+    /// It is not good any more.
+    Expired,
+    /// The ID token for it, unchecked.
+    Granted(String),
 }
 
 /// What a code is redeemed with.
@@ -36,6 +70,15 @@ pub trait IdentityProvider: std::fmt::Debug + Send + Sync {
     async fn keys(&self, is_fresh: bool) -> Result<Vec<Value>, PortError>;
     /// The ID token for a code, unchecked. [`PortError::Forbidden`] where the provider refuses the code.
     async fn redeem(&self, exchange: &CodeExchange) -> Result<String, PortError>;
+    /// A new device code for these scopes; `challenge` is of PKCE. [`PortError::Forbidden`] where the provider refuses
+    /// that to this client, [`PortError::Unavailable`] also where it has no device flow.
+    async fn begin_device(&self, scope: &str, challenge: &str) -> Result<DeviceGrant, PortError>;
+    /// What has become of a device code. [`PortError::Forbidden`] where it was used before or never given.
+    async fn poll_device(
+        &self,
+        device_code: &str,
+        verifier: &str,
+    ) -> Result<DeviceOutcome, PortError>;
 }
 
 /// There is none.
@@ -60,6 +103,14 @@ impl IdentityProvider for NoIdentityProvider {
     }
 
     async fn redeem(&self, _: &CodeExchange) -> Result<String, PortError> {
+        Self::missing()
+    }
+
+    async fn begin_device(&self, _: &str, _: &str) -> Result<DeviceGrant, PortError> {
+        Self::missing()
+    }
+
+    async fn poll_device(&self, _: &str, _: &str) -> Result<DeviceOutcome, PortError> {
         Self::missing()
     }
 }

@@ -24,7 +24,10 @@ use futures::Stream;
 
 pub use documents::{Documents, EditedText};
 pub use error::PortError;
-pub use identity::{CodeExchange, IdentityProvider, NoIdentityProvider, ProviderMetadata};
+pub use identity::{
+    CodeExchange, DeviceGrant, DeviceOutcome, IdentityProvider, NoIdentityProvider,
+    ProviderMetadata,
+};
 pub use images::{Images, ProgressStream};
 pub use jobs::{AcceptedSubmission, Awaited, FoundJobs, HiddenFuture, JobReader, JobTask, Jobs};
 pub use logs::{LogFileInfo, LogRange, LogSlice, LogWish, Logs};

@@ -113,8 +113,8 @@ pub trait Users: std::fmt::Debug + Send + Sync {
         password: &str,
         terms: LoginTerms,
     ) -> Result<Login, PortError>;
-    /// Issues a token to `by`, for whom the identity provider vouches.
-    async fn login_vouched(&self, by: &Author) -> Result<Login, PortError>;
+    /// Issues a token of this name to `by`, for whom the identity provider vouches.
+    async fn login_vouched(&self, by: &Author, name: String) -> Result<Login, PortError>;
     /// Checks a token. [`PortError::InvalidToken`], also when it was revoked.
     async fn check_token(&self, token: &str) -> Result<TokenInfo, PortError>;
     /// A user's valid tokens.

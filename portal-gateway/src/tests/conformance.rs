@@ -2,7 +2,7 @@
 
 use super::setup::*;
 use crate::conformance;
-use crate::port::Caller;
+use crate::port::{Caller, NoIdentityProvider};
 
 fn admin() -> Caller {
     Caller {
@@ -16,6 +16,15 @@ fn admin() -> Caller {
 async fn documents() {
     let fake = Setup::new().fake;
     conformance::documents(&*fake, &admin(), "failure-rules").await;
+}
+
+#[tokio::test]
+async fn identity() {
+    let fake = Setup::new().fake;
+    conformance::identity(&*fake, &fake, || {}).await;
+    fake.set_device_flow(false);
+    conformance::without_devices(&*fake).await;
+    conformance::without_devices(&NoIdentityProvider).await;
 }
 
 #[tokio::test]

@@ -3,9 +3,11 @@
 
 mod asking;
 mod attacks;
+mod backchannel;
 mod conditional;
 mod conformance;
 mod crowd;
+mod device;
 mod files;
 mod groups;
 mod jobs;

@@ -18,7 +18,7 @@ const PORTAL: &str = "http://portal.example/done";
 const LOGIN: &str =
     "/api/v1/authn/oidc/login?redirect_uri=http%3A%2F%2Fportal.example%2Fdone&from=%2Fjobs";
 
-fn oidc() -> OidcConfig {
+pub(super) fn oidc() -> OidcConfig {
     let group = |name: &str| [name.parse().unwrap()].into();
     OidcConfig {
         issuer: ISSUER.to_owned(),
@@ -37,9 +37,9 @@ fn oidc() -> OidcConfig {
     }
 }
 
-struct Bench {
-    setup: Setup,
-    key: SigningKey,
+pub(super) struct Bench {
+    pub(super) setup: Setup,
+    pub(super) key: SigningKey,
 }
 
 /// A login that was begun: what the provider was asked, and the browser's cookie.
@@ -49,16 +49,12 @@ struct Begun {
 }
 
 impl Bench {
-    async fn new() -> Self {
+    pub(super) async fn new() -> Self {
         Self::with(oidc()).await
     }
 
-    async fn with(oidc: OidcConfig) -> Self {
-        let setup = Setup::with(GatewayConfig {
-            oidc: Some(Arc::new(OidcLogins::new(oidc))),
-            host_names: HostNames::new(["n1".to_owned()]),
-            ..config()
-        });
+    pub(super) async fn with(oidc: OidcConfig) -> Self {
+        let setup = Setup::with(node_with(oidc));
         let key = SigningKey::new("k1").unwrap();
         setup
             .fake
@@ -110,14 +106,14 @@ impl Bench {
     }
 
     /// The whole way, with these claims besides the usual ones.
-    async fn log_in(&self, claims: Value) -> WholeAnswer {
+    pub(super) async fn log_in(&self, claims: Value) -> WholeAnswer {
         let begun = self.begin().await;
         let claims = with(&claims_of(&begun), claims);
         self.come_back(&begun, &claims).await
     }
 
     /// What was changed of a user, the newest first. Tokens are none of it.
-    async fn changes(&self, name: &str) -> Vec<String> {
+    pub(super) async fn changes(&self, name: &str) -> Vec<String> {
         let log = self.setup.fake.audit(Some(name), 100).await.unwrap();
         let actions = log.records.into_iter().map(|record| record.action);
         actions
@@ -125,13 +121,22 @@ impl Bench {
             .collect()
     }
 
-    async fn groups(&self, name: &str) -> Vec<String> {
+    pub(super) async fn groups(&self, name: &str) -> Vec<String> {
         let user = self.setup.fake.user(name).await.unwrap();
         user.groups.iter().map(ToString::to_string).collect()
     }
 }
 
-fn author() -> muster_model::people::Author {
+/// A node that people log in to by the provider.
+pub(super) fn node_with(oidc: OidcConfig) -> GatewayConfig {
+    GatewayConfig {
+        oidc: Some(Arc::new(OidcLogins::new(oidc))),
+        host_names: HostNames::new(["n1".to_owned()]),
+        ..config()
+    }
+}
+
+pub(super) fn author() -> muster_model::people::Author {
     muster_model::people::Author {
         user: "admin".to_owned(),
         address: "socket".to_owned(),
@@ -167,7 +172,7 @@ fn claims_of(begun: &Begun) -> Value {
 }
 
 /// The same with other members; `null` takes one out.
-fn with(claims: &Value, others: Value) -> Value {
+pub(super) fn with(claims: &Value, others: Value) -> Value {
     let mut claims = claims.clone();
     for (name, value) in others.as_object().unwrap() {
         claims[name] = value.clone();
@@ -179,7 +184,7 @@ fn with(claims: &Value, others: Value) -> Value {
     claims
 }
 
-fn sign(key: &SigningKey, claims: &Value) -> String {
+pub(super) fn sign(key: &SigningKey, claims: &Value) -> String {
     let mut header = Header::new(Algorithm::ES256);
     header.kid = Some(key.id.clone());
     let key = EncodingKey::from_ec_der(key.private_der());
@@ -361,6 +366,118 @@ async fn signatures_of_others_are_refused_and_new_keys_of_the_provider_are_found
     bench.setup.fake.publish_keys(vec![bench.key.jwk()]);
     let answer = bench.log_in(json!({})).await;
     assert_eq!(answer.status, 302, "{}", answer.text());
+}
+
+#[tokio::test]
+async fn keys_are_read_anew_where_one_of_that_name_is_of_a_wrong_kind() {
+    for wrong in [
+        json!({"kty": "RSA", "n": "AQAB", "e": "AQAB", "alg": "ES256"}),
+        json!({"kty": "RSA", "n": "AQAB", "e": "AQAB"}),
+        json!({"kty": "OKP", "crv": "Ed25519", "x": "AQAB"}),
+        json!({"kty": "EC", "crv": "P-384", "x": "AQAB", "y": "AQAB"}),
+        json!({"kty": "EC", "crv": "P-256", "x": "AQAB", "y": "AQAB"}),
+        json!({"kty": "oct", "k": "AQAB"}),
+        json!({"kty": "odd"}),
+    ] {
+        let mut bench = Bench::new().await;
+        let mut named = wrong.clone();
+        named["kid"] = "k2".into();
+        bench
+            .setup
+            .fake
+            .publish_keys(vec![bench.key.jwk(), named.clone()]);
+        assert_eq!(bench.log_in(json!({})).await.status, 302);
+        bench.key = SigningKey::new("k2").unwrap();
+        let answer = bench.log_in(json!({})).await;
+        assert_eq!(answer.status, 401, "{wrong}: {}", answer.text());
+        assert!(
+            answer.text().contains("none of the provider's keys"),
+            "{wrong}: {}",
+            answer.text()
+        );
+        bench.setup.fake.publish_keys(vec![bench.key.jwk()]);
+        let answer = bench.log_in(json!({})).await;
+        assert_eq!(answer.status, 302, "{wrong}: {}", answer.text());
+    }
+}
+
+async fn send_form(bench: &Bench, cookie: &str, kind: &str, body: &str) -> WholeAnswer {
+    let headers = [
+        ("host", "n1:7741"),
+        ("cookie", cookie),
+        ("content-type", kind),
+    ];
+    let ask = TestRequest {
+        method: "POST",
+        path: "/api/v2/authn/oidc/return",
+        headers: &headers,
+        body,
+    };
+    bench.setup.ask(ask).await
+}
+
+const FORM: &str = "application/x-www-form-urlencoded; charset=utf-8";
+
+#[tokio::test]
+async fn a_provider_may_answer_by_a_form() {
+    let bench = Bench::new().await;
+    // From another site, without the cookie: the browser comes back with both.
+    let begun = bench.begin().await;
+    let token = sign(&bench.key, &claims_of(&begun));
+    bench.setup.fake.grant_code("c1", &token);
+    let form = format!(
+        "code=c1&state={}&id_token=x&session_state=y",
+        begun.asked["state"]
+    );
+    let answer = send_form(&bench, "", FORM, &form).await;
+    assert_eq!(answer.status, 303, "{}", answer.text());
+    let place = location(&answer);
+    assert_eq!(place, format!("?state={}&code=c1", begun.asked["state"]));
+    assert!(bench.setup.fake.code_exchanges().is_empty());
+    let path = format!("/api/v2/authn/oidc/return{place}");
+    let answer = bench.ask(&path, "", "n1:7741").await;
+    assert_eq!(answer.status, 400, "without the cookie: {}", answer.text());
+    let answer = bench.ask(&path, &begun.cookie, "n1:7741").await;
+    assert_eq!(answer.status, 302, "{}", answer.text());
+    assert!(
+        location(&answer).starts_with(PORTAL),
+        "{}",
+        location(&answer)
+    );
+    // From the same site, with the cookie.
+    let begun = bench.begin().await;
+    let token = sign(&bench.key, &claims_of(&begun));
+    bench.setup.fake.grant_code("c1", &token);
+    let form = format!("code=c1&state={}", begun.asked["state"]);
+    let answer = send_form(&bench, &begun.cookie, FORM, &form).await;
+    assert_eq!(answer.status, 302, "{}", answer.text());
+    assert_eq!(parameters(&location(&answer))["user"], "ada");
+    let again = send_form(&bench, &begun.cookie, FORM, &form).await;
+    assert_eq!(again.status, 400, "a replay: {}", again.text());
+}
+
+#[tokio::test]
+async fn forms_of_others_log_nobody_in() {
+    let bench = Bench::new().await;
+    let (begun, other) = (bench.begin().await, bench.begin().await);
+    let form = format!("code=c1&state={}", begun.asked["state"]);
+    let answer = send_form(&bench, &other.cookie, FORM, &form).await;
+    assert_eq!(answer.status, 400, "another browser's: {}", answer.text());
+    let refused = format!("error=access_denied&error_description=not+you&{form}");
+    let answer = send_form(&bench, &begun.cookie, FORM, &refused).await;
+    assert_eq!(answer.status, 401, "{}", answer.text());
+    assert!(answer.text().contains("not you"), "{}", answer.text());
+    let answer = send_form(&bench, &other.cookie, "application/json", "{}").await;
+    assert_eq!(answer.status, 400, "{}", answer.text());
+    assert!(
+        answer.text().contains("x-www-form-urlencoded"),
+        "{}",
+        answer.text()
+    );
+    assert!(bench.setup.fake.code_exchanges().is_empty());
+    let odd = "state=%0d%0ax&code=%23%26&error=a%20b";
+    let place = location(&send_form(&bench, "", FORM, odd).await);
+    assert_eq!(place, "?state=%0D%0Ax&code=%23%26&error=a+b");
 }
 
 #[tokio::test]

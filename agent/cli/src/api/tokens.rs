@@ -13,6 +13,7 @@ use crate::client;
 use crate::error::CliError;
 
 const TOKENS: &str = "/api/muster/v1/tokens";
+const DEVICE_LOGIN: &str = "/api/muster/v1/authn/device";
 /// How long a logout waits: it is to end also where nobody answers.
 const LOGOUT_TIMEOUT: Duration = Duration::from_secs(15);
 
@@ -45,7 +46,84 @@ pub(crate) struct TokenCheck {
     pub(crate) exp: Option<u64>,
 }
 
+/// A login by the device flow that has begun.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct BegunDeviceLogin {
+    /// What the person types.
+    pub(crate) user_code: String,
+    /// Where.
+    pub(crate) verification_uri: String,
+    /// The same with the code in it.
+    #[serde(default)]
+    pub(crate) verification_uri_complete: Option<String>,
+    /// From one question to the next, at least.
+    pub(crate) interval_seconds: u64,
+    /// How long the code is good.
+    pub(crate) expires_in_seconds: u64,
+    /// What the agents know the login by.
+    handle: String,
+}
+
+/// What has become of it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum DeviceLoginAnswer {
+    /// The person has logged in.
+    LoggedIn {
+        /// Who they are.
+        user: UserName,
+        /// Their token.
+        token: String,
+    },
+    /// Not yet.
+    Waiting {
+        /// Why.
+        status: DeviceLoginWait,
+    },
+}
+
+/// Why there is no token yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum DeviceLoginWait {
+    /// The person has not logged in.
+    Pending,
+    /// The same, and the provider is asked too often.
+    SlowDown,
+}
+
 impl Api {
+    /// Whether people log in to the cluster by an identity provider.
+    pub(crate) async fn has_identity_provider(&self) -> Result<bool, CliError> {
+        #[derive(Deserialize)]
+        struct LoginKind {
+            authn_type: String,
+        }
+        let what = "cannot tell how to log in";
+        let kind: LoginKind = self.client.get(what, "/api/v1/authn/info").await?;
+        Ok(kind.authn_type == "OIDC")
+    }
+
+    /// Begins a login by the device flow; `name` is what the token will be called.
+    pub(crate) async fn begin_device_login(
+        &self,
+        name: &str,
+    ) -> Result<BegunDeviceLogin, CliError> {
+        let body = json!({ "name": name });
+        self.client.post("cannot log in", DEVICE_LOGIN, &body).await
+    }
+
+    /// Whether the person has logged in.
+    pub(crate) async fn poll_device_login(
+        &self,
+        begun: &BegunDeviceLogin,
+    ) -> Result<DeviceLoginAnswer, CliError> {
+        let path = format!("{DEVICE_LOGIN}/token");
+        let body = json!({ "handle": begun.handle });
+        self.client.post("cannot log in", &path, &body).await
+    }
+
     /// A token for a user and their password; `name` is what the token is called.
     pub(crate) async fn log_in(
         &self,

@@ -8,7 +8,6 @@ use clap::Args;
 use muster_model::id::{JobKey, JobName, VcName};
 use muster_model::state::JobState;
 use muster_model::view::JobDetail;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{self, Receiver};
 
 pub(super) use self::document::Variable;
@@ -22,6 +21,7 @@ use super::follow::{EVENTS_MAX, FollowEvent, JobFollower, tell_missing};
 use super::job;
 use super::job_ref::Acting;
 use super::progress::ProgressLine;
+use super::signals::{Signals, interrupted_by};
 use super::status::CliStatus;
 
 const EXAMPLES: &str = "\
@@ -32,9 +32,6 @@ Examples:
 
 The words after -- are run as they are, without a shell; use `sh -c` for one.
 Ctrl-C stops the job; a second one leaves at once. The job stays listed under its name.";
-
-/// So many signals may wait to be noticed.
-const SIGNALS_MAX: usize = 4;
 
 /// Arguments of `muster run`.
 #[derive(Debug, Args)]
@@ -157,11 +154,6 @@ async fn stop(api: Api, key: JobKey, console: Console) {
     }
 }
 
-/// How a shell says that a signal ended something.
-const fn interrupted_by(signal: u8) -> CliStatus {
-    CliStatus::Task(128 + signal)
-}
-
 async fn print(
     api: &Api,
     key: &JobKey,
@@ -202,32 +194,6 @@ pub(super) fn told(detail: &JobDetail, console: &Console) -> CliStatus {
     match origin.map(|code| u8::try_from(code & 0xff).unwrap_or(1)) {
         None | Some(0) => CliStatus::Negative,
         Some(code) => CliStatus::Task(code),
-    }
-}
-
-/// The signals that end a run, by their numbers.
-struct Signals(Receiver<u8>);
-
-impl Signals {
-    fn new() -> Result<Self, CliError> {
-        let (sender, signals) = mpsc::channel(SIGNALS_MAX);
-        for (kind, number) in [(SignalKind::interrupt(), 2), (SignalKind::terminate(), 15)] {
-            let mut watched = signal(kind)
-                .map_err(|error| CliError::Usage(format!("cannot watch for signals: {error}")))?;
-            let sender = sender.clone();
-            tokio::spawn(async move {
-                while watched.recv().await.is_some() && sender.send(number).await.is_ok() {}
-            });
-        }
-        Ok(Self(signals))
-    }
-
-    /// The next signal; never, once there can be none.
-    async fn next(&mut self) -> u8 {
-        match self.0.recv().await {
-            Some(number) => number,
-            None => std::future::pending().await,
-        }
     }
 }
 

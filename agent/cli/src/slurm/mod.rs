@@ -9,15 +9,19 @@ mod document;
 mod environment;
 mod field_format;
 mod gpu_type;
+mod job_nodes;
 mod job_options;
 mod number;
 mod option;
 mod plan;
 mod quantity;
 mod queued;
+mod sacct;
+mod sacct_format;
 mod sbatch;
 mod scancel;
 mod sinfo;
+mod slurm_time;
 mod squeue;
 mod srun;
 mod submission;
@@ -35,7 +39,7 @@ use super::error::CliError;
 use super::status::CliStatus;
 
 /// The names of the look-alikes.
-pub(super) const NAMES: [&str; 5] = ["squeue", "sbatch", "scancel", "sinfo", "srun"];
+pub(super) const NAMES: [&str; 6] = ["squeue", "sbatch", "scancel", "sinfo", "srun", "sacct"];
 
 /// The look-alikes.
 #[derive(Debug, Subcommand)]
@@ -55,6 +59,9 @@ pub enum SlurmCommand {
     /// Run a command as a job, and show its output.
     #[command(disable_help_flag = true, after_help = srun::EXAMPLES)]
     Srun(SlurmWords),
+    /// List jobs that wait, run or have ended.
+    #[command(disable_help_flag = true, after_help = sacct::EXAMPLES)]
+    Sacct(SlurmWords),
 }
 
 /// What the look-alike reads itself.
@@ -82,6 +89,7 @@ impl SlurmCommand {
             Self::Sbatch(arguments) => sbatch::run(&arguments.words, api, console).await,
             Self::Scancel(arguments) => scancel::run(&arguments.words, api, console).await,
             Self::Sinfo(arguments) => sinfo::run(&arguments.words, api, console).await,
+            Self::Sacct(arguments) => sacct::run(&arguments.words, api, console).await,
             Self::Srun(arguments) => srun::run(&arguments.words, api, console).await,
         }
     }

@@ -1,4 +1,4 @@
-//! Jobs as squeue and scancel choose them.
+//! Jobs as squeue, sacct and scancel choose them.
 
 use std::fmt;
 
@@ -79,10 +79,10 @@ impl SlurmState {
         }
     }
 
-    /// The states that the words of `-t` mean.
-    pub(super) fn read_all(words: &[String]) -> Result<Vec<Self>, String> {
+    /// The states that the words of an option mean.
+    pub(super) fn read_all(line: &OptionLine, option: &str) -> Result<Vec<Self>, CliError> {
         let mut states = Vec::new();
-        for word in words {
+        for word in &line.list(option) {
             if word.eq_ignore_ascii_case("all") {
                 return Ok(Self::ALL.to_vec());
             }
@@ -93,7 +93,9 @@ impl SlurmState {
             let state = Self::ALL.into_iter().find(is_meant);
             states.push(state.ok_or_else(|| {
                 let all = Self::ALL.map(Self::letters).join(", ");
-                format!("--states: no job is ever {word} here; there are {all} and all")
+                let why =
+                    format!("--{option}: no job is ever {word} here; there are {all} and all");
+                CliError::Usage(why)
             })?);
         }
         Ok(states)
@@ -121,7 +123,7 @@ impl JobChoice {
     pub(super) fn read(line: &OptionLine) -> Result<Self, CliError> {
         let users = names::<UserName>(line, "user")?;
         let partitions = names::<VcName>(line, "partition")?;
-        let states = SlurmState::read_all(&line.list("states")).map_err(CliError::Usage)?;
+        let states = SlurmState::read_all(line, "states")?;
         Ok(Self {
             users,
             partitions,
@@ -185,7 +187,8 @@ impl JobChoice {
     }
 }
 
-fn names<T: std::str::FromStr<Err: fmt::Display>>(
+/// The names that an option lists.
+pub(super) fn names<T: std::str::FromStr<Err: fmt::Display>>(
     line: &OptionLine,
     option: &str,
 ) -> Result<Vec<T>, CliError> {

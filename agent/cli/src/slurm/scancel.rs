@@ -130,7 +130,7 @@ impl Wanted {
     fn read(line: &OptionLine) -> Result<Self, CliError> {
         let mut filter = JobChoice::read(line)?;
         filter.names.extend(line.list("jobname"));
-        filter.states = SlurmState::read_all(&line.list("state")).map_err(CliError::Usage)?;
+        filter.states = SlurmState::read_all(line, "state")?;
         let words = line.operands.iter().flat_map(|word| word.split(','));
         let words = words.filter(|word| !word.is_empty());
         let jobs: Result<Vec<_>, _> = words.map(JobSelector::read).collect();

@@ -1,18 +1,18 @@
 //! `squeue`.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, UNIX_EPOCH};
+use std::collections::BTreeMap;
 
-use futures::{StreamExt as _, stream};
-use muster_model::id::JobKey;
-use muster_model::view::{JobDetail, JobSummary};
+use muster_model::state::PriorityClass;
+use muster_model::view::JobSummary;
 use serde_json::{Value, json};
 
 use super::field_format::{FieldFormat, KnownField, field, whole};
+use super::job_nodes::{NodesOfJobs, nodes_of};
 use super::number::{JobSelector, SlurmNumber, shown};
 use super::option::OptionValue::{Needed, No};
 use super::option::{NO_SHORT, SlurmOption, SlurmTool, done, refused};
 use super::queued::{JobChoice, SlurmState};
+use super::slurm_time::timestamp;
 use super::words;
 use crate::api::{Api, ListedJob};
 use crate::console::{Console, printable};
@@ -129,11 +129,6 @@ const FIELDS: &[KnownField] = &[
     field('q', "QOS"),
 ];
 
-/// So many jobs are asked for their nodes at once.
-const AT_ONCE: usize = 8;
-/// No more jobs are asked for their nodes.
-const ASKED_MAX: usize = 500;
-
 pub(super) async fn run(
     given: &[String],
     api: impl FnOnce() -> Result<Api, CliError>,
@@ -160,8 +155,10 @@ pub(super) async fn run(
     let jobs: Result<Vec<_>, _> = jobs.iter().map(|job| JobSelector::read(job)).collect();
     choice.jobs = jobs.map_err(CliError::Usage)?;
     let jobs = chosen(choice, &api, console).await?;
+    let running = jobs.iter().map(|it| &it.summary);
+    let running = running.filter(|job| has_nodes(job)).map(|job| &job.key);
     let nodes = match line.has("json") || format.has(&['R', 'N']) {
-        true => nodes_of(&jobs, &api, console).await?,
+        true => nodes_of(running, &api, console).await?,
         false => BTreeMap::new(),
     };
     if line.has("json") {
@@ -218,52 +215,14 @@ async fn chosen(
     Ok(active)
 }
 
-/// Where jobs run.
-type NodesOfJobs = BTreeMap<JobKey, Vec<String>>;
-
-async fn nodes_of(
-    jobs: &[ListedJob],
-    api: &Api,
-    console: &Console,
-) -> Result<NodesOfJobs, CliError> {
-    let has_nodes = |job: &&ListedJob| {
-        let running = [
-            SlurmState::Running,
-            SlurmState::Configuring,
-            SlurmState::Completing,
-        ];
-        running.contains(&SlurmState::of(&job.summary))
-    };
-    let mut running: Vec<&JobKey> = jobs
-        .iter()
-        .filter(has_nodes)
-        .map(|it| &it.summary.key)
-        .collect();
-    if running.len() > ASKED_MAX {
-        console.note(format!(
-            "nodes are shown of the first {ASKED_MAX} running jobs only"
-        ));
-        running.truncate(ASKED_MAX);
-    }
-    let asked = stream::iter(running).map(|key| async move {
-        match api.job(key, None).await {
-            Ok(job) => Ok((key.clone(), nodes(&job.value))),
-            // It has ended and is kept no longer.
-            Err(error) if error.is_not_found() => Ok((key.clone(), Vec::new())),
-            Err(error) => Err(error),
-        }
-    });
-    let answers: Vec<Result<_, CliError>> = asked.buffer_unordered(AT_ONCE).collect().await;
-    answers.into_iter().collect()
-}
-
-fn nodes(job: &JobDetail) -> Vec<String> {
-    let last = job.tasks().filter_map(|task| task.attempts.last());
-    let nodes: BTreeSet<String> = last
-        .filter_map(|attempt| attempt.node.as_ref())
-        .map(ToString::to_string)
-        .collect();
-    nodes.into_iter().collect()
+/// Whether it has nodes that it may use now.
+fn has_nodes(job: &JobSummary) -> bool {
+    let states = [
+        SlurmState::Running,
+        SlurmState::Configuring,
+        SlurmState::Completing,
+    ];
+    states.contains(&SlurmState::of(job))
 }
 
 fn row(format: &FieldFormat, job: &JobSummary, nodes: &NodesOfJobs, now: u64) -> String {
@@ -297,19 +256,20 @@ fn value(letter: char, job: &JobSummary, nodes: &NodesOfJobs, now: u64) -> Strin
         'V' => timestamp(job.submitted),
         'S' => or_none(job.launched),
         'e' => or_none(job.completed),
-        'q' => job.priority.map_or_else(|| "normal".to_owned(), class),
+        'q' => class(job.priority),
         _ => String::new(),
     }
 }
 
-fn class(class: muster_model::state::PriorityClass) -> String {
-    let name = serde_json::to_value(class).ok();
+/// Its priority class.
+pub(super) fn class(class: Option<PriorityClass>) -> String {
+    let name = class.and_then(|class| serde_json::to_value(class).ok());
     let name = name.as_ref().and_then(Value::as_str);
-    name.unwrap_or_default().to_owned()
+    name.unwrap_or("normal").to_owned()
 }
 
 /// Why it waits, in the agent's words.
-fn reason(job: &JobSummary) -> String {
+pub(super) fn reason(job: &JobSummary) -> String {
     match &job.waiting_for {
         Some(reason) => reason.clone(),
         None if SlurmState::of(job) == SlurmState::Pending => "Priority".to_owned(),
@@ -317,7 +277,8 @@ fn reason(job: &JobSummary) -> String {
     }
 }
 
-fn ran_ms(job: &JobSummary, now: u64) -> u64 {
+/// How long it has run, with the pauses between its attempts.
+pub(super) fn ran_ms(job: &JobSummary, now: u64) -> u64 {
     let end = job.completed.unwrap_or(now);
     job.launched.map_or(0, |start| end.saturating_sub(start))
 }
@@ -331,13 +292,6 @@ fn elapsed(seconds: u64) -> String {
         (0, hours) => format!("{hours}:{minutes:02}:{seconds:02}"),
         (days, hours) => format!("{days}-{hours:02}:{minutes:02}:{seconds:02}"),
     }
-}
-
-/// `2026-11-29T13:08:00`.
-fn timestamp(ms: u64) -> String {
-    let at = UNIX_EPOCH.checked_add(Duration::from_millis(ms));
-    let text = at.map(|at| humantime::format_rfc3339_seconds(at).to_string());
-    text.unwrap_or_default().trim_end_matches('Z').to_owned()
 }
 
 fn as_json(job: &JobSummary, nodes: &NodesOfJobs) -> Value {
@@ -377,7 +331,6 @@ mod tests {
         ] {
             assert_eq!(elapsed(seconds), expect);
         }
-        assert_eq!(timestamp(1_795_173_687_000), "2026-11-20T11:21:27");
     }
 
     #[test]

@@ -362,6 +362,99 @@ async fn squeue_shows_a_job_no_longer_when_it_has_ended() {
 }
 
 #[tokio::test]
+async fn sacct_lists_what_has_ended_too() {
+    let stub = AgentStub::start();
+    // They ended in 1970.
+    with_jobs(
+        &stub,
+        "",
+        &["ada~train-123456789", "bob~x"],
+        SubState::Completed,
+    );
+    with_jobs(
+        &stub,
+        "&username=ada",
+        &["ada~train-123456789"],
+        SubState::Completed,
+    );
+    with_jobs(&stub, "&username=admin", &[], SubState::Completed);
+    let failed = "&username=ada&state=FAILED";
+    with_jobs(&stub, failed, &["ada~train-123456789"], SubState::Completed);
+    let ended = detail("ada~train-123456789", SubState::Completed, Some(0), 0, 2);
+    stub.answer(
+        "GET /api/muster/v1/jobs/ada~train-123456789",
+        [StubAnswer::json(&ended)],
+    );
+    let sacct = async |words: &[&str]| slurm(&stub, &[&["sacct"][..], words].concat()).await;
+    let fields = ["-n", "-P", "-o", "JobID,State,ExitCode,NodeList"];
+    let of_number = [&fields[..], &["-j", "123456789"]].concat();
+    let (status, out, err) = sacct(&of_number).await;
+    let row = "123456789|COMPLETED|0:0|n1\n";
+    assert_eq!(
+        (status, out.as_str(), err.as_str()),
+        (CliStatus::Ok, row, "")
+    );
+    let of_user = ["-b", "-n", "-p", "-u", "ada", "-S", "1970-01-01"];
+    assert_eq!(sacct(&of_user).await.1, "123456789|COMPLETED|0:0|\n");
+    assert_eq!(sacct(&["-n", "-u", "ada"]).await.1, "", "none of today");
+    let all = [
+        "-a",
+        "-X",
+        "-n",
+        "-S",
+        "1970-01-01",
+        "-E",
+        "now",
+        "-o",
+        "JobID",
+    ];
+    assert_eq!(sacct(&all).await.1, "123456789\nbob~x\n");
+    assert_eq!(sacct(&["-n", "-S", "1970-01-01"]).await.1, "", "mine");
+    // No job is in the state that it was asked for: the agent's filter is no promise.
+    let failed = ["-n", "-u", "ada", "-s", "F", "-S", "1970-01-01"];
+    assert_eq!(sacct(&failed).await.1, "");
+    let (_, out, err) = sacct(&["-j", "123456780", "-b"]).await;
+    assert_eq!(out.lines().count(), 2, "{out}");
+    assert!(err.contains("no such job"), "{err}");
+    assert!(sacct(&["-e"]).await.1.contains("AllocTRES\n"));
+}
+
+#[tokio::test]
+async fn sacct_refuses_what_it_cannot_answer() {
+    let stub = AgentStub::start();
+    for (words, expect) in [
+        (
+            &["-o", "JobID,MaxRSS"][..],
+            "no field MaxRSS here; there are JobID, JobIDRaw",
+        ),
+        (&["-s", "TO"], "--state: no job is ever TO here"),
+        (
+            &["-j", "123456789.batch"],
+            "there are no steps such as batch",
+        ),
+        (&["-j", "12"], "nine digits"),
+        (
+            &["-S", "11/20/26"],
+            "--starttime: \"11/20/26\" is no time here",
+        ),
+        (
+            &["-E", "2026-01-01"],
+            "--endtime (2026-01-01T00:00:00) is before --starttime",
+        ),
+        (&["-l"], "--helpformat lists them"),
+        (&["--json"], "muster history -o json"),
+        (&["--wckeys"], "--wckeys is no option here"),
+        (&["-Z"], "-Z is no option here"),
+        (&["123456789"], "jobs are named with -j"),
+    ] {
+        let (status, _, err) = slurm(&stub, &[&["sacct"][..], words].concat()).await;
+        assert_eq!(status, CliStatus::Usage, "{words:?}");
+        assert!(err.contains(expect), "{words:?}: {err}");
+    }
+    assert!(stub.asked().is_empty());
+}
+
+#[tokio::test]
 async fn every_look_alike_says_what_it_can_and_cannot() {
     let stub = AgentStub::start();
     for name in NAMES {

@@ -73,14 +73,20 @@ impl<P: MemberPort> Answers<LogInVouched> for ClusterService<P> {
     async fn answer(
         &self,
         _: MemberId,
-        LogInVouched { by, at_s, number }: LogInVouched,
+        request: LogInVouched,
     ) -> Result<Result<LoggedIn, Denial>, RequestFailure> {
+        let LogInVouched {
+            by,
+            name,
+            at_s,
+            number,
+        } = request;
         let Some(found) = self.user(&by.user).await? else {
             return Ok(Err(Denial::NoUser));
         };
         let ask = TokenRequest {
             kind: TokenKind::Login,
-            token: NewUserToken::named(String::new()),
+            token: NewUserToken::named(name),
             by,
             at_s,
             id: UserTokenId(number),
