@@ -12,16 +12,10 @@ use percent_encoding::percent_decode_str;
 use crate::auth::RouteAccess;
 use crate::call::Call;
 use crate::error::ApiError;
-use crate::handle::{
-    audit, clusters, documents, figures, groups, images, info, jobs, kubernetes, listings, logs,
-    membership, missing, nodes, oidc, own, session, storages, tasks, tokens, usage, users,
-};
+use crate::handle;
 use crate::port::Ports;
 use crate::reply::HandlerResult;
-use crate::web::{
-    account, asset, document_page, job_list, job_page, login, node_list, node_page, overview,
-    people, submit, task_log, vc_page,
-};
+use crate::web;
 
 /// Where OpenPAI's web server put its REST server.
 const PREFIX: &str = "rest-server";
@@ -94,7 +88,7 @@ impl Params {
 }
 
 macro_rules! routes {
-    ($($method:ident $pattern:literal $access:ident $($counted:ident)? => $subject:ident::$name:ident($($port:ident),*);)*) => {
+    ($root:ident: $($method:ident $pattern:literal $access:ident $($counted:ident)? => $subject:ident::$name:ident($($port:ident),*);)*) => {
         &[$(Route {
             method: routes!(@method $method),
             pattern: $pattern,
@@ -102,7 +96,7 @@ macro_rules! routes {
             counted: routes!(@counted $($counted)?),
             handler: |call, ports| {
                 let Ports { $($port,)* .. } = ports;
-                Box::pin($subject::$name(call, $(&**$port),*))
+                Box::pin($root::$subject::$name(call, $(&**$port),*))
             },
         }),*]
     };
@@ -112,8 +106,8 @@ macro_rules! routes {
     (@counted $counted:ident) => { RateClass::$counted };
 }
 
-/// All of them, each with its handler and the ports that this may use. The first that fits is taken.
-pub(crate) static ROUTES: &[Route] = routes! {
+/// The pages of the portal, and what they load.
+pub(crate) static PAGES: &[Route] = routes! { web:
     GET "" Page => overview::page(jobs, nodes, membership);
     GET "login" Open => login::page(membership);
     POST "login" Open => login::enter(users, membership);
@@ -138,6 +132,10 @@ pub(crate) static ROUTES: &[Route] = routes! {
     GET "nodes" Page => node_list::page(nodes, membership);
     GET "nodes/:node" Page => node_page::page(jobs, nodes, membership);
     POST "nodes/:node" AdminPage => node_page::change(nodes);
+};
+
+/// All others, each with its handler and the ports that this may use. The first that fits is taken.
+pub(crate) static ROUTES: &[Route] = routes! { handle:
     GET "status" Open => nodes::status(jobs, nodes, membership);
     GET "status.json" Open => nodes::status_json(jobs, nodes, membership);
     GET "status.txt" Open => nodes::status_text(jobs, nodes, membership);
@@ -297,8 +295,9 @@ pub(crate) fn find(method: &Method, path: &str) -> Result<(&'static Route, Param
         Method::HEAD => &Method::GET,
         _ => method,
     };
-    ROUTES
+    PAGES
         .iter()
+        .chain(ROUTES)
         .filter(|route| route.method.as_ref().is_none_or(|one| one == method))
         .find_map(|route| fit(route.pattern, &words).map(|params| (route, params)))
         .ok_or_else(missing)
@@ -453,10 +452,8 @@ mod tests {
             "authn/device/token",
             "token|tokens",
         ];
-        for route in ROUTES
-            .iter()
-            .filter(|route| route.access == RouteAccess::Open)
-        {
+        let all = PAGES.iter().chain(ROUTES);
+        for route in all.filter(|route| route.access == RouteAccess::Open) {
             let known = open.contains(&route.pattern)
                 || login.iter().any(|end| route.pattern.ends_with(end))
                 || route.pattern.starts_with("log-manager/");

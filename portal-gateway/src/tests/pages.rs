@@ -9,7 +9,7 @@ use muster_model::view::JobEvent;
 use super::setup::*;
 use crate::auth::RouteAccess;
 use crate::port::Jobs as _;
-use crate::route::{ROUTES, Route};
+use crate::route::{PAGES, Route};
 use crate::web::session;
 
 const FORM: &str = "application/x-www-form-urlencoded";
@@ -50,7 +50,7 @@ async fn log_in(setup: &Setup, body: &str) -> WholeAnswer {
 }
 
 fn pages() -> impl Iterator<Item = &'static Route> {
-    ROUTES.iter().filter(|route| route.access.is_page())
+    PAGES.iter().filter(|route| route.access.is_page())
 }
 
 /// The path of a page with this job in it.
