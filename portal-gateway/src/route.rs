@@ -13,6 +13,7 @@ use crate::auth::RouteAccess;
 use crate::call::Call;
 use crate::error::ApiError;
 use crate::handle;
+use crate::openapi::RouteDoc;
 use crate::port::Ports;
 use crate::reply::HandlerResult;
 
@@ -43,6 +44,10 @@ pub(crate) struct Route {
     pub(crate) access: RouteAccess,
     pub(crate) counted: RateClass,
     pub(crate) handler: fn(Call, &Ports) -> Answering<'_>,
+    /// The handler: `jobs::detail`.
+    pub(crate) name: &'static str,
+    /// What `/openapi.json` tells of it: the function in `about` that is called like the handler.
+    pub(crate) about: fn() -> RouteDoc,
 }
 
 impl Route {
@@ -89,6 +94,8 @@ macro_rules! routes {
                 let Ports { $($port,)* .. } = ports;
                 Box::pin(handle::$subject::$name(call, $(&**$port),*))
             },
+            name: concat!(stringify!($subject), "::", stringify!($name)),
+            about: handle::$subject::about::$name,
         }),*]
     };
     (@method ANY) => { None };
@@ -104,6 +111,7 @@ pub(crate) static ROUTES: &[Route] = routes! {
     GET "status.json" Open => nodes::status_json(jobs, nodes, membership);
     GET "status.txt" Open => nodes::status_text(jobs, nodes, membership);
     GET "healthz" Open => info::health();
+    GET "openapi.json" Open => info::described();
     ANY "api/v1" Open => info::info();
     ANY "api/v2" Open => info::root();
     ANY "api/v2/info" Open => info::info();
@@ -395,6 +403,7 @@ mod tests {
             "status.json",
             "status.txt",
             "healthz",
+            "openapi.json",
             "api/v1",
             "api/v2",
             "api/v2/info",

@@ -245,3 +245,49 @@ fn sent_to(place: String) -> HandlerResult {
     reply.content = ReplyContent::Page(String::new());
     Ok(reply)
 }
+
+/// What `/openapi.json` tells of these routes.
+pub(crate) mod about {
+    use http::StatusCode;
+    use muster_model::people::PeopleDenial;
+
+    use super::ApiError;
+    use crate::openapi::{RouteDoc, any};
+    use crate::port::PortError;
+
+    fn goes(sentence: &'static str) -> RouteDoc {
+        RouteDoc::new(sentence)
+            .empty(StatusCode::FOUND, "The browser is sent on.")
+            .checks_parameters()
+            .fails([ApiError::NoApi(any()), ApiError::HostName(any())])
+            .fails([PortError::Unavailable(any())])
+    }
+
+    pub(crate) fn login() -> RouteDoc {
+        goes("Sends a browser to the identity provider.")
+            .query::<String>("redirect_uri", "Where it is to go in the end.")
+            .query::<String>("from", "Is passed on to there.")
+    }
+
+    pub(crate) fn finish() -> RouteDoc {
+        goes("Takes a browser back from the identity provider.")
+            .query::<String>("state", "What the login was begun with.")
+            .query::<String>("code", "What the provider gives the browser.")
+            .query::<String>("error", "Why the provider refused.")
+            .query::<String>("error_description", "The same in words.")
+            .fails([ApiError::OidcState, ApiError::Oidc(any())])
+            .fails([
+                PortError::Forbidden(any()),
+                PeopleDenial::Busy.into(),
+                PeopleDenial::LastAdmin(any()).into(),
+                PeopleDenial::UserExists(any()).into(),
+                PeopleDenial::NoUser(any()).into(),
+                PeopleDenial::NoGroup(any()).into(),
+            ])
+    }
+
+    pub(crate) fn logout() -> RouteDoc {
+        goes("Sends a browser to the identity provider to end its session there.")
+            .query::<String>("redirect_uri", "Where it is to go in the end.")
+    }
+}
