@@ -2,12 +2,13 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::id::VcName;
 
 /// One alarm.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Alarm {
     /// Counts from 1 at each start of the agent.
     pub number: u64,
@@ -26,7 +27,9 @@ pub struct Alarm {
 }
 
 /// What happened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum AlarmKind {
     /// This machine was expelled from its cluster.
@@ -70,7 +73,7 @@ impl fmt::Display for AlarmKind {
 }
 
 /// Whether an alarm began, is over, or is no state at all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AlarmState {
     /// It stands from now on, until it is cleared. It is raised once.
@@ -99,7 +102,9 @@ impl fmt::Display for AlarmState {
 }
 
 /// What an alarm concerns.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(tag = "type", content = "name", rename_all = "snake_case")]
 pub enum AlarmSubject {
     /// The cluster, or its state.
@@ -124,7 +129,7 @@ impl fmt::Display for AlarmSubject {
 }
 
 /// An answer to a reader of alarms.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Alarms {
     /// Names the start of the agent that the numbers are of.
     pub boot: String,

@@ -1,5 +1,6 @@
 //! How a task ended: the raw facts, the exit spec rows, and the verdict drawn from both.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Where in a task's life it ended.
@@ -94,7 +95,7 @@ pub struct Evidence {
 }
 
 /// Whether running again may help. Decides retries (FrameworkController's attributes).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Behavior {
     /// Passes by itself: retried at once, not counted against the user.
@@ -109,7 +110,7 @@ pub enum Behavior {
 }
 
 /// One row of the exit spec: a code and what it means. Field names are OpenPAI's.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExitSpec {
     /// The code, unique.
@@ -147,7 +148,7 @@ pub struct ExitSpec {
 }
 
 /// What the rules say of one end. Goes into the job record and is shown to the user.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
     /// The row that was found; `spec.code` is the code users see.
     pub spec: ExitSpec,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::id::{JobKey, NodeId, TaskId};
@@ -10,7 +11,7 @@ use crate::state::JobState;
 use crate::view::LastEnd;
 
 /// Why a job waits: its gangs that do, each with what it lacks.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Explanation {
     /// The job.
     pub key: JobKey,
@@ -35,7 +36,7 @@ pub struct Explanation {
 pub const LAUNCHES_MAX: usize = 64;
 
 /// A machine of a gang that starts when all of its machines are ready.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Launch {
     /// Which.
     pub node: NodeId,
@@ -53,7 +54,7 @@ pub struct Launch {
 pub const GANGS_MAX: usize = 20;
 
 /// Why one gang waits.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GangExplanation {
     /// Its only task; none for all tasks of the job.
     pub task: Option<TaskId>,
@@ -72,7 +73,7 @@ pub struct GangExplanation {
 }
 
 /// Cells that are missing.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Lack {
     /// Where.
     pub node: NodeId,
@@ -85,7 +86,7 @@ pub struct Lack {
 }
 
 /// Who holds what is missing.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CellHolder {
     /// The job; none: one that the user who asks does not see.
     pub job: Option<JobKey>,
@@ -96,7 +97,7 @@ pub struct CellHolder {
 }
 
 /// The earliest start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "when", content = "at_ms")]
 pub enum Earliest {
     /// It could start now; only its turn is missing.
@@ -110,7 +111,7 @@ pub enum Earliest {
 }
 
 /// A job that could go on elsewhere.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Move {
     /// The job; none: one that the user who asks does not see.
     pub job: Option<JobKey>,

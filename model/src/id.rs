@@ -4,6 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -22,7 +23,8 @@ pub struct InvalidName {
 macro_rules! name {
     ($(#[$doc:meta])* $type:ident, $kind:literal, $max:literal, $ok:expr, $rule:literal) => {
         $(#[$doc])*
-        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
+        #[schemars(extend("minLength" = 1, "maxLength" = $max))]
         pub struct $type(Box<str>);
 
         impl $type {
@@ -153,7 +155,9 @@ impl AttemptUid {
 }
 
 /// A job of a user, written `user~name` wherever one text is needed.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 pub struct JobKey {
     /// Who submitted it.
     pub user: UserName,
@@ -184,7 +188,9 @@ impl FromStr for JobKey {
 }
 
 /// A task of a job: the index counts from 0 within its task role.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 pub struct TaskId {
     /// The task role.
     pub role: RoleName,

@@ -1,9 +1,10 @@
 //! Images on a node, and how far a long operation on them is.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// An image on a node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ImageView {
     /// What a job's `uri` may say.
     pub name: String,
@@ -14,7 +15,7 @@ pub struct ImageView {
 }
 
 /// A step of a long image operation.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ImageProgress {
     /// Bytes moved so far.

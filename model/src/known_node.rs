@@ -1,5 +1,6 @@
 //! The nodes of a cluster, as the leader of a virtual cluster knows them.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::id::NodeId;
@@ -7,7 +8,7 @@ use crate::node::{Capacity, Free};
 use crate::vc::Amount;
 
 /// A node of the cluster.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KnownNode {
     /// Its name.
     pub id: NodeId,
@@ -18,7 +19,7 @@ pub struct KnownNode {
 }
 
 /// What a node has, by its newest report.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Has {
     /// In amounts.
     pub share: Share,
@@ -30,7 +31,7 @@ pub struct Has {
 }
 
 /// A device of a node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KnownDevice {
     /// Its index on the node.
     pub index: u32,
@@ -41,7 +42,7 @@ pub struct KnownDevice {
 }
 
 /// What a node has in all, what of that is well, and what of that no task has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Share {
     /// With faulty devices.
     pub total: Amount,

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::cluster_spec::Level;
@@ -9,11 +10,13 @@ use crate::id::{NodeId, VcName};
 use crate::pull::Pull;
 
 /// Names a device on its node for as long as the hardware stays: a GPU's UUID, or `sim-V100-3`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 pub struct DeviceId(pub String);
 
 /// A device that is granted as a whole to one task at a time.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Device {
     /// Its lasting name.
     pub id: DeviceId,
@@ -32,7 +35,7 @@ pub struct Device {
 }
 
 /// What a node can grant in all.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Capacity {
     /// CPU in whole cores.
     pub cpu: u32,
@@ -49,7 +52,7 @@ pub struct Capacity {
 }
 
 /// Devices of a machine in groups that lie near to each other.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceLevel {
     /// What those of a group have in common: pcie, nvlink or numa.
     pub level: Level,
@@ -59,7 +62,7 @@ pub struct DeviceLevel {
 }
 
 /// What is free on a node, as its own ledger says.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Free {
     /// CPU cores.
     pub cpu: u32,
@@ -72,7 +75,7 @@ pub struct Free {
 }
 
 /// One node as users see it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NodeView {
     /// Its id.
     pub id: NodeId,
@@ -103,7 +106,7 @@ pub struct NodeView {
 }
 
 /// A task as its node sees it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NodeTask {
     /// `user~job`.
     pub job: String,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::id::{GroupName, UserName, VcName};
@@ -178,7 +179,7 @@ pub struct GroupPatch {
 }
 
 /// Who changes something, and from where.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Author {
     /// Their name.
     pub user: String,
@@ -249,7 +250,7 @@ pub enum PeopleDenial {
 }
 
 /// One record of the audit log.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditRecord {
     /// Its number; a later record has a higher one.
@@ -269,7 +270,7 @@ pub struct AuditRecord {
 }
 
 /// Records of the audit log, the newest first.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AuditLog {
     /// The records.
     pub records: Vec<AuditRecord>,

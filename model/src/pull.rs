@@ -1,9 +1,10 @@
 //! Images on their way to a machine.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// An image that a machine gets for its tasks, and how far it is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Pull {
     /// The image, as the job names it.
     pub image: String,

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Exit code of everything a user's stop ended.
@@ -11,7 +12,9 @@ pub const EXIT_ATTEMPT_COMPLETED: i32 = -220;
 
 /// FrameworkController's state, which OpenPAI shows as `subState`.
 /// The same set serves jobs, attempts and tasks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 pub enum SubState {
     /// Accepted, waits for its turn, its resources or the end of a back-off.
     AttemptCreationPending,
@@ -40,7 +43,9 @@ impl fmt::Display for SubState {
 }
 
 /// The state users see.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum JobState {
     /// Not started yet.
@@ -117,7 +122,7 @@ impl JobState {
 }
 
 /// What the user wants of a job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum ExecutionType {
     /// Run it.
@@ -127,7 +132,9 @@ pub enum ExecutionType {
 }
 
 /// HiveD's job priority classes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum PriorityClass {
     /// Opportunistic, priority -1: uses what no VC claims.

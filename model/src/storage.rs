@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::cluster_spec::SpecProblem;
@@ -31,7 +32,7 @@ pub struct ClusterStorages {
 }
 
 /// One storage.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Storage {
     /// Names it in jobs and groups.
@@ -64,7 +65,7 @@ const fn yes() -> bool {
 }
 
 /// A storage, and what a user has of it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StorageGrant {
     /// The storage, without secrets unless the user is an admin.
     #[serde(flatten)]
@@ -76,7 +77,7 @@ pub struct StorageGrant {
 }
 
 /// Kinds of storages, by upstream's words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum StorageKind {
     /// A server's exported directory.

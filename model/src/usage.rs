@@ -1,5 +1,6 @@
 //! What users and groups use of what they may have.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::id::{GroupName, UserName, VcName};
@@ -9,7 +10,7 @@ use crate::policy::{LimitPeriod, PeriodSpan};
 pub const HOUR_MS: u64 = 3600 * 1000;
 
 /// Whose use is counted together.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum UsageSubject {
     /// One user's.
@@ -28,7 +29,7 @@ impl std::fmt::Display for UsageSubject {
 }
 
 /// How much of something is used, and how much may be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UseOf {
     /// Used now.
     pub used: u64,
@@ -37,7 +38,7 @@ pub struct UseOf {
 }
 
 /// GPU hours of the present period.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UseOfHours {
     /// GPU milliseconds that were used, those of running tasks so far included.
     pub used_ms: u64,
@@ -59,7 +60,7 @@ impl UseOfHours {
 }
 
 /// What one user or group uses of a virtual cluster, beside what the policy's `limits` allow there.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UsageView {
     /// The virtual cluster.
     pub vc: VcName,

@@ -4,6 +4,7 @@ use std::fmt;
 use std::num::ParseIntError;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -25,7 +26,7 @@ pub const LAST_USE_STEP_S: u64 = 3_600;
 const ID_DIGITS: usize = 16;
 
 /// Which kind of token it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum TokenKind {
     /// A person logged in: it works for [`LOGIN_LIFE_S`].
@@ -45,8 +46,8 @@ impl TokenKind {
 }
 
 /// Names a token of a user. It does not help to guess the token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct UserTokenId(pub u64);
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
+pub struct UserTokenId(#[schemars(with = "String")] pub u64);
 
 /// The text is no id of a token.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -128,7 +129,7 @@ pub fn token_name_problem(name: &str) -> Option<String> {
 }
 
 /// A token as users see it in lists.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UserTokenView {
     /// Names it.

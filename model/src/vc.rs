@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::id::{JobKey, NodeId, VcName};
@@ -13,7 +14,7 @@ pub fn unknown(name: &str) -> String {
 }
 
 /// An amount of what nodes grant.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Amount {
     /// CPU cores.
     pub cpu: u32,
@@ -24,7 +25,7 @@ pub struct Amount {
 }
 
 /// A virtual cluster.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct VcView {
     /// Its name.
     pub name: VcName,
@@ -59,7 +60,7 @@ impl VcView {
 }
 
 /// What another description of the cluster would do.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WhatIf {
     /// Jobs that would go on, but no longer on what their virtual cluster is promised: they would
     /// give way to whom it is promised then.
@@ -80,7 +81,7 @@ pub struct WhatIf {
 }
 
 /// A job that could never run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Impossible {
     /// The job.
     pub job: JobKey,

@@ -1,6 +1,7 @@
 //! What users are shown. Plain data: the gateway turns it into OpenPAI's shapes, the command
 //! line into tables. All times are milliseconds since the epoch.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::exit::Verdict;
@@ -9,7 +10,7 @@ use crate::remark::Remark;
 use crate::state::{ExecutionType, JobState, PriorityClass, SubState};
 
 /// How often something was started again.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Retries {
     /// In all.
     pub total: u32,
@@ -18,7 +19,7 @@ pub struct Retries {
 }
 
 /// How the last attempt of a job ended, while the job goes on with another one.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LastEnd {
     /// The task, where tasks are tried again alone; none: all of the job was.
     pub task: Option<TaskId>,
@@ -45,7 +46,7 @@ pub struct LastEnd {
 }
 
 /// One job in a listing.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct JobSummary {
     /// Whose, and its name.
     pub key: JobKey,
@@ -104,7 +105,7 @@ impl JobSummary {
 }
 
 /// Which task decided an attempt.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Trigger {
     /// The completion policy's own words.
     pub message: String,
@@ -113,7 +114,7 @@ pub struct Trigger {
 }
 
 /// One attempt of a job.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AttemptView {
     /// Counts from 0.
     pub id: u32,
@@ -134,7 +135,7 @@ pub struct AttemptView {
 }
 
 /// One attempt of a task.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskAttemptView {
     /// Counts from 0 within the job attempt.
     pub id: u32,
@@ -161,7 +162,7 @@ pub struct TaskAttemptView {
 }
 
 /// One task of a job attempt, with every attempt of it, newest last and never empty.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskView {
     /// Which.
     pub id: TaskId,
@@ -184,7 +185,7 @@ pub struct TaskView {
 }
 
 /// A task role with its tasks.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RoleView {
     /// Its name.
     pub name: String,
@@ -193,7 +194,7 @@ pub struct RoleView {
 }
 
 /// A job in full, seen at one of its attempts.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct JobDetail {
     /// The job, as its latest attempt stands.
     pub summary: JobSummary,
@@ -217,7 +218,7 @@ impl JobDetail {
 }
 
 /// What becomes of a job when nothing is heard any more of a machine that it runs on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PartitionView {
     /// As in `extras.muster.partition`: `failover_after`, `hold`, `overlap`.
     pub policy: String,
@@ -228,7 +229,7 @@ pub struct PartitionView {
 }
 
 /// The run lease by which the tasks of a gang hold, if they do.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RunLease {
     /// The one task of the gang; none for all tasks of the job.
     pub task: Option<TaskId>,
@@ -241,7 +242,7 @@ pub struct RunLease {
 }
 
 /// A run lease on one machine.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NodeLease {
     /// The machine.
     pub node: NodeId,
@@ -252,7 +253,7 @@ pub struct NodeLease {
 
 /// How old an answer is that could not be had from a virtual cluster's leader: since then its log may
 /// have gone on without the copy that answered.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Age {
     /// The virtual cluster.
     pub vc: VcName,
@@ -262,7 +263,7 @@ pub struct Age {
 }
 
 /// An answer, and how old it is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Dated<T> {
     /// The answer.
     #[serde(flatten)]

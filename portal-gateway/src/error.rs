@@ -5,7 +5,10 @@
 use http::StatusCode;
 use muster_model::people::PeopleDenial;
 use muster_model::protocol::remarks;
-use serde_json::{Value, json};
+use muster_model::remark::Remark;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
 
 use crate::port;
 
@@ -235,38 +238,80 @@ impl ApiError {
         }
     }
 
-    /// The JSON body. `code` is absent rather than null where there is none.
+    /// The JSON body.
     pub(crate) fn body(&self) -> Value {
-        let message = self.to_string();
-        if let Self::Figures(_) = self {
-            return json!({"status": "error", "errorType": "bad_data", "error": message});
-        }
-        let mut body = match self.code().1 {
-            Some(code) => json!({"code": code, "message": message}),
-            None => json!({"message": message}),
+        let body = match self {
+            Self::Figures(text) => serde_json::to_value(PrometheusError::new(text)),
+            _ => serde_json::to_value(ErrorBody::of(self)),
         };
-        // Beyond OpenPAI: where each thing is wrong, and what would be right.
-        if let Self::Cluster(
-            port::PortError::InvalidJob(found) | port::PortError::NoStorage(found),
-        ) = self
-        {
-            body["errors"] = json!(remarks(found));
-        }
-        // For a client that lost the answer to its first try.
-        if let Self::Cluster(port::PortError::JobExists {
-            same: Some(same), ..
-        }) = self
-        {
-            body["same"] = (*same).into();
-        }
-        if let Self::Cluster(port::PortError::DocumentConflict { current, .. }) = self {
-            body["currentVersion"] = (*current).into();
-        }
-        if let Self::Cluster(port::PortError::People(PeopleDenial::Changed { current, .. })) = self
-        {
-            body["currentRevision"] = (*current).into();
+        // Texts and numbers alone: there is nothing that cannot be written.
+        body.unwrap_or_default()
+    }
+}
+
+/// Why something was not done.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ErrorBody {
+    /// Tells kinds of failures apart. Absent where OpenPAI has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<&'static str>,
+    /// For people.
+    message: String,
+    /// Beyond OpenPAI: where in a job each thing is wrong, and what would be right.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    errors: Option<Vec<Remark>>,
+    /// For a client that lost the answer to its first try: whether the job that is there is the one that it
+    /// sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    same: Option<bool>,
+    /// The version that a document has by now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    current_version: Option<u64>,
+    /// The revision that a user or group has by now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    current_revision: Option<u64>,
+}
+
+impl ErrorBody {
+    fn of(error: &ApiError) -> Self {
+        use port::PortError as E;
+        let mut body = Self {
+            code: error.code().1,
+            message: error.to_string(),
+            ..Self::default()
+        };
+        if let ApiError::Cluster(error) = error {
+            match error {
+                E::InvalidJob(found) | E::NoStorage(found) => body.errors = Some(remarks(found)),
+                E::JobExists { same, .. } => body.same = *same,
+                E::DocumentConflict { current, .. } => body.current_version = Some(*current),
+                E::People(PeopleDenial::Changed { current, .. }) => {
+                    body.current_revision = Some(*current);
+                }
+                _ => {}
+            }
         }
         body
+    }
+}
+
+/// The same in the words of Prometheus.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PrometheusError {
+    status: &'static str,
+    error_type: &'static str,
+    error: String,
+}
+
+impl PrometheusError {
+    fn new(error: &str) -> Self {
+        Self {
+            status: "error",
+            error_type: "bad_data",
+            error: error.to_owned(),
+        }
     }
 }
 
@@ -324,6 +369,7 @@ fn people_code(denial: &PeopleDenial) -> (StatusCode, &'static str) {
 #[cfg(test)]
 mod tests {
     use muster_model::protocol::{JobProblem, ProblemAdvice};
+    use serde_json::json;
 
     use super::*;
 

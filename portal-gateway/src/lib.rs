@@ -31,6 +31,7 @@ mod inflate;
 mod listing;
 mod log_link;
 mod oidc;
+mod openapi;
 mod page;
 mod peer;
 mod people_fields;

@@ -10,6 +10,7 @@ use md5::{Digest as _, Md5};
 use muster_model::id::VcName;
 use muster_model::sight::HiddenJobs;
 use muster_model::view::Age;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::error::ApiError;
@@ -32,6 +33,12 @@ const HIDDEN: HeaderName = HeaderName::from_static("x-muster-hidden");
 const RATE_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 const RATE_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 const RATE_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+
+/// What was done.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct DoneMessage {
+    message: String,
+}
 
 /// What a handler answers.
 pub(crate) type HandlerResult = Result<HttpReply, ApiError>;
@@ -71,6 +78,17 @@ impl HttpReply {
     pub(crate) fn json(value: &impl Serialize) -> Result<Self, ApiError> {
         let text = serde_json::to_vec(value).map_err(|e| ApiError::Answer(e.to_string()))?;
         Ok(Self::new(JSON, ReplyContent::Whole(text.into())))
+    }
+
+    /// A sentence on what was done, as JSON, 200.
+    pub(crate) fn message(message: &str) -> Result<Self, ApiError> {
+        let message = message.to_owned();
+        Self::json(&DoneMessage { message })
+    }
+
+    /// JSON that was written before, 200.
+    pub(crate) fn json_text(text: Bytes) -> Self {
+        Self::new(JSON, ReplyContent::Whole(text))
     }
 
     /// JSON under the content type of YAML, as upstream sends a job's config.

@@ -13,6 +13,7 @@ use crate::auth::RouteAccess;
 use crate::call::Call;
 use crate::error::ApiError;
 use crate::handle;
+use crate::openapi::RouteDoc;
 use crate::port::Ports;
 use crate::reply::HandlerResult;
 use crate::web;
@@ -46,6 +47,10 @@ pub(crate) struct Route {
     pub(crate) access: RouteAccess,
     pub(crate) counted: RateClass,
     pub(crate) handler: fn(Call, &Ports) -> Answering<'_>,
+    /// The handler: `jobs::detail`.
+    pub(crate) name: &'static str,
+    /// What `/openapi.json` tells of it: the function in `about` that is called like the handler. None for pages.
+    pub(crate) about: Option<fn() -> RouteDoc>,
 }
 
 impl Route {
@@ -98,8 +103,12 @@ macro_rules! routes {
                 let Ports { $($port,)* .. } = ports;
                 Box::pin($root::$subject::$name(call, $(&**$port),*))
             },
+            name: concat!(stringify!($subject), "::", stringify!($name)),
+            about: routes!(@about $root $subject $name),
         }),*]
     };
+    (@about handle $subject:ident $name:ident) => { Some(handle::$subject::about::$name) };
+    (@about web $subject:ident $name:ident) => { None };
     (@method ANY) => { None };
     (@method $method:ident) => { Some(Method::$method) };
     (@counted) => { RateClass::No };
@@ -140,6 +149,7 @@ pub(crate) static ROUTES: &[Route] = routes! { handle:
     GET "status.json" Open => nodes::status_json(jobs, nodes, membership);
     GET "status.txt" Open => nodes::status_text(jobs, nodes, membership);
     GET "healthz" Open => info::health();
+    GET "openapi.json" Open => info::described();
     ANY "api/v1" Open => info::info();
     ANY "api/v2" Open => info::root();
     ANY "api/v2/info" Open => info::info();
@@ -437,6 +447,7 @@ mod tests {
             "status.json",
             "status.txt",
             "healthz",
+            "openapi.json",
             "api/v1",
             "api/v2",
             "api/v2/info",

@@ -8,6 +8,7 @@ use muster_model::id::JobKey;
 use muster_model::mesh::{Health, MeshView};
 use muster_model::node::{Device, NodeTask, NodeView};
 use muster_model::sight::{HIDDEN_JOB, JobSight};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::port::{JobReader, Jobs, Membership, Nodes, PortError};
@@ -16,7 +17,7 @@ use crate::port::{JobReader, Jobs, Membership, Nodes, PortError};
 const PART_LIMIT: Duration = Duration::from_secs(2);
 
 /// A node as it sees itself and the others.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct StatusPage {
     /// This node; absent if its ledger does not answer.
     pub(crate) node: Option<ThisNode>,
@@ -29,7 +30,7 @@ pub(crate) struct StatusPage {
 }
 
 /// This node.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct ThisNode {
     pub(crate) id: String,
     pub(crate) host_name: String,
@@ -44,7 +45,7 @@ pub(crate) struct ThisNode {
 }
 
 /// Something a node has an amount of.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct ResourceFigure {
     pub(crate) name: &'static str,
     pub(crate) free: u64,
@@ -52,7 +53,7 @@ pub(crate) struct ResourceFigure {
 }
 
 /// A device and what it is used for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct ShownDevice {
     pub(crate) index: u32,
     pub(crate) id: String,
@@ -65,7 +66,7 @@ pub(crate) struct ShownDevice {
 }
 
 /// A task that holds something.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct ShownTask {
     pub(crate) job: String,
     pub(crate) task: String,

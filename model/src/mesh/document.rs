@@ -2,10 +2,11 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A document as the node asked knows it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DocumentView {
     /// Its name: `failure-rules`.
     pub name: String,
@@ -20,7 +21,7 @@ pub struct DocumentView {
 }
 
 /// One version of a document.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DocumentVersion {
     /// Counts the edits, from 1. 0: nobody edited it yet, nodes use what they were shipped with.
     pub version: u64,
@@ -40,7 +41,7 @@ pub struct DocumentVersion {
 }
 
 /// One version in a document's history.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct VersionView {
     /// The version.
     #[serde(flatten)]
@@ -51,7 +52,7 @@ pub struct VersionView {
 }
 
 /// A version with its text.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DocumentText {
     /// Which version. 0: the text that nodes were shipped with.
     pub version: u64,
@@ -60,7 +61,7 @@ pub struct DocumentText {
 }
 
 /// How far the activation of a version has come.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "stage", rename_all = "snake_case")]
 pub enum ActivationStage {
     /// Every node fetches it, checks it, and says whether it is valid.
@@ -98,7 +99,7 @@ impl fmt::Display for ActivationStage {
 }
 
 /// How many members have come how far with a version.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CoverageView {
     /// Members in all.
     pub members: u32,
@@ -115,7 +116,7 @@ pub struct CoverageView {
 }
 
 /// A member that found a version bad.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Rejection {
     /// Who.
     pub member: String,
@@ -124,7 +125,7 @@ pub struct Rejection {
 }
 
 /// How one node stands to a document.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LocalDocument {
     /// Whether the newest version is here.
     pub has_newest: bool,

@@ -2,11 +2,12 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Who decides by majority: the cluster state (admissions, tokens, documents), or its jobs.
 /// As far as this node has heard.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Leadership {
     /// The member that leads. None while nobody does, or nobody that does is known.
     pub leader: Option<String>,

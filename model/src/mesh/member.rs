@@ -3,12 +3,13 @@
 use std::fmt;
 use std::net::SocketAddr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::scheduling::SchedulingView;
 
 /// One member, as the node asked sees it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MemberView {
     /// Its number, given at admission and never given twice.
     pub id: u32,
@@ -47,7 +48,9 @@ pub struct MemberView {
 }
 
 /// Whether somebody admitted is a member still.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum MemberState {
     /// A member.
@@ -59,7 +62,9 @@ pub enum MemberState {
 }
 
 /// Whether a member can be reached, as the votes of its watchers say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum MemberReach {
     /// It answers.

@@ -21,10 +21,11 @@ pub use token::{CreatedToken, NewToken, TokenView};
 use std::collections::BTreeMap;
 
 use crate::id::VcName;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The cluster that a node belongs to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ClusterView {
     /// Its id, in hex.
     pub id: String,
@@ -39,7 +40,7 @@ pub struct ClusterView {
 }
 
 /// The mesh as one node sees it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MeshView {
     /// The cluster; without a name where this machine is alone.
     pub cluster: Option<ClusterView>,
@@ -73,7 +74,7 @@ pub struct MeshView {
 }
 
 /// A link that works in one direction only.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct OneWay {
     /// What this member sends arrives at `to`.
     pub from: String,
@@ -82,14 +83,14 @@ pub struct OneWay {
 }
 
 /// What keeps this node from joining a cluster.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct JoinPlan {
     /// Jobs that are queued or running. Joining is refused while there is one.
     pub jobs: Vec<String>,
 }
 
 /// What joining a cluster did.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Joined {
     /// The cluster.
     pub cluster: ClusterView,
@@ -100,7 +101,7 @@ pub struct Joined {
 }
 
 /// How this node is, with what was seen.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Health {
     /// Seconds since its agent started.
     pub uptime_s: u64,

@@ -1,7 +1,8 @@
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How a virtual cluster goes on, or would, that has lost most of its voters for good; or the cluster itself.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RecoveryView {
     /// Which; none: the cluster itself.
     pub vc: Option<String>,

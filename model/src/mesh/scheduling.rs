@@ -2,10 +2,11 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What jobs may do at a member.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "mode", rename_all = "snake_case")]
 pub enum Scheduling {
     /// Come and stay.
@@ -20,7 +21,7 @@ pub enum Scheduling {
 }
 
 /// An admin's word on a member.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SchedulingView {
     /// What holds.
     #[serde(flatten)]
@@ -34,7 +35,7 @@ pub struct SchedulingView {
 }
 
 /// A task on a member.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct MemberTask {
     /// Its job: `user~name`; none: one that the user who asks does not see.
     pub job: Option<String>,

@@ -1,5 +1,6 @@
 //! Tokens that admit nodes.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A token to be made.
@@ -14,7 +15,7 @@ pub struct NewToken {
 }
 
 /// A token as admins see it: never its secret.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TokenView {
     /// Its id, the first part of its text.
     pub id: String,
@@ -31,7 +32,7 @@ pub struct TokenView {
 }
 
 /// A token that was just made. Its text is shown this once and cannot be had again.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CreatedToken {
     /// What a joining node is given, with the secret.
     pub text: String,

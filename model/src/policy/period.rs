@@ -1,5 +1,6 @@
 //! Periods in which GPU hours are counted.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use time::{Duration, OffsetDateTime};
 
@@ -7,7 +8,9 @@ use time::{Duration, OffsetDateTime};
 pub const DAY_MS: u64 = 24 * 3600 * 1000;
 
 /// The period in which GPU hours are counted, in UTC. They are counted from zero in each.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum LimitPeriod {
     /// From midnight on.

@@ -19,3 +19,18 @@ pub(crate) async fn list(call: Call, users: &dyn Users) -> HandlerResult {
     let limit = limit.ok_or_else(out_of_range)?;
     HttpReply::json(&users.audit(call.query.text("subject"), limit).await?)
 }
+
+/// What `/openapi.json` tells of these routes.
+pub(crate) mod about {
+    use muster_model::people::AuditLog;
+
+    use crate::openapi::RouteDoc;
+
+    pub(crate) fn list() -> RouteDoc {
+        RouteDoc::new("Lists changes of users, groups and tokens, the newest first.")
+            .query::<String>("subject", "Only what concerns this user or group.")
+            .query::<u32>("limit", "Records at most, 1 to 10000; 100 unless told.")
+            .checks_parameters()
+            .json::<AuditLog>()
+    }
+}

@@ -71,3 +71,27 @@ async fn end_logins(call: &Call, users: &dyn Users, user: &UserName) -> Result<(
     }
     Ok(())
 }
+
+pub(crate) mod about {
+    use http::StatusCode;
+    use schemars::JsonSchema;
+
+    use super::{ApiError, PortError};
+    use crate::openapi::{RouteDoc, any, body_fields};
+
+    body_fields! {
+        LogoutFields {
+            /// A token that the identity provider has signed.
+            logout_token: String,
+        }
+    }
+
+    pub(crate) fn logout() -> RouteDoc {
+        RouteDoc::new("Ends the logins of a person who has logged out at the identity provider.")
+            .body::<LogoutFields>("application/x-www-form-urlencoded")
+            .fails([ApiError::NoApi(any()), ApiError::LogoutToken(any())])
+            .fails([ApiError::Parameters(any()), ApiError::Syntax(any())])
+            .fails([PortError::Unavailable(any())])
+            .empty(StatusCode::OK, "They have ended.")
+    }
+}

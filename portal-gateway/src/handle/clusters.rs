@@ -86,3 +86,50 @@ pub(crate) async fn alerts(call: Call, membership: &dyn Membership) -> HandlerRe
         .collect();
     HttpReply::json(&alerts)
 }
+
+/// What `/openapi.json` tells of these routes.
+pub(crate) mod about {
+    use schemars::JsonSchema;
+
+    use super::{ApiError, BTreeMap, NodeGpus, WireAlert, WireSku, WireVc};
+    use crate::openapi::{RouteDoc, any};
+
+    /// Virtual clusters by name, or with `nodes` in the query the GPUs of each node.
+    #[derive(JsonSchema)]
+    #[schemars(untagged)]
+    #[expect(dead_code, reason = "one of the two is written as it is")]
+    enum VcsOrNodes {
+        Vcs(BTreeMap<String, WireVc>),
+        Nodes(BTreeMap<String, NodeGpus>),
+    }
+
+    pub(crate) fn list() -> RouteDoc {
+        RouteDoc::new("Lists the virtual clusters, with what they have and use.")
+            .query::<String>(
+                "nodes",
+                "If it is there, with or without a value: the GPUs of every node instead.",
+            )
+            .json::<VcsOrNodes>()
+            .tagged()
+    }
+
+    pub(crate) fn one() -> RouteDoc {
+        RouteDoc::new("Shows one virtual cluster.")
+            .json::<WireVc>()
+            .tagged()
+            .checks_parameters()
+            .fails([ApiError::NoVc(any())])
+    }
+
+    pub(crate) fn skus() -> RouteDoc {
+        RouteDoc::new("Lists the types of cells, with what one of each brings along.")
+            .query::<String>("vc", "Only those of this virtual cluster.")
+            .json::<BTreeMap<String, WireSku>>()
+            .fails([ApiError::NoSkus(any())])
+    }
+
+    pub(crate) fn alerts() -> RouteDoc {
+        RouteDoc::new("Lists the alarms that stand, in the shape of alertmanager's API.")
+            .json::<Vec<WireAlert>>()
+    }
+}

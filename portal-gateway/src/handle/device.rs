@@ -7,9 +7,11 @@
 use std::sync::Arc;
 
 use http::StatusCode;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::oidc::{believed, let_in};
+use super::session::LoginAnswer;
 use crate::call::Call;
 use crate::clock;
 use crate::error::ApiError;
@@ -25,6 +27,31 @@ const NO_DEVICE_FLOW: &str = "the identity provider has no device flow (its meta
                               URL --password`, or in a browser, and give the token as MUSTER_TOKEN";
 const NO_DEVICE_FLOW_NOR_PASSWORDS: &str = "the identity provider has no device flow (its metadata name no device_authorization_endpoint): \
      log in in a browser, and give the token as MUSTER_TOKEN";
+
+/// A login that waits for its person.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct BegunDeviceLogin {
+    /// What the person types.
+    user_code: String,
+    /// Where.
+    verification_uri: String,
+    /// The same with the code in it.
+    verification_uri_complete: Option<String>,
+    /// How long to wait between two questions, at least.
+    interval_seconds: u64,
+    /// When the code is good for nothing any more.
+    expires_in_seconds: u64,
+    /// What to ask with.
+    handle: String,
+}
+
+/// How a login stands that has not ended.
+#[derive(Serialize, JsonSchema)]
+struct DeviceLoginStatus {
+    /// `pending`, or `slowDown`: wait five seconds more between questions.
+    status: &'static str,
+}
 
 /// `POST /authn/device`: a code for a person to type into a browser
 pub(crate) async fn begin(mut call: Call, provider: &dyn IdentityProvider) -> HandlerResult {
@@ -53,14 +80,14 @@ pub(crate) async fn begin(mut call: Call, provider: &dyn IdentityProvider) -> Ha
         interval_s,
         ..
     } = grant;
-    HttpReply::json(&json!({
-        "userCode": user_code,
-        "verificationUri": verification_uri,
-        "verificationUriComplete": verification_uri_complete,
-        "intervalSeconds": interval_s,
-        "expiresInSeconds": life_s,
-        "handle": handle,
-    }))
+    HttpReply::json(&BegunDeviceLogin {
+        user_code,
+        verification_uri,
+        verification_uri_complete,
+        interval_seconds: interval_s,
+        expires_in_seconds: life_s,
+        handle,
+    })
 }
 
 /// `POST /authn/device/token`: a token, once the person has logged in
@@ -97,7 +124,7 @@ pub(crate) async fn poll(
     let claims = believed(provider, &logins, (&token, None)).await?;
     let login = let_in(&call, users, (&logins, &claims), flight.token_name);
     let Login { user, token, admin } = login.await?;
-    HttpReply::json(&json!({"user": user, "token": token, "admin": admin}))
+    HttpReply::json(&LoginAnswer { user, token, admin })
 }
 
 fn logins(call: &Call) -> Result<Arc<OidcLogins>, ApiError> {
@@ -106,10 +133,9 @@ fn logins(call: &Call) -> Result<Arc<OidcLogins>, ApiError> {
 }
 
 /// The person has not logged in yet.
-fn waiting(status: &str) -> HandlerResult {
-    let mut reply = HttpReply::json(&json!({ "status": status }))?;
-    reply.status = StatusCode::ACCEPTED;
-    Ok(reply)
+fn waiting(status: &'static str) -> HandlerResult {
+    let reply = HttpReply::json(&DeviceLoginStatus { status })?;
+    Ok(reply.with_status(StatusCode::ACCEPTED))
 }
 
 /// What the provider refuses concerns the login, not what the caller may do here.
@@ -117,5 +143,43 @@ fn refused(error: PortError) -> ApiError {
     match error {
         PortError::Forbidden(why) => ApiError::Oidc(why),
         error => error.into(),
+    }
+}
+
+pub(crate) mod about {
+    use http::StatusCode;
+    use schemars::JsonSchema;
+
+    use super::{ApiError, BegunDeviceLogin, DeviceLoginStatus, LoginAnswer};
+    use crate::handle::oidc::about::fails_as_a_login;
+    use crate::openapi::{JSON, RouteDoc, any, body_fields};
+    use crate::port::PortError;
+
+    body_fields! {
+        DeviceFields {
+            /// What the token is to be called.
+            name: Option<String>,
+        }
+        HandleFields {
+            /// What the answer to the first request has.
+            handle: String,
+        }
+    }
+
+    pub(crate) fn begin() -> RouteDoc {
+        RouteDoc::new("Begins a login on a machine without a browser.")
+            .optional_fields::<DeviceFields>()
+            .fails([ApiError::NoDeviceLogin(""), ApiError::Oidc(any())])
+            .fails([PortError::Unavailable(any())])
+            .json::<BegunDeviceLogin>()
+    }
+
+    pub(crate) fn poll() -> RouteDoc {
+        let doc = RouteDoc::new("Asks whether the person has logged in.")
+            .fields::<HandleFields>()
+            .answer::<DeviceLoginStatus>(StatusCode::ACCEPTED, JSON)
+            .fails([ApiError::NoDeviceLogin(""), ApiError::DeviceHandle])
+            .fails([ApiError::DeviceExpired, ApiError::DeviceDenied]);
+        fails_as_a_login(doc).json::<LoginAnswer>()
     }
 }

@@ -1,7 +1,8 @@
 //! Documents that all nodes agree on, as the failure rules.
 
 use muster_model::storage::STORAGES_DOCUMENT;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::call::Call;
 use crate::error::ApiError;
@@ -61,6 +62,81 @@ pub(crate) async fn rollback(call: Call, documents: &dyn Documents) -> HandlerRe
     version(made.await?)
 }
 
+/// The version that an edit has made.
+#[derive(Serialize, JsonSchema)]
+struct MadeVersion {
+    version: u64,
+}
+
 fn version(version: u64) -> HandlerResult {
-    HttpReply::json(&json!({ "version": version }))
+    HttpReply::json(&MadeVersion { version })
+}
+
+/// What `/openapi.json` tells of these routes.
+pub(crate) mod about {
+    use muster_model::mesh::{DocumentText, DocumentView, VersionView};
+
+    use super::{ApiError, MadeVersion};
+    use crate::openapi::{RouteDoc, TEXT, any};
+    use crate::port::PortError;
+
+    fn of_one(sentence: &'static str) -> RouteDoc {
+        RouteDoc::new(sentence).fails([PortError::NoDocument(any())])
+    }
+
+    fn of_version(sentence: &'static str) -> RouteDoc {
+        let document = any();
+        of_one(sentence)
+            .checks_parameters()
+            .fails([PortError::NoVersion {
+                document,
+                version: 0,
+            }])
+    }
+
+    fn edits(sentence: &'static str) -> RouteDoc {
+        let conflict = PortError::DocumentConflict {
+            document: any(),
+            base: 0,
+            current: 0,
+        };
+        of_version(sentence)
+            .changes_cluster()
+            .fails([conflict, PortError::InvalidDocument(Vec::new())])
+            .json::<MadeVersion>()
+    }
+
+    pub(crate) fn list() -> RouteDoc {
+        RouteDoc::new("Lists the documents that all nodes agree on.").json::<Vec<DocumentView>>()
+    }
+
+    pub(crate) fn one() -> RouteDoc {
+        of_one("Shows how far a document has come.").json::<DocumentView>()
+    }
+
+    pub(crate) fn history() -> RouteDoc {
+        of_one("Lists a document's versions, the newest first.").json::<Vec<VersionView>>()
+    }
+
+    pub(crate) fn text() -> RouteDoc {
+        of_version("Shows a document's text; that of `storages` to admins alone.")
+            .query::<u64>("version", "Of this version; the one in force unless told.")
+            .fails([ApiError::SecretDocument(any())])
+            .json::<DocumentText>()
+    }
+
+    pub(crate) fn edit() -> RouteDoc {
+        edits("Gives a document a new text.")
+            .needed_query::<u64>(
+                "base",
+                "The version that was edited: refused if there is a newer one.",
+            )
+            .query::<bool>("now", "Skip the steps of its activation.")
+            .body::<String>(TEXT)
+    }
+
+    pub(crate) fn rollback() -> RouteDoc {
+        edits("Gives a document an earlier text again, as a new version.")
+            .needed_query::<u64>("version", "The version with that text.")
+    }
 }

@@ -3,9 +3,12 @@
 //! There is no Prometheus, and nothing here understands its language: the expressions that the portal has
 //! written into its pages are told apart, any other is refused.
 
+use std::collections::BTreeMap;
+
 use muster_model::job_query::{JobFilter, JobQuery};
 use muster_model::state::JobState;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::call::Call;
 use crate::clock;
@@ -85,13 +88,13 @@ pub(crate) async fn query(
         PortalExpression::Machines => (machines(membership).await?, None),
         PortalExpression::Unmeasured => (Vec::new(), Some(UNMEASURED_WARNING)),
     };
-    success("vector", &result, warning)
+    success("vector", result, warning)
 }
 
 /// `GET /prometheus/api/v1/query_range?query=`
 pub(crate) async fn query_range(call: Call) -> HandlerResult {
     match asked(&call)? {
-        PortalExpression::Unmeasured => success("matrix", &[], Some(UNMEASURED_WARNING)),
+        PortalExpression::Unmeasured => success("matrix", Vec::new(), Some(UNMEASURED_WARNING)),
         PortalExpression::LowGpu | PortalExpression::Machines => Err(ApiError::Figures(
             "Muster knows this of the present alone: ask with /api/v1/query".to_owned(),
         )),
@@ -114,22 +117,57 @@ fn asked(call: &Call) -> Result<PortalExpression, ApiError> {
     })
 }
 
-fn success(kind: &str, result: &[Value], warning: Option<&str>) -> HandlerResult {
-    let data = json!({"resultType": kind, "result": result});
-    let mut body = json!({"status": "success", "data": data});
-    if let Some(warning) = warning {
-        body["warnings"] = json!([warning]);
-    }
-    HttpReply::json(&body)
+/// An answer, as Prometheus writes it.
+#[derive(Serialize, JsonSchema)]
+struct FiguresAnswer {
+    status: &'static str,
+    data: FiguresData,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    warnings: Option<[&'static str; 1]>,
 }
 
-/// A value of now, as Prometheus writes it.
-fn sample(metric: &Value, value: &str) -> Value {
-    json!({"metric": metric, "value": [clock::now_s(), value]})
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct FiguresData {
+    result_type: &'static str,
+    result: Vec<FiguresSample>,
+}
+
+/// A value of now.
+#[derive(Serialize, JsonSchema)]
+struct FiguresSample {
+    metric: BTreeMap<&'static str, String>,
+    /// Seconds since the epoch, and the value.
+    value: (u64, &'static str),
+}
+
+fn success(
+    result_type: &'static str,
+    result: Vec<FiguresSample>,
+    warning: Option<&'static str>,
+) -> HandlerResult {
+    HttpReply::json(&FiguresAnswer {
+        status: "success",
+        data: FiguresData {
+            result_type,
+            result,
+        },
+        warnings: warning.map(|warning| [warning]),
+    })
+}
+
+fn sample<const N: usize>(
+    metric: [(&'static str, String); N],
+    value: &'static str,
+) -> FiguresSample {
+    FiguresSample {
+        metric: metric.into(),
+        value: (clock::now_s(), value),
+    }
 }
 
 /// Running jobs that use none of the GPUs they keep from others: an admin's view is everybody's.
-async fn low_gpu(call: &Call, jobs: &dyn Jobs) -> Result<Vec<Value>, ApiError> {
+async fn low_gpu(call: &Call, jobs: &dyn Jobs) -> Result<Vec<FiguresSample>, ApiError> {
     let caller = call.caller()?;
     let filter = JobFilter {
         users: match caller.admin {
@@ -146,25 +184,48 @@ async fn low_gpu(call: &Call, jobs: &dyn Jobs) -> Result<Vec<Value>, ApiError> {
     let sight = call.sight(jobs)?;
     let found = jobs.list(&sight, &query).await?.jobs.into_iter();
     let idle = found.filter(|job| job.gpus == 0 && job.gpus_idle > 0);
-    let samples = idle.map(|job| sample(&json!({"job_name": job.key.to_string()}), "0"));
+    let samples = idle.map(|job| sample([("job_name", job.key.to_string())], "0"));
     Ok(samples.collect())
 }
 
 /// Each member by its address, with its name.
-async fn machines(membership: &dyn Membership) -> Result<Vec<Value>, ApiError> {
+async fn machines(membership: &dyn Membership) -> Result<Vec<FiguresSample>, ApiError> {
     let view = membership.view().await?;
     let samples = view.admitted().map(|member| {
         let address = member.addresses.first().map(ToString::to_string);
         let instance = address.unwrap_or_else(|| member.name.clone());
-        sample(
-            &json!({
-                "__name__": MACHINES, "instance": instance, "nodename": member.name,
-                "sysname": "Linux",
-            }),
-            "1",
-        )
+        let metric = [
+            ("__name__", MACHINES.to_owned()),
+            ("instance", instance),
+            ("nodename", member.name.clone()),
+            ("sysname", "Linux".to_owned()),
+        ];
+        sample(metric, "1")
     });
     Ok(samples.collect())
+}
+
+/// What `/openapi.json` tells of these routes.
+pub(crate) mod about {
+    use super::{ApiError, FiguresAnswer};
+    use crate::openapi::{RouteDoc, any};
+    use crate::port::PortError;
+
+    fn asks(sentence: &'static str) -> RouteDoc {
+        RouteDoc::new(sentence)
+            .query::<String>("query", "An expression that OpenPAI's portal asks with.")
+            .fails([ApiError::Figures(any())])
+            .json::<FiguresAnswer>()
+    }
+
+    pub(crate) fn query() -> RouteDoc {
+        asks("Answers what OpenPAI's portal asks of Prometheus for now.")
+            .fails([PortError::Forbidden(any())])
+    }
+
+    pub(crate) fn query_range() -> RouteDoc {
+        asks("Answers what OpenPAI's portal asks of Prometheus for a while.")
+    }
 }
 
 #[cfg(test)]

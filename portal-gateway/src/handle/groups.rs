@@ -5,7 +5,7 @@ use muster_model::id::GroupName;
 use muster_model::people::{
     ExtensionChange, GroupAcl, GroupPatch, NewGroup, PeopleChange, PeopleDenial,
 };
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::users::{changed, data, revision_tag};
 use crate::call::Call;
@@ -95,7 +95,7 @@ pub(crate) async fn remove(call: Call, users: &dyn Users) -> HandlerResult {
     let revision = call.revision()?;
     let change = PeopleChange::RemoveGroup { group, revision };
     users.change(&call.author()?, change).await?;
-    HttpReply::json(&json!({"message": "group is removed successfully"}))
+    HttpReply::message("group is removed successfully")
 }
 
 /// `PUT /groups/:group/extension {"extension"}`
@@ -226,4 +226,123 @@ async fn find(users: &dyn Users, name: &str) -> Result<GroupView, ApiError> {
 fn named(call: &Call) -> Result<GroupName, ApiError> {
     let text = call.params.text("group");
     text.parse().map_err(|_| ApiError::NoGroup(text.to_owned()))
+}
+
+/// What `/openapi.json` tells of these routes.
+pub(crate) mod about {
+    use http::StatusCode;
+    use schemars::JsonSchema;
+    use serde_json::Value;
+
+    use super::{GroupName, PeopleDenial, WireGroup, WireMember};
+    use crate::error::ApiError;
+    use crate::openapi::{FreeObject, JSON, RouteDoc, any, body_fields};
+    use crate::port::PortError;
+    use crate::reply::DoneMessage;
+
+    body_fields! {
+        #[schemars(rename_all = "camelCase")]
+        NewGroupFields {
+            groupname: GroupName,
+            description: Option<String>,
+            external_name: Option<String>,
+            /// With `acls`, which says what members may do.
+            extension: Option<FreeObject>,
+        }
+        #[schemars(rename_all = "camelCase")]
+        GroupFields {
+            groupname: GroupName,
+            description: Option<String>,
+            external_name: Option<String>,
+            extension: Option<FreeObject>,
+            patch: Option<bool>,
+        }
+        GroupData {
+            patch: Option<bool>,
+            data: GroupFields,
+        }
+        GroupExtensionField {
+            extension: FreeObject,
+        }
+        DataField {
+            data: Value,
+        }
+        DescriptionField {
+            description: String,
+        }
+        #[schemars(rename_all = "camelCase")]
+        ExternalNameField {
+            external_name: String,
+        }
+    }
+
+    /// The fields of a change, or those fields alone.
+    #[derive(JsonSchema)]
+    #[schemars(untagged)]
+    #[expect(dead_code, reason = "read field by field")]
+    enum GroupDataOrFields {
+        Data(GroupData),
+        Fields(GroupFields),
+    }
+
+    fn changes(sentence: &'static str) -> RouteDoc {
+        RouteDoc::new(sentence)
+            .changes_group()
+            .answer::<DoneMessage>(StatusCode::CREATED, JSON)
+    }
+
+    pub(crate) fn list() -> RouteDoc {
+        RouteDoc::new("Lists the groups.").json::<Vec<WireGroup>>()
+    }
+
+    pub(crate) fn one() -> RouteDoc {
+        RouteDoc::new("Shows one group.")
+            .fails([ApiError::NoGroup(any())])
+            .json::<WireGroup>()
+    }
+
+    pub(crate) fn members() -> RouteDoc {
+        RouteDoc::new("Lists the members of a group.")
+            .fails([ApiError::NoGroup(any())])
+            .json::<Vec<WireMember>>()
+    }
+
+    pub(crate) fn add() -> RouteDoc {
+        changes("Adds a group.")
+            .fields::<NewGroupFields>()
+            .fails([PortError::from(PeopleDenial::GroupExists(any()))])
+    }
+
+    pub(crate) fn update() -> RouteDoc {
+        changes("Changes a group.").fields::<GroupDataOrFields>()
+    }
+
+    pub(crate) fn remove() -> RouteDoc {
+        RouteDoc::new("Removes a group.")
+            .changes_group()
+            .fails(
+                [
+                    PeopleDenial::NoGroup(any()),
+                    PeopleDenial::GroupNeeded(any()),
+                ]
+                .map(PortError::from),
+            )
+            .json::<DoneMessage>()
+    }
+
+    pub(crate) fn merge_extension() -> RouteDoc {
+        changes("Changes members of a group's extension.").fields::<GroupExtensionField>()
+    }
+
+    pub(crate) fn set_attribute() -> RouteDoc {
+        changes("Sets one member of a group's extension.").fields::<DataField>()
+    }
+
+    pub(crate) fn set_description() -> RouteDoc {
+        changes("Sets a group's description.").fields::<DescriptionField>()
+    }
+
+    pub(crate) fn set_external_name() -> RouteDoc {
+        changes("Sets a group's name in a directory elsewhere.").fields::<ExternalNameField>()
+    }
 }

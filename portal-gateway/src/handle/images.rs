@@ -37,7 +37,7 @@ pub(crate) async fn remove(call: Call, images: &dyn Images) -> HandlerResult {
         return Err(ApiError::Parameters("name an image with ?name=".to_owned()));
     }
     images.remove(name).await?;
-    HttpReply::json(&serde_json::json!({"message": format!("image {name} is removed")}))
+    HttpReply::message(&format!("image {name} is removed"))
 }
 
 /// One line a step, each sent when it happens.
@@ -49,4 +49,48 @@ fn line(step: ImageProgress) -> std::io::Result<Bytes> {
     let mut line = serde_json::to_vec(&step)?;
     line.push(b'\n');
     Ok(line.into())
+}
+
+/// What `/openapi.json` tells of these routes.
+pub(crate) mod about {
+    use http::StatusCode;
+    use muster_model::image::ImageView;
+    use schemars::JsonSchema;
+
+    use super::ImageProgress;
+    use crate::openapi::{NDJSON, RouteDoc, any, body_fields};
+    use crate::port::PortError;
+    use crate::reply::DoneMessage;
+
+    body_fields! {
+        ImageField {
+            /// The image's name.
+            name: String,
+        }
+    }
+
+    pub(crate) fn list() -> RouteDoc {
+        RouteDoc::new("Lists the images of this node.").json::<Vec<ImageView>>()
+    }
+
+    pub(crate) fn import() -> RouteDoc {
+        RouteDoc::new("Imports the images of an OCI or docker archive, and tells of each step.")
+            .query::<String>("name", "A name in place of the one in the archive.")
+            .body::<String>("application/octet-stream")
+            .fails([PortError::Invalid(any())])
+            .answer::<ImageProgress>(StatusCode::OK, NDJSON)
+    }
+
+    pub(crate) fn pull() -> RouteDoc {
+        RouteDoc::new("Pulls an image, and tells of each step.")
+            .fields::<ImageField>()
+            .answer::<ImageProgress>(StatusCode::OK, NDJSON)
+    }
+
+    pub(crate) fn remove() -> RouteDoc {
+        RouteDoc::new("Removes an image.")
+            .needed_query::<String>("name", "The image's name.")
+            .fails([PortError::NoImage(any())])
+            .json::<DoneMessage>()
+    }
 }

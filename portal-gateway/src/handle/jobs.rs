@@ -2,9 +2,11 @@
 
 use http::StatusCode;
 use muster_model::id::JobKey;
+use muster_model::remark::Remark;
 use muster_model::state::ExecutionType;
-use muster_model::view::{Age, Dated, JobSummary};
-use serde_json::{Value, json};
+use muster_model::view::Dated;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::call::Call;
 use crate::clock;
@@ -24,14 +26,33 @@ pub(crate) async fn submit(mut call: Call, jobs: &dyn Jobs) -> HandlerResult {
     let caller = own_path(&call)?;
     let AcceptedSubmission { key, warnings } = jobs.submit(caller, yaml).await?;
     let JobKey { user, name } = key;
-    let mut body = json!({
-        "status": ACCEPTED.as_u16(),
-        "message": format!("Update job {name} for user {user} successfully."),
-    });
-    if !warnings.is_empty() {
-        body["warnings"] = json!(warnings);
-    }
+    let body = JobMessage {
+        status: ACCEPTED.as_u16(),
+        message: format!("Update job {name} for user {user} successfully."),
+        warnings,
+    };
     Ok(HttpReply::json(&body)?.with_status(ACCEPTED))
+}
+
+/// What was done of a job.
+#[derive(Serialize, JsonSchema)]
+struct JobMessage {
+    /// The status of the answer, once more.
+    status: u16,
+    message: String,
+    /// Beyond OpenPAI: what of the job is not carried out, or not as it reads.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<Remark>,
+}
+
+impl JobMessage {
+    const fn new(status: StatusCode, message: String) -> Self {
+        Self {
+            status: status.as_u16(),
+            message,
+            warnings: Vec::new(),
+        }
+    }
 }
 
 /// The caller. Where the path names a user, as version 1 did, it must be them: a job belongs to
@@ -49,12 +70,12 @@ fn own_path(call: &Call) -> Result<&Caller, ApiError> {
 }
 
 fn accepted(message: String) -> HandlerResult {
-    let body = json!({"status": ACCEPTED.as_u16(), "message": message});
+    let body = JobMessage::new(ACCEPTED, message);
     Ok(HttpReply::json(&body)?.with_status(ACCEPTED))
 }
 
 fn done(message: String) -> HandlerResult {
-    HttpReply::json(&json!({"status": 200, "message": message}))
+    HttpReply::json(&JobMessage::new(StatusCode::OK, message))
 }
 
 /// `GET /jobs/:job`, `GET /jobs/:job/attempts/:attempt`
@@ -115,7 +136,7 @@ const TAG_BYTES_MAX: usize = 255;
 
 /// A tag that a form of a page names, by the rules of the REST API.
 pub(crate) fn checked_tag(tag: &str) -> Result<String, ApiError> {
-    let field = [("value".to_owned(), Value::from(tag))];
+    let field = [("value".to_owned(), serde_json::Value::from(tag))];
     new_tag(Fields::of(field.into_iter().collect()))
 }
 
@@ -141,6 +162,14 @@ fn tag(mut fields: Fields) -> Result<String, ApiError> {
     }
     fields.finish()?;
     Ok(tag)
+}
+
+/// What happened to a job, and why it waits, the latest first.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct JobEvents {
+    total_count: usize,
+    data: Vec<event::WireEvent>,
 }
 
 /// `GET /jobs/:job/events`
@@ -174,8 +203,11 @@ pub(crate) async fn events(call: Call, jobs: &dyn Jobs) -> HandlerResult {
         .iter()
         .map(|event| event::WireEvent::of(&key, event))
         .collect();
-    let reply = HttpReply::json(&json!({"totalCount": data.len(), "data": data}))?;
-    Ok(reply.aged(&age))
+    let events = JobEvents {
+        total_count: data.len(),
+        data,
+    };
+    Ok(HttpReply::json(&events)?.aged(&age))
 }
 
 /// `GET /jobs/:job/ssh`: upstream took it away and still names the route
@@ -189,15 +221,110 @@ pub(crate) async fn ssh(call: Call, jobs: &dyn Jobs) -> HandlerResult {
     Err(ApiError::NoSsh(call.params.text("job").to_owned()))
 }
 
-/// The summary as Muster's own routes show it: the model's fields, the state they add up to, and how old
-/// all that is where that has to be said.
-pub(super) fn with_state(job: &JobSummary, aged: &[Age]) -> Result<Value, ApiError> {
-    let mut value = serde_json::to_value(job).map_err(|e| ApiError::Answer(e.to_string()))?;
-    if let Value::Object(fields) = &mut value {
-        fields.insert("state".to_owned(), json!(job.state()));
-        if let Some(age) = aged.iter().find(|age| age.vc == job.vc) {
-            fields.insert("age".to_owned(), json!(age));
+/// What `/openapi.json` tells of these routes.
+pub(crate) mod about {
+    use schemars::JsonSchema;
+
+    use super::{ACCEPTED, ApiError, Detail, ExecutionType, JobEvents, JobMessage, StatusCode};
+    use crate::openapi::{FreeObject, JSON, RouteDoc, YAML, any, body_fields};
+    use crate::port::PortError;
+
+    body_fields! {
+        ExecutionField {
+            value: ExecutionType,
+        }
+        TagField {
+            /// Of at most 255 bytes, without commas.
+            value: String,
         }
     }
-    Ok(value)
+
+    pub(crate) fn submit() -> RouteDoc {
+        RouteDoc::new("Submits a job.")
+            .body::<FreeObject>(YAML)
+            .of_owner()
+            .fails([ApiError::NotText])
+            .checks_parameters()
+            .fails([
+                PortError::InvalidJob(Vec::new()),
+                PortError::NoStorage(Vec::new()),
+                PortError::JobExists {
+                    job: any(),
+                    same: None,
+                },
+                PortError::Forbidden(any()),
+                PortError::NoVc(any()),
+            ])
+            .answer::<JobMessage>(ACCEPTED, JSON)
+    }
+
+    pub(crate) fn detail() -> RouteDoc {
+        RouteDoc::new("Shows a job, with its tasks.")
+            .of_job()
+            .fails([PortError::NoAttempt {
+                job: any(),
+                attempt: 0,
+            }])
+            .json::<Detail>()
+            .tagged()
+    }
+
+    pub(crate) fn config() -> RouteDoc {
+        RouteDoc::new(
+            "Shows a job as it was submitted, without its secrets: JSON, which is YAML too.",
+        )
+        .of_job()
+        .answer::<FreeObject>(StatusCode::OK, YAML)
+        .tagged()
+    }
+
+    pub(crate) fn execution_type() -> RouteDoc {
+        RouteDoc::new("Stops a job, or asks for it to be started.")
+            .of_job()
+            .of_owner()
+            .fields::<ExecutionField>()
+            .changes_cluster()
+            .answer::<JobMessage>(ACCEPTED, JSON)
+    }
+
+    pub(crate) fn add_tag() -> RouteDoc {
+        RouteDoc::new("Tags a job.")
+            .of_job()
+            .of_owner()
+            .fields::<TagField>()
+            .changes_cluster()
+            .json::<JobMessage>()
+    }
+
+    pub(crate) fn remove_tag() -> RouteDoc {
+        RouteDoc::new("Takes a tag off a job.")
+            .of_job()
+            .of_owner()
+            .fields::<TagField>()
+            .changes_cluster()
+            .fails([PortError::NoTag(any())])
+            .json::<JobMessage>()
+    }
+
+    /// Kinds of events.
+    #[derive(JsonSchema)]
+    #[expect(dead_code, reason = "a word of the query")]
+    enum EventType {
+        Normal,
+        Warning,
+    }
+
+    pub(crate) fn events() -> RouteDoc {
+        RouteDoc::new("Lists what happened to a job, the latest first.")
+            .of_job()
+            .query::<EventType>("type", "Only such events.")
+            .checks_parameters()
+            .json::<JobEvents>()
+    }
+
+    pub(crate) fn ssh() -> RouteDoc {
+        RouteDoc::new("Would tell how to reach a job by SSH: OpenPAI took this away, and there is never anything.")
+            .of_job()
+            .fails([ApiError::NoSsh(any())])
+    }
 }

@@ -8,7 +8,7 @@ use crate::call::Call;
 use crate::error::ApiError;
 use crate::port::{Membership, Nodes};
 use crate::reply::{HandlerResult, HttpReply};
-use crate::wire::kubernetes::{KubernetesObject, NAMESPACE, ObjectMetadata, list};
+use crate::wire::kubernetes::{KubernetesList, KubernetesObject, NAMESPACE, ObjectMetadata};
 
 /// `GET /kubernetes/nodes`
 pub(crate) async fn nodes(
@@ -26,7 +26,7 @@ pub(crate) async fn nodes(
         KubernetesObject::node(member, known, &view.leadership)
     });
     let items: Vec<_> = shown.filter(|one| selector.takes(&one.metadata)).collect();
-    HttpReply::json(&list("NodeList", &items))
+    HttpReply::json(&KubernetesList::of("NodeList", items))
 }
 
 /// `GET /kubernetes/pods?namespace=&labelSelector=`
@@ -40,7 +40,7 @@ pub(crate) async fn pods(call: Call, membership: &dyn Membership) -> HandlerResu
         .map(KubernetesObject::agent)
         .filter(|one| selector.takes(&one.metadata))
         .collect();
-    HttpReply::json(&list("PodList", &items))
+    HttpReply::json(&KubernetesList::of("PodList", items))
 }
 
 fn is_member(member: &MemberView) -> bool {
@@ -110,5 +110,32 @@ impl LabelRequirement {
             None => found.is_some(),
         };
         is_so != self.is_negated
+    }
+}
+
+/// What `/openapi.json` tells of these routes.
+pub(crate) mod about {
+    use super::KubernetesList;
+    use crate::openapi::RouteDoc;
+
+    fn lists(sentence: &'static str) -> RouteDoc {
+        RouteDoc::new(sentence)
+            .query::<String>(
+                "labelSelector",
+                "Only those with these labels: `app`, `!app`, `app=x`, `app!=x`, joined by commas.",
+            )
+            .checks_parameters()
+            .json::<KubernetesList>()
+    }
+
+    pub(crate) fn nodes() -> RouteDoc {
+        lists("Lists the members as Kubernetes lists nodes.")
+    }
+
+    pub(crate) fn pods() -> RouteDoc {
+        lists("Lists the members' agents as Kubernetes lists pods.").query::<String>(
+            "namespace",
+            "Only those in this namespace; all are in `default`.",
+        )
     }
 }

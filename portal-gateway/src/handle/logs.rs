@@ -8,7 +8,8 @@ use http::header::{ACCEPT_RANGES, CONTENT_RANGE, HeaderName, RANGE};
 use http::{HeaderValue, StatusCode};
 use muster_model::id::TaskId;
 use muster_model::view::TaskAttemptView;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::call::Call;
 use crate::clock;
@@ -35,6 +36,19 @@ const START: HeaderName = HeaderName::from_static("x-muster-start");
 const WHOLE: &str = "whole";
 /// Where log links lead, on any node.
 const LINK_ROOT: &str = "/log-manager";
+
+/// Where the files of a log are.
+#[derive(Serialize, JsonSchema)]
+struct LinkedLogs {
+    locations: Vec<LinkedLog>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct LinkedLog {
+    name: String,
+    /// A path on this server, which needs no login for a while.
+    uri: String,
+}
 
 /// The task attempt that a path names.
 struct LogTarget {
@@ -85,15 +99,13 @@ pub(crate) async fn locations(call: Call, jobs: &dyn Jobs, logs: &dyn Logs) -> H
     let query = link_query(&call, &target, &token)?;
     let node = target.view.address.as_deref().unwrap_or("node");
     let port = config.port;
-    let locations: Vec<Value> = files
-        .iter()
-        .map(|file| {
-            let name = &file.name;
-            let uri = format!("{LINK_ROOT}/{node}:{port}/api/v1/logs/{name}?{query}");
-            json!({"name": name, "uri": uri})
-        })
-        .collect();
-    HttpReply::json(&json!({"locations": locations}))
+    let locations = files.into_iter().map(|LogFileInfo { name, .. }| {
+        let uri = format!("{LINK_ROOT}/{node}:{port}/api/v1/logs/{name}?{query}");
+        LinkedLog { name, uri }
+    });
+    HttpReply::json(&LinkedLogs {
+        locations: locations.collect(),
+    })
 }
 
 /// Upstream's parameters. Only `token` and `tail-mode` mean anything.
@@ -360,6 +372,78 @@ fn partial(part: LogSlice) -> HandlerResult {
     Ok(HttpReply::text_stream(part.body, Some(length))
         .with_status(StatusCode::PARTIAL_CONTENT)
         .with(CONTENT_RANGE, ascii(range)))
+}
+
+/// What `/openapi.json` tells of these routes.
+pub(crate) mod about {
+    use super::{ApiError, LinkedLogs, LogFileInfo, StatusCode};
+    use crate::openapi::{RouteDoc, TEXT, any};
+    use crate::port::PortError;
+
+    /// A file of a log, or a part of one.
+    fn reads(sentence: &'static str) -> RouteDoc {
+        RouteDoc::new(sentence)
+            .query::<u64>("tail", "The last so many bytes.")
+            .query::<bool>("tail-mode", "The last 16384 bytes.")
+            .query::<bool>("follow", "The answer goes on until the task has ended.")
+            .query::<bool>("whole", "All files of the log as one.")
+            .header("Range", "One range of bytes: 206.")
+            .checks_parameters()
+            .fails([ApiError::Range { size: 0 }])
+            .fails([PortError::NoLog, PortError::Forbidden(any())])
+            .answer::<String>(StatusCode::OK, TEXT)
+            .answer::<String>(StatusCode::PARTIAL_CONTENT, TEXT)
+    }
+
+    fn by_link(doc: RouteDoc) -> RouteDoc {
+        doc.query::<String>("token", "What the link was made with.")
+            .fails([ApiError::LogLink])
+            .fails([
+                PortError::NoLog,
+                PortError::Forbidden(any()),
+                PortError::InvalidToken,
+                PortError::Unavailable(any()),
+            ])
+    }
+
+    pub(crate) fn locations() -> RouteDoc {
+        RouteDoc::new(
+            "Lists the files of a task attempt's log, with links that need no login for a while.",
+        )
+        .of_task()
+        .query::<bool>("tail-mode", "The links lead to the last 16384 bytes.")
+        .fails([PortError::NoLog])
+        .json::<LinkedLogs>()
+    }
+
+    pub(crate) fn linked() -> RouteDoc {
+        by_link(reads("Reads a log that a link leads to."))
+    }
+
+    pub(crate) fn linked_files() -> RouteDoc {
+        by_link(RouteDoc::new(
+            "Lists the files of a log that a link leads to.",
+        ))
+        .json::<Vec<LogFileInfo>>()
+    }
+
+    pub(crate) fn proof() -> RouteDoc {
+        RouteDoc::new("Proves that this node's certificate is a member's.")
+            .query::<String>("nonce", "32 hexadecimal digits.")
+            .checks_parameters()
+            .answer::<String>(StatusCode::OK, TEXT)
+    }
+
+    pub(crate) fn files() -> RouteDoc {
+        RouteDoc::new("Lists the files of a task attempt's log.")
+            .of_task()
+            .fails([PortError::NoLog])
+            .json::<Vec<LogFileInfo>>()
+    }
+
+    pub(crate) fn file() -> RouteDoc {
+        reads("Reads a file of a task attempt's log.").of_task()
+    }
 }
 
 #[cfg(test)]

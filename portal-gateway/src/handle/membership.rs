@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use muster_model::alarm::AlarmsAfter;
 use muster_model::mesh::NewToken;
-use serde_json::json;
 
 use crate::call::Call;
 use crate::port::{JoinRequest, Membership};
@@ -134,5 +133,124 @@ pub(crate) async fn revoke_token(call: Call, membership: &dyn Membership) -> Han
 }
 
 pub(super) fn done(message: &str) -> HandlerResult {
-    HttpReply::json(&json!({ "message": message }))
+    HttpReply::message(message)
+}
+
+/// What `/openapi.json` tells of these routes.
+pub(crate) mod about {
+    use muster_model::alarm::Alarms;
+    use muster_model::mesh::{
+        ClusterView, CreatedToken, JoinPlan, Joined, MemberView, MeshView, RecoveryView, TokenView,
+    };
+    use schemars::JsonSchema;
+
+    use crate::openapi::{RouteDoc, any, body_fields};
+    use crate::port::PortError;
+    use crate::reply::DoneMessage;
+
+    body_fields! {
+        ClusterNameField {
+            /// Letters, digits, `_`, `.` and `-`, at most 64; this machine's if absent or empty.
+            name: Option<String>,
+        }
+        JoinFields {
+            /// A member's address, `host` or `host:port`.
+            address: String,
+            /// The text of a token of its cluster.
+            token: String,
+        }
+        LostField {
+            /// Voters that are lost for good, by name.
+            lost: Vec<String>,
+        }
+        JoinTokenFields {
+            /// How long it works; a day unless told.
+            expires_s: Option<u32>,
+            /// How many nodes it admits; one unless told.
+            uses: Option<u32>,
+            /// Whether those may vote; they may unless told.
+            votes: Option<bool>,
+        }
+    }
+
+    pub(crate) fn view() -> RouteDoc {
+        RouteDoc::new("Shows the cluster as this node sees it.").json::<MeshView>()
+    }
+
+    pub(crate) fn alarms() -> RouteDoc {
+        RouteDoc::new("Lists what was wrong with the cluster, and what is.")
+            .query::<u64>("after", "Only alarms after this number.")
+            .query::<String>("boot", "The start of the agent that the number is of.")
+            .checks_parameters()
+            .json::<Alarms>()
+    }
+
+    pub(crate) fn members() -> RouteDoc {
+        RouteDoc::new("Lists all that were ever admitted to the cluster.").json::<Vec<MemberView>>()
+    }
+
+    pub(crate) fn init() -> RouteDoc {
+        RouteDoc::new("Names the cluster of this machine, and lets others join.")
+            .optional_fields::<ClusterNameField>()
+            .changes_cluster()
+            .json::<ClusterView>()
+    }
+
+    pub(crate) fn join_plan() -> RouteDoc {
+        RouteDoc::new("Shows what keeps this machine from joining a cluster.").json::<JoinPlan>()
+    }
+
+    pub(crate) fn join() -> RouteDoc {
+        RouteDoc::new("Makes this machine a member of another cluster.")
+            .fields::<JoinFields>()
+            .changes_cluster()
+            .fails([PortError::JoinRefused(any()), PortError::JoinBusy(any())])
+            .json::<Joined>()
+    }
+
+    pub(crate) fn leave() -> RouteDoc {
+        RouteDoc::new("Ends this machine's membership.")
+            .changes_cluster()
+            .json::<DoneMessage>()
+    }
+
+    pub(crate) fn expel() -> RouteDoc {
+        RouteDoc::new("Ends another's membership.")
+            .changes_cluster()
+            .fails([PortError::NoMember(any())])
+            .json::<DoneMessage>()
+    }
+
+    pub(crate) fn recovery() -> RouteDoc {
+        RouteDoc::new("Shows how a group would go on without most of its voters.")
+            .changes_cluster()
+            .fails([PortError::NoVc(any()), PortError::NoMember(any())])
+            .json::<RecoveryView>()
+    }
+
+    pub(crate) fn recover() -> RouteDoc {
+        RouteDoc::new("Has a group go on without most of its voters.")
+            .fields::<LostField>()
+            .changes_cluster()
+            .fails([PortError::NoVc(any()), PortError::NoMember(any())])
+            .json::<RecoveryView>()
+    }
+
+    pub(crate) fn create_token() -> RouteDoc {
+        RouteDoc::new("Makes a token that admits nodes.")
+            .optional_fields::<JoinTokenFields>()
+            .changes_cluster()
+            .json::<CreatedToken>()
+    }
+
+    pub(crate) fn tokens() -> RouteDoc {
+        RouteDoc::new("Lists the tokens that admit nodes.").json::<Vec<TokenView>>()
+    }
+
+    pub(crate) fn revoke_token() -> RouteDoc {
+        RouteDoc::new("Makes a token admit no more nodes.")
+            .changes_cluster()
+            .fails([PortError::NoJoinToken(any())])
+            .json::<DoneMessage>()
+    }
 }

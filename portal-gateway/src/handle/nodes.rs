@@ -131,3 +131,105 @@ pub(crate) async fn say_off(call: Call, nodes: &dyn Nodes) -> HandlerResult {
 pub(crate) async fn doctor(_: Call, nodes: &dyn Nodes) -> HandlerResult {
     HttpReply::json(&nodes.doctor().await?)
 }
+
+/// What `/openapi.json` tells of these routes.
+pub(crate) mod about {
+    use http::StatusCode;
+    use muster_model::finding::Finding;
+    use muster_model::known_node::KnownNode;
+    use muster_model::mesh::MemberTask;
+    use muster_model::node::NodeView;
+    use muster_model::vc::{VcView, WhatIf};
+    use schemars::JsonSchema;
+
+    use super::StatusPage;
+    use crate::error::ApiError;
+    use crate::openapi::{HTML, RouteDoc, TEXT, any, body_fields};
+    use crate::port::PortError;
+    use crate::reply::DoneMessage;
+
+    body_fields! {
+        SchedulingFields {
+            mode: SchedulingMode,
+            /// When tasks are stopped, in seconds from now; for `draining` alone.
+            after_s: Option<u32>,
+            /// For other admins; needed unless the mode is `open`.
+            reason: Option<String>,
+        }
+    }
+
+    /// What jobs may do at a member.
+    #[derive(JsonSchema)]
+    #[schemars(rename_all = "snake_case")]
+    #[expect(dead_code, reason = "a word of the body")]
+    enum SchedulingMode {
+        Open,
+        Cordoned,
+        Draining,
+    }
+
+    fn page(sentence: &'static str) -> RouteDoc {
+        RouteDoc::new(sentence).fails([ApiError::HostName(any())])
+    }
+
+    pub(crate) fn view() -> RouteDoc {
+        RouteDoc::new("Shows this node.").json::<NodeView>()
+    }
+
+    pub(crate) fn status() -> RouteDoc {
+        page("Shows how this node is, as a page.").answer::<String>(StatusCode::OK, HTML)
+    }
+
+    pub(crate) fn status_text() -> RouteDoc {
+        page("Shows how this node is, as text.").answer::<String>(StatusCode::OK, TEXT)
+    }
+
+    pub(crate) fn status_json() -> RouteDoc {
+        page("Shows how this node is.").json::<StatusPage>()
+    }
+
+    pub(crate) fn list() -> RouteDoc {
+        RouteDoc::new("Lists the nodes of the cluster, with what they have.")
+            .json::<Vec<KnownNode>>()
+    }
+
+    pub(crate) fn virtual_clusters() -> RouteDoc {
+        RouteDoc::new("Lists the virtual clusters, with what they have and use.")
+            .json::<Vec<VcView>>()
+    }
+
+    pub(crate) fn what_if() -> RouteDoc {
+        RouteDoc::new("Tells what would become of jobs if the cluster were described so.")
+            .body::<String>(TEXT)
+            .checks_parameters()
+            .fails([PortError::InvalidDocument(Vec::new())])
+            .json::<WhatIf>()
+    }
+
+    pub(crate) fn schedule() -> RouteDoc {
+        RouteDoc::new("Keeps jobs off a member, or lets them come again.")
+            .fields::<SchedulingFields>()
+            .changes_cluster()
+            .fails([PortError::NoMember(any())])
+            .json::<DoneMessage>()
+    }
+
+    pub(crate) fn tasks_on() -> RouteDoc {
+        RouteDoc::new("Lists the tasks that may be running on a member.")
+            .fails([PortError::NoMember(any())])
+            .json::<Vec<MemberTask>>()
+    }
+
+    pub(crate) fn say_off() -> RouteDoc {
+        RouteDoc::new(
+            "Says that a member is off: what ran there may run elsewhere. Answers those tasks.",
+        )
+        .changes_cluster()
+        .fails([PortError::NoMember(any())])
+        .json::<Vec<MemberTask>>()
+    }
+
+    pub(crate) fn doctor() -> RouteDoc {
+        RouteDoc::new("Looks for all that may be wrong at this node.").json::<Vec<Finding>>()
+    }
+}

@@ -283,3 +283,78 @@ fn sent_to(place: String) -> HandlerResult {
     reply.content = ReplyContent::Page(String::new());
     Ok(reply)
 }
+
+/// What `/openapi.json` tells of these routes.
+pub(crate) mod about {
+    use http::StatusCode;
+    use muster_model::people::PeopleDenial;
+    use schemars::JsonSchema;
+
+    use super::ApiError;
+    use crate::openapi::{RouteDoc, any, body_fields};
+    use crate::port::PortError;
+
+    body_fields! {
+        ReturnFields {
+            /// What the login was begun with.
+            state: Option<String>,
+            /// What the provider gives the browser.
+            code: Option<String>,
+            /// Why the provider refused.
+            error: Option<String>,
+            /// The same in words.
+            error_description: Option<String>,
+        }
+    }
+
+    fn goes(sentence: &'static str) -> RouteDoc {
+        RouteDoc::new(sentence)
+            .empty(StatusCode::FOUND, "The browser is sent on.")
+            .checks_parameters()
+            .fails([ApiError::NoApi(any()), ApiError::HostName(any())])
+            .fails([PortError::Unavailable(any())])
+    }
+
+    pub(crate) fn login() -> RouteDoc {
+        goes("Sends a browser to the identity provider.")
+            .query::<String>("redirect_uri", "Where it is to go in the end.")
+            .query::<String>("from", "Is passed on to there.")
+    }
+
+    pub(crate) fn finish() -> RouteDoc {
+        let doc = goes("Takes a browser back from the identity provider.")
+            .query::<String>("state", "What the login was begun with.")
+            .query::<String>("code", "What the provider gives the browser.")
+            .query::<String>("error", "Why the provider refused.")
+            .query::<String>("error_description", "The same in words.")
+            .fails([ApiError::OidcState]);
+        fails_as_a_login(doc)
+    }
+
+    pub(crate) fn finish_form() -> RouteDoc {
+        let doc =
+            goes("Takes a browser back from the identity provider, which has it send a form.")
+                .body::<ReturnFields>("application/x-www-form-urlencoded")
+                .empty(StatusCode::SEE_OTHER, "The browser is sent here once more.")
+                .fails([ApiError::OidcState, ApiError::Syntax(any())]);
+        fails_as_a_login(doc)
+    }
+
+    /// What keeps a person from coming in for whom the provider vouches.
+    pub(crate) fn fails_as_a_login(doc: RouteDoc) -> RouteDoc {
+        doc.fails([ApiError::Oidc(any())]).fails([
+            PortError::Forbidden(any()),
+            PortError::Unavailable(any()),
+            PeopleDenial::Busy.into(),
+            PeopleDenial::LastAdmin(any()).into(),
+            PeopleDenial::UserExists(any()).into(),
+            PeopleDenial::NoUser(any()).into(),
+            PeopleDenial::NoGroup(any()).into(),
+        ])
+    }
+
+    pub(crate) fn logout() -> RouteDoc {
+        goes("Sends a browser to the identity provider to end its session there.")
+            .query::<String>("redirect_uri", "Where it is to go in the end.")
+    }
+}

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
+use muster_model::state::JobState;
+use muster_model::view::{Age, JobSummary};
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use super::jobs::with_state;
 use crate::call::Call;
 use crate::error::ApiError;
 use crate::listing::Listing;
@@ -15,6 +17,31 @@ use crate::reply::{HandlerResult, HttpReply};
 const WAIT_MS_DEFAULT: u64 = 30_000;
 /// How long it waits at most. Proxies cut off requests that take longer.
 const WAIT_MS_MAX: u64 = 60_000;
+
+/// A job with the state that its fields add up to.
+#[derive(Serialize, JsonSchema)]
+struct OwnJob<'j> {
+    #[serde(flatten)]
+    job: &'j JobSummary,
+    state: JobState,
+    /// How old that is, where it has to be said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    age: Option<&'j Age>,
+    /// A word for how far it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mark: Option<String>,
+}
+
+impl<'j> OwnJob<'j> {
+    fn of(job: &'j JobSummary, aged: &'j [Age]) -> Self {
+        Self {
+            job,
+            state: job.state(),
+            age: aged.iter().find(|age| age.vc == job.vc),
+            mark: None,
+        }
+    }
+}
 
 /// `GET jobs`, with the filters of OpenPAI's listing
 pub(crate) async fn list(call: Call, port: &dyn Jobs) -> HandlerResult {
@@ -27,8 +54,8 @@ pub(crate) async fn list(call: Call, port: &dyn Jobs) -> HandlerResult {
         ..
     } = listing.ask(&call.sight(port)?, port).await?;
     let page = listing.page(&jobs).into_iter();
-    let rows: Result<Vec<Value>, ApiError> = page.map(|job| with_state(job, &aged)).collect();
-    Ok(HttpReply::json(&rows?)?
+    let rows: Vec<OwnJob> = page.map(|job| OwnJob::of(job, &aged)).collect();
+    Ok(HttpReply::json(&rows)?
         .without(&away)
         .aged(&aged)
         .hiding(&hidden))
@@ -68,7 +95,50 @@ pub(crate) async fn wait(call: Call, jobs: &dyn Jobs) -> HandlerResult {
     call.sight(jobs)?
         .check(&job.vc, &key)
         .map_err(port::PortError::from)?;
-    let mut value = with_state(&job, &[])?;
-    value["mark"] = job.mark().into();
-    HttpReply::json(&value)
+    HttpReply::json(&OwnJob {
+        mark: Some(job.mark()),
+        ..OwnJob::of(&job, &[])
+    })
+}
+
+/// What `/openapi.json` tells of these routes.
+pub(crate) mod about {
+    use muster_model::explanation::Explanation;
+    use muster_model::view::{Dated, JobDetail};
+
+    use super::OwnJob;
+    use crate::handle::listings;
+    use crate::openapi::{RouteDoc, any};
+    use crate::port::PortError;
+
+    pub(crate) fn list() -> RouteDoc {
+        listings::about::asks("Lists jobs in Muster's own shape.").json::<Vec<OwnJob<'static>>>()
+    }
+
+    pub(crate) fn detail() -> RouteDoc {
+        RouteDoc::new("Shows a job in Muster's own shape.")
+            .of_job()
+            .query::<u32>("attempt", "At this attempt; the latest unless told.")
+            .checks_parameters()
+            .fails([PortError::NoAttempt {
+                job: any(),
+                attempt: 0,
+            }])
+            .json::<Dated<JobDetail>>()
+    }
+
+    pub(crate) fn explanation() -> RouteDoc {
+        RouteDoc::new("Explains why a job waits.")
+            .of_job()
+            .json::<Explanation>()
+    }
+
+    pub(crate) fn wait() -> RouteDoc {
+        RouteDoc::new("Waits until a job has ended, or has got on.")
+            .of_job()
+            .query::<u64>("timeout_ms", "How long, at most 60000; 30000 unless told.")
+            .query::<String>("seen", "The mark that was seen: wait for another one.")
+            .checks_parameters()
+            .json::<OwnJob<'static>>()
+    }
 }

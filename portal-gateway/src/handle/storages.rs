@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use muster_model::storage::{Storage, StorageGrant};
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::json;
 
 use crate::call::Call;
 use crate::error::ApiError;
@@ -72,6 +72,11 @@ async fn own(
     Ok(all)
 }
 
+#[derive(Serialize, JsonSchema)]
+struct StorageRows {
+    storages: Vec<StorageRow>,
+}
+
 /// `GET /storages?default=true`
 pub(crate) async fn list(call: Call, storages: &dyn Storages, users: &dyn Users) -> HandlerResult {
     let mut own = own(&call, storages, users).await?;
@@ -79,7 +84,7 @@ pub(crate) async fn list(call: Call, storages: &dyn Storages, users: &dyn Users)
         own.retain(|one| one.default);
     }
     let rows: Vec<StorageRow> = own.iter().map(StorageRow::of).collect();
-    HttpReply::json(&json!({ "storages": rows }))
+    HttpReply::json(&StorageRows { storages: rows })
 }
 
 /// `GET /storages/:storage`
@@ -172,4 +177,68 @@ pub(crate) async fn grants(
     let mut all = all(caller, storages, users).await?;
     all.retain(|one| one.granted || caller.admin);
     HttpReply::json(&all)
+}
+
+/// What `/openapi.json` tells of these routes.
+pub(crate) mod about {
+    use schemars::JsonSchema;
+
+    use super::{ApiError, OldConfig, OldServer, Storage, StorageGrant, StorageRows};
+    use crate::openapi::{RouteDoc, any};
+    use crate::port::PortError;
+
+    /// All of them, or the one that the path names.
+    #[derive(JsonSchema)]
+    #[schemars(untagged)]
+    #[expect(dead_code, reason = "one of the two is written as it is")]
+    enum AllOrOne<T> {
+        All(Vec<T>),
+        One(T),
+    }
+
+    fn old<T: JsonSchema>(sentence: &'static str) -> RouteDoc {
+        let (what, name) = ("", any());
+        RouteDoc::new(sentence)
+            .query::<String>("names", "Only this one; may be there several times.")
+            .fails([ApiError::NoOldStorage { what, name }])
+            .fails([PortError::NoUser(any())])
+            .json::<AllOrOne<T>>()
+    }
+
+    pub(crate) fn list() -> RouteDoc {
+        RouteDoc::new("Lists the storages that the user may use.")
+            .query::<bool>(
+                "default",
+                "Only those that jobs get which do not say what they want.",
+            )
+            .fails([PortError::NoUser(any())])
+            .json::<StorageRows>()
+    }
+
+    pub(crate) fn one() -> RouteDoc {
+        RouteDoc::new("Shows one storage.")
+            .fails([
+                ApiError::NoStorage(any()),
+                ApiError::StorageNotGranted {
+                    user: any(),
+                    storage: any(),
+                },
+            ])
+            .fails([PortError::NoUser(any())])
+            .json::<Storage>()
+    }
+
+    pub(crate) fn old_configs() -> RouteDoc {
+        old::<OldConfig>("Lists the storages as version 0.17 did: what is mounted where.")
+    }
+
+    pub(crate) fn old_servers() -> RouteDoc {
+        old::<OldServer>("Lists the storages as version 0.17 did: their servers.")
+    }
+
+    pub(crate) fn grants() -> RouteDoc {
+        RouteDoc::new("Lists the storages, with what the user has of each.")
+            .fails([PortError::NoUser(any())])
+            .json::<Vec<StorageGrant>>()
+    }
 }

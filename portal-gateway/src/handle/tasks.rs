@@ -59,3 +59,38 @@ fn wire(job: &JobDetail) -> Option<JobAttempt> {
 pub(crate) async fn job_attempts_health(_: Call) -> HandlerResult {
     Ok(HttpReply::text("ok"))
 }
+
+/// What `/openapi.json` tells of these routes.
+pub(crate) mod about {
+    use http::StatusCode;
+
+    use super::{JobAttempt, SingleTask};
+    use crate::openapi::{RouteDoc, TEXT, any};
+    use crate::port::PortError;
+
+    pub(crate) fn attempts() -> RouteDoc {
+        RouteDoc::new("Shows a task, with all its attempts.")
+            .of_task()
+            .json::<SingleTask>()
+    }
+
+    pub(crate) fn job_attempts() -> RouteDoc {
+        RouteDoc::new("Lists the attempts of a job, the latest first.")
+            .of_job()
+            .json::<Vec<JobAttempt>>()
+    }
+
+    pub(crate) fn job_attempt() -> RouteDoc {
+        RouteDoc::new("Shows one attempt of a job.")
+            .of_job()
+            .fails([PortError::NoAttempt {
+                job: any(),
+                attempt: 0,
+            }])
+            .json::<JobAttempt>()
+    }
+
+    pub(crate) fn job_attempts_health() -> RouteDoc {
+        RouteDoc::new("Says that attempts can be listed.").answer::<String>(StatusCode::OK, TEXT)
+    }
+}

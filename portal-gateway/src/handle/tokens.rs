@@ -2,8 +2,8 @@
 
 use muster_model::id::UserName;
 use muster_model::user_token::{TokenSelection, UserTokenId, UserTokenView};
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::json;
 
 use super::membership::done;
 use crate::call::Call;
@@ -12,12 +12,31 @@ use crate::port::{PortError, Users};
 use crate::reply::{HandlerResult, HttpReply};
 
 /// A token in a list.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct ListedToken {
     #[serde(flatten)]
     view: UserTokenView,
     /// The one that the request came with.
     current: bool,
+}
+
+/// A token that was just made. Its text is shown this once.
+#[derive(Serialize, JsonSchema)]
+struct NewApplicationToken {
+    token: String,
+    view: UserTokenView,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct RevokedTokens {
+    /// How many.
+    revoked: u32,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct TokenKeyNumber {
+    /// The number of the key that signs now.
+    key: u32,
 }
 
 /// `GET tokens?user=NAME`: the oldest first
@@ -39,7 +58,10 @@ pub(crate) async fn create(mut call: Call, users: &dyn Users) -> HandlerResult {
     let token = fields.new_token();
     fields.finish()?;
     let issued = users.issue_token(&call.author()?, &user, token).await?;
-    HttpReply::json(&json!({"token": issued.text.0, "view": issued.view}))
+    HttpReply::json(&NewApplicationToken {
+        token: issued.text.0,
+        view: issued.view,
+    })
 }
 
 /// `DELETE tokens/:token?user=NAME`
@@ -61,13 +83,13 @@ pub(crate) async fn revoke_all(call: Call, users: &dyn Users) -> HandlerResult {
     }
     let which = TokenSelection::OfUser(whose(&call)?);
     let revoked = users.revoke_tokens(&call.author()?, which).await?;
-    HttpReply::json(&json!({ "revoked": revoked }))
+    HttpReply::json(&RevokedTokens { revoked })
 }
 
 /// `POST tokens/key`: another key signs tokens from now on
 pub(crate) async fn rotate_key(call: Call, users: &dyn Users) -> HandlerResult {
     let number = users.rotate_token_key(&call.author()?).await?;
-    HttpReply::json(&json!({ "key": number }))
+    HttpReply::json(&TokenKeyNumber { key: number })
 }
 
 /// The user that `?user=` names, else the caller. Only admins may name others.
@@ -91,5 +113,63 @@ async fn current(call: &Call, users: &dyn Users) -> Result<Option<UserTokenId>, 
     match &call.token {
         Some(token) => Ok(Some(users.check_token(token).await?.id)),
         None => Ok(None),
+    }
+}
+
+/// What `/openapi.json` tells of these routes.
+pub(crate) mod about {
+    use schemars::JsonSchema;
+
+    use super::{ListedToken, NewApplicationToken, PortError, RevokedTokens, TokenKeyNumber};
+    use crate::openapi::{RouteDoc, any, body_fields};
+    use crate::reply::DoneMessage;
+
+    body_fields! {
+        NewTokenFields {
+            /// How long it works, in seconds; for ever unless told.
+            expiration: Option<u64>,
+            /// What the token is called.
+            name: Option<String>,
+        }
+    }
+
+    fn of_user(sentence: &'static str) -> RouteDoc {
+        RouteDoc::new(sentence)
+            .query::<String>("user", "Whose, if not of the user who asks.")
+            .of_owner()
+            .fails([PortError::NoUser(any())])
+    }
+
+    pub(crate) fn list() -> RouteDoc {
+        of_user("Lists a user's tokens, the oldest first.").json::<Vec<ListedToken>>()
+    }
+
+    pub(crate) fn create() -> RouteDoc {
+        of_user("Makes an application token.")
+            .optional_fields::<NewTokenFields>()
+            .changes_cluster()
+            .json::<NewApplicationToken>()
+    }
+
+    pub(crate) fn revoke() -> RouteDoc {
+        of_user("Makes a token invalid, by its id.")
+            .fails([PortError::NoToken])
+            .changes_cluster()
+            .json::<DoneMessage>()
+    }
+
+    pub(crate) fn revoke_all() -> RouteDoc {
+        RouteDoc::new("Makes all of a user's tokens invalid.")
+            .needed_query::<String>("user", "Whose.")
+            .of_owner()
+            .fails([PortError::NoUser(any())])
+            .changes_cluster()
+            .json::<RevokedTokens>()
+    }
+
+    pub(crate) fn rotate_key() -> RouteDoc {
+        RouteDoc::new("Has another key sign tokens from now on.")
+            .changes_cluster()
+            .json::<TokenKeyNumber>()
     }
 }

@@ -37,3 +37,24 @@ async fn asked_for(call: &Call, users: &dyn Users) -> Result<BTreeSet<UserName>,
         }
     }
 }
+
+/// What `/openapi.json` tells of these routes.
+pub(crate) mod about {
+    use muster_model::usage::UsageView;
+
+    use super::ApiError;
+    use crate::openapi::{RouteDoc, any};
+    use crate::port::PortError;
+
+    pub(crate) fn list() -> RouteDoc {
+        RouteDoc::new("Shows what users and groups use of what the limits allow.")
+            .query::<String>("user", "Of this user; of the one who asks unless told.")
+            .query::<bool>("all", "Of all users.")
+            .fails([ApiError::OthersUsage {
+                user: any(),
+                of: any(),
+            }])
+            .fails([PortError::NoUser(any())])
+            .json::<Vec<UsageView>>()
+    }
+}

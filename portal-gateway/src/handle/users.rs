@@ -7,7 +7,7 @@ use muster_model::people::{
     ExtensionChange, GroupsChange, NewPassword, NewUser, PeopleChange, PeopleDenial, UserPatch,
 };
 use muster_model::secret::Hidden;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::call::Call;
 use crate::error::ApiError;
@@ -107,7 +107,7 @@ pub(crate) async fn remove(call: Call, users: &dyn Users) -> HandlerResult {
     let revision = call.revision()?;
     let change = PeopleChange::RemoveUser { user, revision };
     users.change(&call.author()?, change).await?;
-    HttpReply::json(&json!({"message": "user is removed successfully"}))
+    HttpReply::message("user is removed successfully")
 }
 
 /// `PUT /users/:user/group {"groupname"}`
@@ -347,6 +347,178 @@ pub(super) fn revision_tag(revision: u64) -> http::HeaderValue {
 
 /// 201, as upstream answers a change.
 pub(super) fn changed(message: &str) -> HandlerResult {
-    let reply = HttpReply::json(&json!({"message": message}))?;
+    let reply = HttpReply::message(message)?;
     Ok(reply.with_status(StatusCode::CREATED))
+}
+
+/// What `/openapi.json` tells of these routes.
+pub(crate) mod about {
+    use http::StatusCode;
+    use muster_model::id::{GroupName, UserName, VcName};
+    use muster_model::people::PeopleDenial;
+    use schemars::JsonSchema;
+
+    use super::WireUser;
+    use crate::error::ApiError;
+    use crate::openapi::{FreeObject, JSON, RouteDoc, any, body_fields};
+    use crate::port::PortError;
+    use crate::reply::DoneMessage;
+
+    body_fields! {
+        #[schemars(rename_all = "camelCase")]
+        NewUserFields {
+            username: UserName,
+            email: Option<String>,
+            /// At least six characters.
+            password: Option<String>,
+            /// In place of the password: OpenPAI's hash of it.
+            password_hash: Option<String>,
+            admin: Option<bool>,
+            virtual_cluster: Option<Vec<VcName>>,
+            extension: Option<FreeObject>,
+        }
+        #[schemars(rename_all = "camelCase")]
+        UserFields {
+            username: UserName,
+            email: Option<String>,
+            password: Option<String>,
+            admin: Option<bool>,
+            virtual_cluster: Option<Vec<VcName>>,
+            extension: Option<FreeObject>,
+            patch: Option<bool>,
+        }
+        UserData {
+            /// Whether what is not named stays.
+            patch: Option<bool>,
+            data: UserFields,
+        }
+        #[schemars(rename_all = "camelCase")]
+        OwnUserFields {
+            username: UserName,
+            email: Option<String>,
+            old_password: Option<String>,
+            new_password: Option<String>,
+            extension: Option<FreeObject>,
+            patch: Option<bool>,
+        }
+        OwnUserData {
+            /// Whether what is not named stays.
+            patch: Option<bool>,
+            data: OwnUserFields,
+        }
+        GroupField {
+            groupname: GroupName,
+        }
+        GroupListField {
+            grouplist: Vec<GroupName>,
+        }
+        #[schemars(rename_all = "camelCase")]
+        VcListField {
+            virtual_cluster: Vec<VcName>,
+        }
+        AdminField {
+            admin: bool,
+        }
+        ExtensionField {
+            extension: FreeObject,
+        }
+        EmailField {
+            email: String,
+        }
+        #[schemars(rename_all = "camelCase")]
+        PasswordFields {
+            /// Needed of users who change their own.
+            old_password: Option<String>,
+            new_password: String,
+        }
+    }
+
+    /// The fields of a change, or those fields alone.
+    #[derive(JsonSchema)]
+    #[schemars(untagged)]
+    #[expect(dead_code, reason = "read field by field")]
+    enum DataOrFields<D, F> {
+        Data(D),
+        Fields(F),
+    }
+
+    fn changes(sentence: &'static str) -> RouteDoc {
+        RouteDoc::new(sentence)
+            .changes_user()
+            .answer::<DoneMessage>(StatusCode::CREATED, JSON)
+    }
+
+    pub(crate) fn list() -> RouteDoc {
+        RouteDoc::new("Lists the users.").json::<Vec<WireUser>>()
+    }
+
+    pub(crate) fn one() -> RouteDoc {
+        RouteDoc::new("Shows one user.")
+            .fails([PortError::NoUser(any())])
+            .json::<WireUser>()
+    }
+
+    pub(crate) fn add() -> RouteDoc {
+        changes("Adds a user.")
+            .fields::<NewUserFields>()
+            .fails([ApiError::NoVcGroup(any())])
+            .fails([PortError::from(PeopleDenial::UserExists(any()))])
+    }
+
+    pub(crate) fn update() -> RouteDoc {
+        changes("Changes a user.").fields::<DataOrFields<UserData, UserFields>>()
+    }
+
+    pub(crate) fn update_self() -> RouteDoc {
+        changes("Changes the user who asks.")
+            .fields::<DataOrFields<OwnUserData, OwnUserFields>>()
+            .of_owner()
+            .checks_old_password()
+    }
+
+    pub(crate) fn remove() -> RouteDoc {
+        RouteDoc::new("Removes a user, with their tokens. Their jobs stay.")
+            .changes_user()
+            .fails([PortError::from(PeopleDenial::RemoveAdmin(any()))])
+            .json::<DoneMessage>()
+    }
+
+    pub(crate) fn add_group() -> RouteDoc {
+        changes("Puts a user into a group.").fields::<GroupField>()
+    }
+
+    pub(crate) fn remove_group() -> RouteDoc {
+        changes("Takes a user out of a group.").fields::<GroupField>()
+    }
+
+    pub(crate) fn set_groups() -> RouteDoc {
+        changes("Sets a user's groups.").fields::<GroupListField>()
+    }
+
+    pub(crate) fn set_vcs() -> RouteDoc {
+        changes("Sets the virtual clusters that a user may use.").fields::<VcListField>()
+    }
+
+    pub(crate) fn set_admin() -> RouteDoc {
+        changes("Makes a user an admin, or no admin.").fields::<AdminField>()
+    }
+
+    pub(crate) fn merge_extension() -> RouteDoc {
+        changes("Changes members of a user's extension.")
+            .fields::<ExtensionField>()
+            .of_owner()
+    }
+
+    pub(crate) fn set_email() -> RouteDoc {
+        changes("Sets a user's e-mail address.")
+            .fields::<EmailField>()
+            .of_owner()
+    }
+
+    pub(crate) fn set_password() -> RouteDoc {
+        changes("Sets a user's password.")
+            .fields::<PasswordFields>()
+            .of_owner()
+            .checks_old_password()
+    }
 }

@@ -4,11 +4,12 @@ use std::fmt;
 
 use async_trait::async_trait;
 use muster_model::id::AttemptUid;
+use schemars::JsonSchema;
 
 use super::{ByteStream, PortError};
 
 /// One file of a task attempt's log.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, JsonSchema)]
 pub struct LogFileInfo {
     /// `all`, `stdout`, `stderr`, `runtime.log`, each also with `.1` for the older part.
     pub name: String,

@@ -15,6 +15,7 @@ use muster_model::view::{
 use serde_json::Value;
 use tower::ServiceExt as _;
 
+use super::described;
 use crate::config::{GatewayConfig, LogLinkKey};
 use crate::fake::FakeCluster;
 use crate::gateway::Gateway;
@@ -95,11 +96,13 @@ impl Setup {
             .await
             .unwrap();
         let (head, body) = response.into_parts();
-        WholeAnswer {
+        let answer = WholeAnswer {
             status: head.status,
             headers: head.headers,
             body: body.collect().await.unwrap().to_bytes(),
-        }
+        };
+        described::check(&ask, &answer);
+        answer
     }
 
     /// Without a login.

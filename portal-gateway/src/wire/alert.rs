@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use md5::{Digest as _, Md5};
 use muster_model::alarm::{Alarm, AlarmKind, AlarmSubject};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::event::iso_8601;
@@ -15,7 +16,7 @@ const RECEIVER: &str = "muster";
 const ENDS_AFTER_MS: u64 = 5 * 60 * 1000;
 
 /// An alert that stands.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct WireAlert {
     annotations: Annotations,
@@ -30,17 +31,17 @@ pub(crate) struct WireAlert {
     labels: BTreeMap<&'static str, String>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct Annotations {
     summary: String,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct Receiver {
     name: &'static str,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct AlertStatus {
     state: &'static str,

@@ -1,14 +1,17 @@
 //! A job attempt as the deprecated `job-attempts` routes show it.
 
+use std::collections::BTreeMap;
+
 use muster_model::exit::Verdict;
 use muster_model::state::{JobState, PriorityClass, SubState};
 use muster_model::view::{AttemptView, JobDetail};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{exit, framework_name, job, object, task};
 
 /// One attempt.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct JobAttempt {
     job_name: String,
@@ -36,11 +39,12 @@ pub(crate) struct JobAttempt {
     total_task_role_number: u32,
     job_priority: Option<PriorityClass>,
     #[serde(serialize_with = "object")]
+    #[schemars(with = "BTreeMap<String, task::WireRole>")]
     task_roles: Vec<(String, task::WireRole)>,
     is_latest: bool,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Diagnostics {
     diagnostics_summary: String,

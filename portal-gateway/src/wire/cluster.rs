@@ -2,10 +2,11 @@
 
 use muster_model::known_node::{KnownNode, Share};
 use muster_model::vc::{Amount, VcView};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Clients compute with every field, so each is there twice, under its old and new name.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct WireResources {
     cpu: u32,
     memory: u64,
@@ -29,7 +30,7 @@ impl WireResources {
 }
 
 /// What one cell of a type brings along.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct WireSku {
     cpu: u32,
     memory: u64,
@@ -47,7 +48,7 @@ impl WireSku {
 }
 
 /// A virtual cluster. The capacities are percentages of the cluster's GPUs.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct WireVc {
     capacity: f64,
@@ -85,7 +86,7 @@ fn percent(part: u32, whole: u32) -> f64 {
 
 /// A node's GPUs. Faulty ones are neither used nor available, nor are free ones available where no new
 /// tasks are placed.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct NodeGpus {
     gpu_used: u32,

@@ -5,6 +5,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use md5::{Digest as _, Md5};
 use muster_model::id::JobKey;
 use muster_model::view::{JobEvent, JobSummary};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{framework_name, hex, pod_name};
@@ -13,7 +14,7 @@ use super::{framework_name, hex, pod_name};
 const COMPONENT: &str = "muster";
 
 /// One event.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct WireEvent {
     uid: String,

@@ -1,13 +1,14 @@
 //! How an end looks: the exit spec row and the messages around it.
 
 use muster_model::exit::{Behavior, ExitSpec, Verdict};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The container that OpenPAI ran a task's commands in.
 const CONTAINER: &str = "app";
 
 /// A row of the exit spec table. What a row does not say is absent, not null.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ExitSpecRow {
     code: i32,
     phrase: String,
@@ -51,14 +52,14 @@ impl ExitSpecRow {
 
 /// `appExitMessages`: who said what of the end. Upstream has words of the runtime where the
 /// container ended by itself and failed, else of the launcher.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Messages {
     container: Option<String>,
     runtime: Option<RuntimeExit>,
     launcher: Option<String>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct RuntimeExit {
     name: &'static str,
@@ -74,7 +75,7 @@ struct RuntimeExit {
     matched_platform_log_string: Option<String>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct ExitLogs {
     user: String,
     platform: String,

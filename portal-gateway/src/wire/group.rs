@@ -2,6 +2,7 @@
 
 use muster_model::id::VcName;
 use muster_model::people::{GroupAcl, STORAGES_OF_GROUP_MAX};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -12,7 +13,7 @@ use crate::port::GroupView;
 pub(crate) const ACLS: &str = "acls";
 
 /// A group.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct WireGroup {
     groupname: String,
@@ -38,7 +39,7 @@ impl WireGroup {
 }
 
 /// One member of a group.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct WireMember {
     pub(crate) username: String,
@@ -46,7 +47,7 @@ pub(crate) struct WireMember {
 }
 
 /// What the members of a group may do. What is absent they may not.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 struct WireAcls {
     admin: bool,

@@ -1,16 +1,19 @@
 //! Jobs: a row of the listing, and the detail.
 
+use std::collections::BTreeMap;
+
 use muster_model::exit::Verdict;
 use muster_model::remark::Remark;
 use muster_model::state::{ExecutionType, JobState, PriorityClass, SubState};
 use muster_model::view::{AttemptView, JobDetail, JobSummary, LastEnd, Retries};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{exit, framework_name, object, task};
 
 const SECOND_MS: u64 = 1000;
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct RetryDetails {
     user: u32,
     platform: u32,
@@ -28,7 +31,7 @@ impl RetryDetails {
 }
 
 /// A row of the listing.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ListingRow {
     debug_id: String,
@@ -93,7 +96,7 @@ fn retry_delay(job: &JobSummary) -> Option<u64> {
 }
 
 /// A job in full.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Detail {
     debug_id: String,
@@ -102,6 +105,7 @@ pub(crate) struct Detail {
     job_priority: Option<PriorityClass>,
     job_status: WireJobStatus,
     #[serde(serialize_with = "object")]
+    #[schemars(with = "BTreeMap<String, task::WireRole>")]
     task_roles: Vec<(String, task::WireRole)>,
     /// Beyond OpenPAI: what of the job is not carried out.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -110,7 +114,7 @@ pub(crate) struct Detail {
 
 /// Fields of the job are those of its latest attempt, fields named after an attempt or `app`
 /// those of the attempt asked for.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct WireJobStatus {
     username: String,
@@ -136,7 +140,7 @@ struct WireJobStatus {
 }
 
 /// How the last attempt ended of a job that goes on.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct LastAttempt {
     attempt_id: u32,
@@ -179,7 +183,7 @@ impl LastAttempt {
 }
 
 /// The attempt as the detail shows it. Before the first there is no id, not a null one.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct WireJobAttempt {
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use muster_model::known_node::{Has, KnownNode};
 use muster_model::mesh::{Leadership, MemberReach, MemberView, Scheduling};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 pub(crate) const NAMESPACE: &str = "default";
 
 /// What an object is called, and where it belongs.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ObjectMetadata {
     name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -21,7 +22,7 @@ pub(crate) struct ObjectMetadata {
 }
 
 /// A node or a pod.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct KubernetesObject {
     pub(crate) metadata: ObjectMetadata,
     spec: Value,
@@ -29,8 +30,24 @@ pub(crate) struct KubernetesObject {
 }
 
 /// A list of them.
-pub(crate) fn list(kind: &str, items: &[KubernetesObject]) -> Value {
-    json!({"kind": kind, "apiVersion": "v1", "metadata": {}, "items": items})
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct KubernetesList {
+    kind: &'static str,
+    api_version: &'static str,
+    metadata: BTreeMap<String, String>,
+    items: Vec<KubernetesObject>,
+}
+
+impl KubernetesList {
+    pub(crate) const fn of(kind: &'static str, items: Vec<KubernetesObject>) -> Self {
+        Self {
+            kind,
+            api_version: "v1",
+            metadata: BTreeMap::new(),
+            items,
+        }
+    }
 }
 
 impl KubernetesObject {

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use muster_model::storage::{Storage, StorageGrant, StorageKind};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// A row of the listing.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct StorageRow {
     name: String,
@@ -28,7 +29,7 @@ impl StorageRow {
 }
 
 /// A storage as clients of version 0.17 knew it: what is mounted where.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct OldConfig {
     name: String,
@@ -37,7 +38,7 @@ pub(crate) struct OldConfig {
     mount_infos: [OldMount; 1],
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct OldMount {
     mount_point: String,
@@ -69,7 +70,7 @@ impl OldConfig {
 }
 
 /// The server behind it, as those clients knew it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct OldServer {
     spn: String,
     #[serde(rename = "type")]

@@ -1,21 +1,24 @@
 //! Tasks, in a job's detail and alone.
 
+use std::collections::BTreeMap;
+
 use muster_model::id::JobKey;
 use muster_model::state::JobState;
 use muster_model::view::{RoleView, TaskAttemptView, TaskView};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{exit, object, pod_name};
 
 /// A task role in a job's detail.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct WireRole {
     task_role_status: RoleStatus,
     task_statuses: Vec<WireTaskStatus>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct RoleStatus {
     name: String,
 }
@@ -36,7 +39,7 @@ impl WireRole {
 }
 
 /// A task with its newest attempt.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct WireTaskStatus {
     #[serde(flatten)]
@@ -56,7 +59,7 @@ impl WireTaskStatus {
 }
 
 /// What holds for a task over all its attempts.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct WireTask {
     task_index: u32,
@@ -86,7 +89,7 @@ impl WireTask {
 }
 
 /// One attempt of a task.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct WireTaskAttempt {
     attempt_id: u32,
@@ -98,6 +101,7 @@ pub(crate) struct WireTaskAttempt {
     container_ip: Option<String>,
     container_node_name: Option<String>,
     #[serde(serialize_with = "object")]
+    #[schemars(with = "BTreeMap<String, String>")]
     container_ports: Vec<(String, String)>,
     /// A bit for each device by its index, as upstream had it until it gave it up; null without any. A number in
     /// a string, by OpenPAI's swagger; its portal takes both.
@@ -112,7 +116,7 @@ pub(crate) struct WireTaskAttempt {
 }
 
 /// What upstream tells of a task's place among cells. It never knew more than the name.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct WireHived {
     affinity_group_name: String,
@@ -196,7 +200,7 @@ fn port_text((label, ports): &(String, Vec<u16>)) -> (String, String) {
 }
 
 /// A task alone, with every attempt, newest first.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SingleTask {
     username: String,

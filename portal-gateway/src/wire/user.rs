@@ -1,6 +1,7 @@
 //! Users, and what a token says.
 
 use muster_model::id::UserName;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -10,7 +11,7 @@ use crate::port::{Caller, TokenInfo, UserView};
 pub(crate) const SECRET_EXTENSIONS: [&str; 3] = ["jobSSH", "boundedClusters", "githubPAT"];
 
 /// A user.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct WireUser {
     username: String,
@@ -49,7 +50,7 @@ fn extension(user: &UserView, caller: &Caller) -> Value {
 }
 
 /// What `tokens/check` answers: the token's payload and the rights of its user.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Check {
     username: UserName,
