@@ -123,7 +123,7 @@ pub(crate) enum ApiError {
     /// The identity provider does not vouch for the person, or not for a user of this cluster.
     #[error("{0}")]
     Oidc(String),
-    /// The identity provider, or somebody else, says that a person has logged out.
+    /// What came as a logout token of the identity provider is none.
     #[error("the logout token is refused: {0}")]
     LogoutToken(String),
     /// The device flow is not to be had.

@@ -153,7 +153,7 @@ impl LoginArguments {
         Ok((user, token))
     }
 
-    /// Refuses a login as somebody else than was asked for, and revokes the token.
+    /// Refuses a login as another user than was asked for, and revokes the token.
     async fn check_user(
         &self,
         user: &UserName,

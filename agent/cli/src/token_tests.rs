@@ -212,7 +212,7 @@ async fn where_there_is_an_identity_provider_a_login_needs_no_browser_here() {
     }
     assert_eq!(body(&stub, 1), json!({"name": "desk"}));
     assert_eq!(home.contexts().contexts["lab"].token.0, token());
-    // Who wants it that way is not asked what the cluster has.
+    // With --device the cluster is not asked how people log in.
     let forced = home.muster("", &[&login[..], &["--device"]].concat()).await;
     assert_eq!(forced.0, CliStatus::Ok, "{}", forced.2);
     assert_eq!(lines(&stub)[3], DEVICE);
@@ -226,7 +226,7 @@ async fn where_there_is_an_identity_provider_a_login_needs_no_browser_here() {
 }
 
 #[tokio::test]
-async fn a_login_as_somebody_else_is_revoked() {
+async fn a_login_as_another_user_is_revoked() {
     let (stub, url) = AgentStub::start_tcp().await;
     let home = UserHome::new();
     with_provider(&stub);
