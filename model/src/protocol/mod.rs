@@ -48,7 +48,7 @@ mod yaml;
 mod tests;
 
 pub use muster::RUN_S_MAX;
-pub use parse::{CheckedJob, parse};
+pub use parse::{CheckedJob, parse, text_of};
 pub use problem::{JobProblem, ProblemAdvice, remarks, upstream_message};
 pub use rules::{CPU_MAX, GPU_MAX, MEMORY_MB_MAX, PLUGINS_MAX, PORTS_PER_LABEL_MAX, TASKS_MAX};
 pub use secrets::{MASK, Secrets};
