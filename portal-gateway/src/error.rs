@@ -61,8 +61,6 @@ pub(crate) enum ApiError {
     Slow,
     #[error("the request body broke off: {0}")]
     Broken(String),
-    #[error("the job is not UTF-8 text")]
-    NotText,
     #[error("SSH info of job {0} is not found.")]
     NoSsh(String),
     #[error("Vc {0} not found")]
@@ -180,7 +178,6 @@ impl ApiError {
             Self::HostName(_) => (S::FORBIDDEN, Some("ForbiddenHostError")),
             Self::TooLarge { .. } => (S::PAYLOAD_TOO_LARGE, None),
             Self::Slow => (S::REQUEST_TIMEOUT, None),
-            Self::NotText => (S::BAD_REQUEST, Some("InvalidProtocolError")),
             Self::NoSsh(_) => (S::NOT_FOUND, Some("NoJobSshInfoError")),
             Self::NoVc(_) | Self::NoSkus(_) => (S::NOT_FOUND, Some("NoVirtualClusterError")),
             Self::NoGroup(_) => (S::BAD_REQUEST, Some("NoGroupError")),

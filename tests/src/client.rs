@@ -112,7 +112,7 @@ impl Client {
         method: Method,
         path: &str,
         content_type: &str,
-        body: String,
+        body: impl Into<Bytes>,
     ) -> Result<Response<String>> {
         let mut request = Request::builder()
             .method(method)
@@ -121,7 +121,10 @@ impl Client {
         if !self.token.is_empty() {
             request = request.header("authorization", format!("Bearer {}", self.token));
         }
-        let response = self.http.request(request.body(Full::from(body))?).await?;
+        let response = self
+            .http
+            .request(request.body(Full::new(body.into()))?)
+            .await?;
         let (head, body) = response.into_parts();
         let bytes = body.collect().await?.to_bytes();
         let text = String::from_utf8_lossy(&bytes).into_owned();

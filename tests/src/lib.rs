@@ -15,4 +15,5 @@ pub mod net;
 pub mod promises;
 pub mod sim;
 pub mod site;
+pub mod submissions;
 pub mod wall_clock;

@@ -22,6 +22,7 @@ mod sim;
 mod slurm;
 mod stage;
 mod star;
+mod submissions;
 mod survival;
 mod usage;
 mod virtual_clusters;

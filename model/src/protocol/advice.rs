@@ -103,6 +103,16 @@ pub(super) fn wrong_type(value: &Value, types: &[Type]) -> String {
     text
 }
 
+/// The same of a value that may be a secret.
+pub(super) fn wrong_type_of_secret(types: &[Type]) -> String {
+    let wanted: Vec<&str> = types.iter().map(|kind| of_kind(*kind)).collect();
+    let mut text = format!("should be {}", wanted.join(" or "));
+    if types.contains(&Type::String) {
+        text.push_str("; write numbers in quotes");
+    }
+    text
+}
+
 fn is_number_for(written: &str, types: &[Type]) -> bool {
     let wants = types.contains(&Type::Integer) || types.contains(&Type::Number);
     wants && written.trim().parse::<i64>().is_ok()

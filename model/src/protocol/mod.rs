@@ -50,7 +50,7 @@ mod tests;
 
 pub use document_yaml::document_yaml;
 pub use muster::RUN_S_MAX;
-pub use parse::{CheckedJob, parse};
+pub use parse::{CheckedJob, parse, text_of};
 pub use problem::{JobProblem, ProblemAdvice, remarks, upstream_message};
 pub use rules::{CPU_MAX, GPU_MAX, MEMORY_MB_MAX, PLUGINS_MAX, PORTS_PER_LABEL_MAX, TASKS_MAX};
 pub use secrets::{MASK, Secrets};

@@ -30,6 +30,20 @@ impl fmt::Debug for CheckedJob {
     }
 }
 
+/// A body as text.
+///
+/// # Errors
+/// Where it is none.
+pub fn text_of(body: &[u8]) -> Result<&str, JobProblem> {
+    std::str::from_utf8(body).map_err(|error| {
+        let before = &body[..error.valid_up_to()];
+        let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
+        JobProblem::whole(format!(
+            "The job is not UTF-8 text: line {line} has other bytes. Save the file as UTF-8."
+        ))
+    })
+}
+
 /// Reads and checks a job.
 ///
 /// # Errors

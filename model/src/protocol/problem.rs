@@ -63,7 +63,12 @@ impl JobProblem {
 
     /// The same problem, in other words for people. They are about what lies below the path.
     pub(super) fn advised(self, below: &str, words: impl Into<String>) -> Self {
-        let remark = Remark::at(format!("{}{below}", self.path), words);
+        let path = format!("{}{below}", self.path);
+        let words = match path.as_str() {
+            "" => format!("The job {}", words.into()),
+            _ => words.into(),
+        };
+        let remark = Remark::at(path, words);
         let advice = ProblemAdvice::Instead(Box::new(remark));
         Self { advice, ..self }
     }

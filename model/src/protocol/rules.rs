@@ -66,6 +66,13 @@ fn text() -> Schema {
     of(Type::String)
 }
 
+fn hidden(schema: Schema) -> Schema {
+    Schema {
+        hides: true,
+        ..schema
+    }
+}
+
 fn optional_text() -> Schema {
     Schema {
         types: vec![Type::String, Type::Null],
@@ -187,12 +194,12 @@ fn prerequisite() -> Schema {
     };
     let auth = vec![
         ("username", text()),
-        ("password", text()),
+        ("password", hidden(text())),
         ("registryuri", text()),
     ];
     let image = branch(vec![
         ("type", one_of_texts(&["dockerimage"])),
-        ("auth", object(auth)),
+        ("auth", hidden(object(auth))),
         ("uri", text()),
     ]);
     let one_of = vec![
@@ -341,7 +348,7 @@ fn protocol() -> Schema {
         referred("description"),
         ("prerequisites", list_of(prerequisite(), 1)),
         ("parameters", of(Type::Object)),
-        ("secrets", of(Type::Object)),
+        ("secrets", hidden(of(Type::Object))),
         ("jobRetryCount", integer(0, COUNT_MAX)),
         ("taskRoles", map_of(TextPattern::Identifier, task_role())),
         ("deployments", list_of(deployment(), 1)),

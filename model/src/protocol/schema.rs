@@ -127,6 +127,8 @@ pub(super) struct Schema {
     pub(super) one_of: Vec<Schema>,
     /// Stands under a `$merge` of ajv-merge-patch, which adds an error of its own.
     pub(super) merged: bool,
+    /// What is written there may be a secret, and is not repeated.
+    pub(super) hides: bool,
     /// Where the schema is defined, if it is referred to by `$ref`.
     pub(super) reference: Option<&'static str>,
 }
@@ -233,7 +235,11 @@ impl Schema {
             let names = names.join(",");
             let message = format!("should be {names}");
             let problem = spot.problem("type", &json!({ "type": names }), message);
-            found.add(problem.advised("", advice::wrong_type(value, &self.types)));
+            let words = match self.hides {
+                true => advice::wrong_type_of_secret(&self.types),
+                false => advice::wrong_type(value, &self.types),
+            };
+            found.add(problem.advised("", words));
         }
         if !self.choices.is_empty() && !self.choices.contains(value) {
             let message = "should be equal to one of the allowed values".to_owned();

@@ -6,7 +6,7 @@
 //! Unquoted `08` and `09` are the numbers 8 and 9, where js-yaml takes them for text.
 //! Keys become text as in JavaScript, whatever they are.
 
-use std::fmt;
+use std::{fmt, io};
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
@@ -39,7 +39,39 @@ pub(super) fn read(text: &str) -> Result<Value, JobProblem> {
     }
     let YamlValue(value) = serde_saphyr::from_str_with_options(text, options())
         .map_err(|error| JobProblem::at("", describe(&error)))?;
-    Ok(written::kept(text, value))
+    let value = written::kept(text, value);
+    check_stored(&value)?;
+    Ok(value)
+}
+
+/// A job is kept as JSON, where every alias is what it stands for, and that has to be a job that could be
+/// submitted.
+fn check_stored(value: &Value) -> Result<(), JobProblem> {
+    let mut stored = CountedBytes(0);
+    // What only counts does not fail.
+    let _ = serde_json::to_writer(&mut stored, value);
+    let bytes = stored.0;
+    if bytes <= TEXT_BYTES_MAX {
+        return Ok(());
+    }
+    Err(JobProblem::whole(format!(
+        "The job has {bytes} bytes as JSON, with its aliases written out; at most {TEXT_BYTES_MAX} are \
+         allowed."
+    )))
+}
+
+/// How much was written.
+struct CountedBytes(usize);
+
+impl io::Write for CountedBytes {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 pub(super) fn options() -> Options {
@@ -66,9 +98,15 @@ pub(super) fn options() -> Options {
     }
 }
 
-/// The library's message always with line and column, counted from 1.
+/// The library's message always with line and column, counted from 1. A key is told by them alone: where
+/// a line is damaged, a secret may stand in its place.
 fn describe(error: &serde_saphyr::Error) -> String {
-    let text = error.render_with_formatter(&serde_saphyr::UserMessageFormatter);
+    let text = match error {
+        serde_saphyr::Error::DuplicateMappingKey { .. } => {
+            "a key is there a second time in its mapping".to_owned()
+        }
+        _ => error.render_with_formatter(&serde_saphyr::UserMessageFormatter),
+    };
     match error.location() {
         Some(place) if place.line() > 0 && !text.contains(" line ") => {
             format!("{text} at line {}, column {}", place.line(), place.column())

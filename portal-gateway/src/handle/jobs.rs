@@ -2,6 +2,7 @@
 
 use http::StatusCode;
 use muster_model::id::JobKey;
+use muster_model::protocol;
 use muster_model::remark::Remark;
 use muster_model::state::ExecutionType;
 use muster_model::view::Dated;
@@ -22,7 +23,8 @@ const ACCEPTED: StatusCode = StatusCode::ACCEPTED;
 /// `POST /jobs`: YAML, whatever the content type calls it
 pub(crate) async fn submit(mut call: Call, jobs: &dyn Jobs) -> HandlerResult {
     let body = call.read(call.config.limits.job_bytes).await?;
-    let yaml = std::str::from_utf8(&body).map_err(|_| ApiError::NotText)?;
+    let yaml = protocol::text_of(&body);
+    let yaml = yaml.map_err(|problem| port::PortError::InvalidJob(vec![problem]))?;
     let caller = own_path(&call)?;
     let AcceptedSubmission { key, warnings } = jobs.submit(caller, yaml).await?;
     let JobKey { user, name } = key;

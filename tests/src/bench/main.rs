@@ -1,18 +1,25 @@
 //! `muster-bench NAME`: one measurement of the whole product, printed as one flat JSON line.
 //! `deploy/bench.sh` makes the home with its containerd and image, and runs this.
 
+mod alone;
 mod bare;
+mod bare_rest;
 mod build;
 mod burst;
 mod commands;
+mod cores;
 mod ctr;
 mod failover;
 mod gang;
 mod idle;
 mod launch;
+mod load;
+mod logins;
 mod mesh;
+mod people;
 mod process;
 mod queue;
+mod rest;
 mod sample;
 mod silence;
 
@@ -88,6 +95,15 @@ enum Name {
     Queue(queue::QueueArguments),
     /// Nodes that fall silent, until their gang runs elsewhere.
     Silence(silence::SilenceArguments),
+    /// Requests of a job and of a listing of 10,000, against a bare server with the same answers.
+    Rest(rest::RestArguments),
+    /// Tokens that are revoked and users that are added at one of five nodes, until all know.
+    People(people::PeopleArguments),
+    /// Requests of a job while many log in, against the same alone.
+    Logins(logins::LoginsArguments),
+    /// What `rest` measures beside.
+    #[command(hide = true)]
+    BareRest(bare_rest::BareRestArguments),
 }
 
 // One thread: what a client takes is taken from the launches that it measures.
@@ -103,6 +119,10 @@ async fn main() -> Result<()> {
         Name::Gang(arguments) => gang::run(&arguments).await?,
         Name::Queue(arguments) => queue::run(&arguments).await?,
         Name::Silence(arguments) => silence::run(&arguments).await?,
+        Name::Rest(arguments) => rest::run(&arguments).await?,
+        Name::People(arguments) => people::run(&arguments).await?,
+        Name::Logins(arguments) => logins::run(&arguments).await?,
+        Name::BareRest(arguments) => return bare_rest::run(&arguments).await,
     };
     println!("{line}");
     Ok(())

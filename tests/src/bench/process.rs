@@ -9,6 +9,16 @@ pub(crate) fn rss_mb(pid: u32) -> Result<f64> {
     memory_mb(pid, "status", "VmRSS:")
 }
 
+/// The most resident memory in MB since it started, or since [`forget_most`].
+pub(crate) fn most_rss_mb(pid: u32) -> Result<f64> {
+    memory_mb(pid, "status", "VmHWM:")
+}
+
+/// Has the kernel forget how much it was at most.
+pub(crate) fn forget_most(pid: u32) -> Result<()> {
+    Ok(std::fs::write(format!("/proc/{pid}/clear_refs"), "5")?)
+}
+
 /// Resident memory in MB, where a page shared by several processes counts in parts.
 pub(crate) fn pss_mb(pid: u32) -> Result<f64> {
     memory_mb(pid, "smaps_rollup", "Pss:")

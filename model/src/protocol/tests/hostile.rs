@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use proptest::prelude::*;
 
-use super::super::{RENDERED_BYTES_MAX, TEXT_BYTES_MAX, parse, verdict};
+use super::super::{RENDERED_BYTES_MAX, TEXT_BYTES_MAX, parse, text_of, verdict};
 use super::{SMALLEST, changed, invalid};
 
 #[track_caller]
@@ -45,6 +45,22 @@ fn broken_yaml_is_told_with_line_and_column() {
 }
 
 #[test]
+fn bytes_that_are_no_text_are_told_with_their_line() {
+    assert_eq!(text_of(b"name: \xc3\xa9\n"), Ok("name: \u{e9}\n"));
+    let rows: [(&[u8], u32); 4] = [
+        (b"\xff\xfen\0a\0m\0e\0", 1),
+        (b"name: a\ntype: \xc3\x28\n", 2),
+        (b"name: a\r\n\r\ntype: \xe2\x82", 3),
+        (b"\n\xff\n\xff", 2),
+    ];
+    for (body, line) in rows {
+        let message = text_of(body).unwrap_err().message;
+        let told = format!("not UTF-8 text: line {line} has");
+        assert!(message.contains(&told), "{body:?}: {message}");
+    }
+}
+
+#[test]
 fn aliases_and_merge_keys_work_within_bounds() {
     let text = format!("{SMALLEST}parameters: {{a: &a {{x: 1, y: 2}}, b: {{<<: *a, y: 3}}}}\n")
         .replace(
@@ -71,6 +87,23 @@ fn alias_bombs_are_refused() {
     }
 }
 
+/// What is stored could be submitted again.
+#[test]
+fn a_job_that_aliases_make_too_long_is_refused() {
+    let long = "x".repeat(20 * 1024);
+    let job = |times: usize| {
+        let again = vec!["*a"; times].join(", ");
+        format!("{SMALLEST}parameters:\n  a: &a {long}\n  b: [{again}]\n")
+    };
+    let message = one_message(&job(60));
+    assert!(
+        message.contains("with its aliases written out"),
+        "{message}"
+    );
+    let (config, _) = super::valid(&job(45)).split_secrets();
+    super::valid(&config.to_string());
+}
+
 #[test]
 fn many_roles_may_share_one_anchor() {
     let roles: String = (0..300).map(|nth| format!("  r{nth}: *worker\n")).collect();
@@ -90,6 +123,21 @@ fn deep_and_long_texts_are_refused() {
     let long = "a".repeat(TEXT_BYTES_MAX + 1);
     for text in [deep, block, long] {
         one_message(&text);
+    }
+}
+
+#[test]
+fn a_document_of_another_kind_is_told_to_be_none() {
+    for (text, kind) in [
+        ("[a]", "a list"),
+        ("'x'", "the text"),
+        ("", "nothing"),
+        ("1", "1"),
+    ] {
+        let errors = verdict(text).errors;
+        let told = format!("The job should be a mapping, not {kind}");
+        assert!(errors[0].message.starts_with(&told), "{text:?}: {errors:?}");
+        assert_eq!(errors[0].path, "");
     }
 }
 

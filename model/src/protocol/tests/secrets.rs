@@ -1,7 +1,7 @@
 //! Where secrets go and where they must not.
 
-use super::super::{MASK, Secrets};
-use super::{SMALLEST, valid};
+use super::super::{MASK, Secrets, remarks, upstream_message};
+use super::{SMALLEST, invalid, valid};
 
 const SECRET_JOB: &str = "\
 protocolVersion: 2
@@ -101,4 +101,28 @@ fn a_job_without_secrets_has_none() {
     let (config, secrets) = valid(SMALLEST).split_secrets();
     assert!(secrets.is_empty());
     assert_eq!(config.get("secrets"), None);
+}
+
+/// Also where it stands as what it cannot be.
+#[test]
+fn what_is_wrong_is_told_without_a_secret() {
+    let image = "{type: dockerimage, name: image, uri: 'repo/image:1'";
+    let auth = |auth: &str| SMALLEST.replace(image, &format!("{image}, auth: {auth}"));
+    let rows = [
+        (format!("{SMALLEST}secrets: 271828\n"), ".secrets"),
+        (format!("{SMALLEST}secrets: {{a: b, 271828, 271828}}\n"), ""),
+        (auth("271828"), ".prerequisites[0].auth"),
+        (auth("'u:271828'"), ".prerequisites[0].auth"),
+        (
+            auth("{username: u, password: 271828}"),
+            ".prerequisites[0].auth.password",
+        ),
+    ];
+    for (text, path) in rows {
+        let problems = invalid(&text);
+        let told = remarks(&problems);
+        let shown = format!("{told:?} {}", upstream_message(&problems));
+        assert!(!shown.contains("271828"), "{shown}");
+        assert!(told.iter().any(|remark| remark.path == path), "{shown}");
+    }
 }
