@@ -197,6 +197,7 @@ pub(crate) static ROUTES: &[Route] = routes! { handle:
     GET "api/v2/virtual-clusters" User => clusters::list(nodes);
     GET "api/v1/virtual-clusters" User => clusters::list(nodes);
     GET "api/v2/virtual-clusters/:vc" User => clusters::one(nodes);
+    GET "api/v2/virtual-clusters/:vc/sku-types" User => clusters::skus_of_one(nodes);
     PUT "api/v2/virtual-clusters/:vc" Admin => missing::update_vc();
     DELETE "api/v2/virtual-clusters/:vc" Admin => missing::remove_vc();
     GET "api/v2/cluster/sku-types" User => clusters::skus(nodes);
@@ -414,7 +415,12 @@ mod tests {
                 "/api/v2/jobs/u~j/job-attempts/healthz",
                 "api/v2/jobs/:job/job-attempts/healthz User [job=u~j]",
             ),
-            ("GET", "/api/v2/virtual-clusters/default/sku-types", "none"),
+            (
+                "GET",
+                "/api/v2/virtual-clusters/v/sku-types/",
+                "api/v2/virtual-clusters/:vc/sku-types User [vc=v]",
+            ),
+            ("GET", "/api/v2/virtual-clusters/v/sku-type", "none"),
         ] {
             assert_eq!(found(method, path), want, "{method} {path}");
         }

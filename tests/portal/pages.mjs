@@ -143,7 +143,7 @@ async function submitting() {
     await reaches(page, name, 'SUCCEEDED');
   }, withoutMarketplace);
   await browser.step('submit: the second form opens', '/submit_demo.html#/general', async (page) => {
-    for (const text of ['Job Information', 'Virtual cluster', 'Task role name']) await sees(page, text);
+    for (const text of ['Job Information', 'Task role name', 'YAML Config']) await sees(page, text);
   }, withoutMarketplace);
 }
 
@@ -252,6 +252,9 @@ async function users() {
   await browser.step('users: a batch from a file', '/batch-register.html', async (page) => {
     const rows = [1, 2, 3].map((n) => `${person.user}n${n},secret-${now},n${n}@example.org,false,default`);
     const csv = ['username,password,email,admin,virtual cluster', ...rows].join('\n');
+    // The page refuses virtual clusters that it has not been told of yet.
+    const [told] = await Promise.all([page.waitForResponse(/virtual-clusters$/), page.reload()]);
+    await told.finished();
     const asked = page.waitForEvent('filechooser');
     await press(page, 'Browse...');
     await (await asked).setFiles({ name: 'users.csv', mimeType: 'text/csv', buffer: Buffer.from(csv) });
@@ -324,12 +327,18 @@ async function profile() {
   });
   await browser.step('job transfer', `/job-transfer.html?userName=${admin.user}&jobName=run${now}`, async (page) => {
     await page.getByText('select a bounded cluster').click();
-    await page.getByRole('option', { name: alias }).click();
+    await page.locator('.ms-Dropdown-item').getByText(alias).click();
     await page.getByLabel('Job Name').fill(`moved${now}`);
+    await page.getByLabel('VC Name').fill('default');
     await press(page, 'Confirm Transfer');
     await sees(page, /success/i);
     await reaches(page, `moved${now}`, 'RUNNING');
   }, { requests: /^404 GET .*~moved/ });
+  await browser.step('profile: forget the other cluster', '/user-profile.html', async (page) => {
+    await press(page, 'Delete', rowOf(page, alias));
+    await press(page, 'Confirm');
+    await until(page, `users/${admin.user}`, ({ extension }) => !(alias in extension.boundedClusters), 'it is still there');
+  });
 }
 
 async function administration() {
@@ -363,7 +372,7 @@ async function asPerson() {
   await login('log in by the new password', person);
   await browser.step('users: a user may not add one', '/user-view.html', async (page) => {
     await fillNewUser(page, `${person.user}x`);
-    await confirms(page, /not allowed/);
+    await confirms(page, /not allow/);
   }, { requests: /^403 POST .*user/ });
   await browser.step('log out', '/home.html', async (page) => {
     await page.getByText(`Welcome, ${person.user}`).click();

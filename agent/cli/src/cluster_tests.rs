@@ -166,9 +166,10 @@ n3      unreachable         10.0.0.1:7740  0.1.0  1s
     let (status, out, _) = served.muster(&["cluster", "status"]).await;
     assert_eq!(status, CliStatus::Negative);
     assert!(
-        out.contains("3: 1 alive, 1 suspect (n2), 1 unreachable (n3)"),
+        out.contains("  members        3: 1 alive, 1 suspect (n2), 1 unreachable (n3)\n"),
         "{out}"
     );
+    assert!(out.contains("  cluster state  n1 leads"), "{out}");
     served.cluster.change_mesh(|mesh| {
         mesh.islands.push(vec!["n2".to_owned()]);
         mesh.one_way.push(OneWay {

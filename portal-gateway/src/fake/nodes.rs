@@ -11,7 +11,7 @@ use muster_model::mesh::{Health, MemberReach, MemberTask, Scheduling, Scheduling
 use muster_model::node::NodeView;
 use muster_model::sight::JobSight;
 use muster_model::usage::{UsageSubject, UsageView};
-use muster_model::vc::{VcView, WhatIf};
+use muster_model::vc::{Amount, VcView, WhatIf};
 
 use super::{FakeCluster, FakeState, NOW_S};
 use crate::port::{Caller, DEFAULT_VC, FoundUsage, NewScheduling, Nodes, PortError};
@@ -25,6 +25,8 @@ pub(super) struct FakeNodes {
     /// What runs on members.
     tasks: BTreeMap<String, Vec<(JobKey, String)>>,
     usage: Vec<UsageView>,
+    /// What one cell of a type brings along.
+    skus: BTreeMap<String, Amount>,
 }
 
 impl Default for FakeNodes {
@@ -39,6 +41,7 @@ impl Default for FakeNodes {
             findings: vec![Finding::ok("fsync", "state", "p99 1.0 ms")],
             tasks: BTreeMap::new(),
             usage: Vec::new(),
+            skus: BTreeMap::new(),
         }
     }
 }
@@ -72,6 +75,11 @@ impl FakeCluster {
     /// Says what users and groups use of what is limited.
     pub fn set_usage(&self, usage: Vec<UsageView>) {
         self.state().nodes.usage = usage;
+    }
+
+    /// Says what one cell of a type brings along in the default virtual cluster.
+    pub fn set_sku(&self, name: &str, amount: Amount) {
+        self.state().nodes.skus.insert(name.to_owned(), amount);
     }
 
     /// Says what runs on a member: jobs with their tasks.
@@ -131,6 +139,7 @@ impl Nodes for FakeCluster {
         vc.total = share.total;
         vc.guaranteed = share.healthy;
         vc.used = share.used();
+        vc.skus = self.state().nodes.skus.clone();
         Ok(vec![vc])
     }
 

@@ -60,8 +60,17 @@ fn find<'v>(vcs: &'v [VcView], name: &str) -> Option<&'v VcView> {
 /// `GET /cluster/sku-types?vc=`: what one cell of a type brings along. None where the cluster is
 /// as it was found: jobs name what they need in plain numbers then.
 pub(crate) async fn skus(call: Call, nodes: &dyn Nodes) -> HandlerResult {
+    reply_skus(call.query.text("vc"), nodes).await
+}
+
+/// `GET /virtual-clusters/:vc/sku-types`: the same, where OpenPAI's SDK asks for it.
+pub(crate) async fn skus_of_one(call: Call, nodes: &dyn Nodes) -> HandlerResult {
+    reply_skus(Some(call.params.text("vc")), nodes).await
+}
+
+async fn reply_skus(name: Option<&str>, nodes: &dyn Nodes) -> HandlerResult {
     let mut vcs = nodes.virtual_clusters().await?;
-    if let Some(name) = call.query.text("vc") {
+    if let Some(name) = name {
         find(&vcs, name).ok_or_else(|| ApiError::NoSkus(name.to_owned()))?;
         vcs.retain(|vc| vc.name.as_str() == name);
     }

@@ -2,6 +2,7 @@
 
 use muster_model::known_node::{Has, KnownNode};
 use muster_model::state::{PriorityClass, SubState};
+use muster_model::vc::Amount;
 use muster_model::view::{JobEvent, LastEnd};
 use serde_json::json;
 
@@ -379,6 +380,31 @@ async fn what_there_is_to_choose_from() {
     ] {
         let answer = setup.get(ANN, &format!("/api/v2/{path}")).await;
         assert_eq!(answer.json(), want, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn types_of_cells_are_told_where_the_server_and_the_sdk_have_them() {
+    let setup = Setup::new();
+    let amount = Amount {
+        cpu: 4,
+        memory_mb: 8192,
+        gpu: 1,
+    };
+    setup.fake.set_sku("V100", amount);
+    let skus = json!({"V100": {"cpu": 4, "memory": 8192, "gpu": 1}});
+    for path in [
+        "cluster/sku-types",
+        "cluster/sku-types?vc=default",
+        "virtual-clusters/default/sku-types",
+    ] {
+        let answer = setup.get(ANN, &format!("/api/v2/{path}")).await;
+        assert_eq!(answer.json(), skus, "{path}");
+    }
+    for path in ["cluster/sku-types?vc=no", "virtual-clusters/no/sku-types"] {
+        let answer = setup.get(ANN, &format!("/api/v2/{path}")).await;
+        assert_eq!(answer.status, 404, "{path}");
+        assert_eq!(answer.json()["code"], "NoVirtualClusterError", "{path}");
     }
 }
 

@@ -58,7 +58,7 @@ fn page(mesh: &MeshView, paint: Paint) -> String {
         _ => "no name: this machine is alone, `muster cluster init` lets others join".to_owned(),
     };
     let mut page = Page::titled(paint, &title);
-    page.facts(11, facts(mesh));
+    page.facts(15, facts(mesh));
     visibility(&mut page, &mesh.islands, &mesh.one_way);
     let counts = mesh.counters.iter();
     let counts: Vec<String> = counts
