@@ -252,6 +252,7 @@ impl ApiError {
 pub(crate) struct ErrorBody {
     /// Tells kinds of failures apart. Absent where OpenPAI has none.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
     code: Option<&'static str>,
     /// For people.
     message: String,

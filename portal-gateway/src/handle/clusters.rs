@@ -137,6 +137,12 @@ pub(crate) mod about {
             .fails([ApiError::NoSkus(any())])
     }
 
+    pub(crate) fn skus_of_one() -> RouteDoc {
+        RouteDoc::new("Lists the types of cells of a virtual cluster, likewise.")
+            .json::<BTreeMap<String, WireSku>>()
+            .fails([ApiError::NoSkus(any())])
+    }
+
     pub(crate) fn alerts() -> RouteDoc {
         RouteDoc::new("Lists the alarms that stand, in the shape of alertmanager's API.")
             .json::<Vec<WireAlert>>()

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::oidc::{believed, let_in};
-use super::session::LoginAnswer;
+use super::session::IssuedLogin;
 use crate::call::Call;
 use crate::clock;
 use crate::error::ApiError;
@@ -124,7 +124,7 @@ pub(crate) async fn poll(
     let claims = believed(provider, &logins, (&token, None)).await?;
     let login = let_in(&call, users, (&logins, &claims), flight.token_name);
     let Login { user, token, admin } = login.await?;
-    HttpReply::json(&LoginAnswer { user, token, admin })
+    HttpReply::json(&IssuedLogin { user, token, admin })
 }
 
 fn logins(call: &Call) -> Result<Arc<OidcLogins>, ApiError> {
@@ -150,7 +150,7 @@ pub(crate) mod about {
     use http::StatusCode;
     use schemars::JsonSchema;
 
-    use super::{ApiError, BegunDeviceLogin, DeviceLoginStatus, LoginAnswer};
+    use super::{ApiError, BegunDeviceLogin, DeviceLoginStatus, IssuedLogin};
     use crate::handle::oidc::about::fails_as_a_login;
     use crate::openapi::{JSON, RouteDoc, any, body_fields};
     use crate::port::PortError;
@@ -180,6 +180,6 @@ pub(crate) mod about {
             .answer::<DeviceLoginStatus>(StatusCode::ACCEPTED, JSON)
             .fails([ApiError::NoDeviceLogin(""), ApiError::DeviceHandle])
             .fails([ApiError::DeviceExpired, ApiError::DeviceDenied]);
-        fails_as_a_login(doc).json::<LoginAnswer>()
+        fails_as_a_login(doc).json::<IssuedLogin>()
     }
 }

@@ -245,7 +245,6 @@ pub(crate) mod about {
         RouteDoc::new("Submits a job.")
             .body::<FreeObject>(YAML)
             .of_owner()
-            .fails([ApiError::NotText])
             .checks_parameters()
             .fails([
                 PortError::InvalidJob(Vec::new()),

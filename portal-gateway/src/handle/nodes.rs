@@ -150,7 +150,7 @@ pub(crate) mod about {
 
     body_fields! {
         SchedulingFields {
-            mode: SchedulingMode,
+            mode: WantedMode,
             /// When tasks are stopped, in seconds from now; for `draining` alone.
             after_s: Option<u32>,
             /// For other admins; needed unless the mode is `open`.
@@ -162,7 +162,7 @@ pub(crate) mod about {
     #[derive(JsonSchema)]
     #[schemars(rename_all = "snake_case")]
     #[expect(dead_code, reason = "a word of the body")]
-    enum SchedulingMode {
+    enum WantedMode {
         Open,
         Cordoned,
         Draining,

@@ -19,7 +19,7 @@ const EXPIRATION_S: (i64, i64) = (60, 604_800);
 
 /// Who has logged in, and the token that they have from now on.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct LoginAnswer {
+pub(super) struct IssuedLogin {
     pub(super) user: UserName,
     pub(super) token: String,
     pub(super) admin: bool,
@@ -55,7 +55,7 @@ pub(crate) async fn login(mut call: Call, users: &dyn Users) -> HandlerResult {
     fields.finish()?;
     let login = let_in(&call, users, (&user, &password), name).await?;
     let Login { user, token, admin } = login;
-    HttpReply::json(&LoginAnswer { user, token, admin })
+    HttpReply::json(&IssuedLogin { user, token, admin })
 }
 
 /// Has a password checked, unless too many were wrong before.
@@ -141,7 +141,7 @@ async fn revoke_text(call: &Call, users: &dyn Users, token: &str) -> Result<(), 
 pub(crate) mod about {
     use schemars::JsonSchema;
 
-    use super::{ApiError, ApplicationToken, Check, LoginAnswer, TokenTexts, UserName};
+    use super::{ApiError, ApplicationToken, Check, IssuedLogin, TokenTexts, UserName};
     use crate::openapi::{RouteDoc, any, body_fields};
     use crate::port::PortError;
     use crate::reply::DoneMessage;
@@ -178,7 +178,7 @@ pub(crate) mod about {
                 PortError::WrongPassword,
                 PortError::Unavailable(any()),
             ])
-            .json::<LoginAnswer>()
+            .json::<IssuedLogin>()
     }
 
     pub(crate) fn logout() -> RouteDoc {

@@ -189,7 +189,7 @@ pub(crate) mod about {
 
     /// All of them, or the one that the path names.
     #[derive(JsonSchema)]
-    #[schemars(untagged)]
+    #[schemars(untagged, rename = "AllOrOne{T}")]
     #[expect(dead_code, reason = "one of the two is written as it is")]
     enum AllOrOne<T> {
         All(Vec<T>),

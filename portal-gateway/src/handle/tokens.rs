@@ -28,7 +28,7 @@ struct NewApplicationToken {
 }
 
 #[derive(Serialize, JsonSchema)]
-struct RevokedTokens {
+struct RevokedCount {
     /// How many.
     revoked: u32,
 }
@@ -83,7 +83,7 @@ pub(crate) async fn revoke_all(call: Call, users: &dyn Users) -> HandlerResult {
     }
     let which = TokenSelection::OfUser(whose(&call)?);
     let revoked = users.revoke_tokens(&call.author()?, which).await?;
-    HttpReply::json(&RevokedTokens { revoked })
+    HttpReply::json(&RevokedCount { revoked })
 }
 
 /// `POST tokens/key`: another key signs tokens from now on
@@ -120,7 +120,7 @@ async fn current(call: &Call, users: &dyn Users) -> Result<Option<UserTokenId>, 
 pub(crate) mod about {
     use schemars::JsonSchema;
 
-    use super::{ListedToken, NewApplicationToken, PortError, RevokedTokens, TokenKeyNumber};
+    use super::{ListedToken, NewApplicationToken, PortError, RevokedCount, TokenKeyNumber};
     use crate::openapi::{RouteDoc, any, body_fields};
     use crate::reply::DoneMessage;
 
@@ -164,7 +164,7 @@ pub(crate) mod about {
             .of_owner()
             .fails([PortError::NoUser(any())])
             .changes_cluster()
-            .json::<RevokedTokens>()
+            .json::<RevokedCount>()
     }
 
     pub(crate) fn rotate_key() -> RouteDoc {

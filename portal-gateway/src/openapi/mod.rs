@@ -258,6 +258,9 @@ impl DocumentParts {
             return figures.to_value();
         }
         let named: Vec<&str> = codes.iter().copied().flatten().collect();
+        if named.is_empty() {
+            return self.answers.subschema_for::<ErrorBody>().to_value();
+        }
         let mut rule = json!({"properties": {"code": {"enum": named}}});
         if !codes.contains(&None) {
             rule["required"] = json!(["code"]);
@@ -273,10 +276,18 @@ impl DocumentParts {
     }
 }
 
-/// What may be absent from a body may not be null there.
+/// What may be absent from a body may not be null there. Any value is written as `{}`: makers of clients do not know
+/// `true`.
 fn without_null(schema: &mut Schema) {
-    if let Some(Value::Array(types)) = schema.get_mut("type") {
-        types.retain(|one| one != "null");
+    if schema.as_bool() == Some(true) {
+        *schema = Schema::default();
+    }
+    if let Some(types) = schema.get_mut("type") {
+        let others = types.as_array().into_iter().flatten();
+        let mut others = others.filter(|one| *one != "null").cloned();
+        if let (Some(one), None) = (others.next(), others.next()) {
+            *types = one;
+        }
     }
     transform_subschemas(&mut without_null, schema);
 }
@@ -286,7 +297,9 @@ fn description(route: &Route) -> String {
     let who = match route.access {
         RouteAccess::Open => "Anybody may ask.",
         RouteAccess::User | RouteAccess::Browser => "Any user may ask.",
-        RouteAccess::Page | RouteAccess::Person => "Any user may ask, but not with an application token.",
+        RouteAccess::Page | RouteAccess::Person => {
+            "Any user may ask, but not with an application token."
+        }
         RouteAccess::Admin => "Admins may ask.",
         RouteAccess::AdminPage | RouteAccess::AdminPerson => {
             "Admins may ask, but not with an application token."

@@ -19,6 +19,7 @@ pub(crate) struct WireGroup {
     groupname: String,
     description: String,
     external_name: String,
+    #[schemars(with = "Map<String, Value>")]
     extension: Value,
 }
 

@@ -25,7 +25,9 @@ pub(crate) struct ObjectMetadata {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct KubernetesObject {
     pub(crate) metadata: ObjectMetadata,
+    #[schemars(with = "serde_json::Map<String, Value>")]
     spec: Value,
+    #[schemars(with = "serde_json::Map<String, Value>")]
     status: Value,
 }
 

@@ -17,6 +17,7 @@ pub(crate) struct WireUser {
     username: String,
     grouplist: Vec<String>,
     email: String,
+    #[schemars(with = "serde_json::Map<String, Value>")]
     extension: Value,
     admin: bool,
     virtual_cluster: Vec<String>,
