@@ -141,16 +141,24 @@ pub(super) fn masked(source: &Value) -> Value {
         .get_mut("prerequisites")
         .and_then(Value::as_array_mut);
     for image in images.into_iter().flatten() {
-        let password = image
-            .get_mut("auth")
-            .and_then(|auth| auth.get_mut("password"));
-        if let Some(password) = password
-            && is_literal(password.as_str().unwrap_or_default())
-        {
-            *password = Value::from(MASK);
+        if let Some(auth) = image.get_mut("auth") {
+            mask_login(auth);
         }
     }
     config
+}
+
+/// Masks what is secret of a login. Only that of an image has a shape that was checked.
+fn mask_login(auth: &mut Value) {
+    let is_reference = |it: &Value| it.as_str().is_some_and(|text| !is_literal(text));
+    let hidden = match auth {
+        Value::Object(fields) => fields.get_mut("password"),
+        Value::Null => None,
+        other => Some(other),
+    };
+    if let Some(hidden) = hidden.filter(|it| !is_reference(it)) {
+        *hidden = Value::from(MASK);
+    }
 }
 
 fn password_key(image: &str) -> String {

@@ -126,3 +126,19 @@ fn what_is_wrong_is_told_without_a_secret() {
         assert!(told.iter().any(|remark| remark.path == path), "{shown}");
     }
 }
+
+/// The login of a script has no shape that is checked.
+#[test]
+fn a_login_of_any_shape_is_masked() {
+    for auth in [
+        "'u:271828'",
+        "271828",
+        "{password: 271828}",
+        "{password: [271828]}",
+    ] {
+        let script = format!("prerequisites:\n  - {{type: script, name: s, auth: {auth}}}\n");
+        let (config, _) = valid(&SMALLEST.replace("prerequisites:\n", &script)).split_secrets();
+        assert!(!config.to_string().contains("271828"), "{config}");
+        assert!(config.to_string().contains(MASK), "{config}");
+    }
+}
