@@ -39,7 +39,7 @@ async fn a_cluster_is_made_and_lets_others_in() {
         "{out}"
     );
     assert!(
-        out.contains("  TLS        this node's certificate sha256:00ff\n"),
+        out.contains("  TLS            this node's certificate sha256:00ff\n"),
         "{out}"
     );
     let (status, _, err) = served.muster(&["cluster", "token", "create"]).await;
@@ -48,6 +48,8 @@ async fn a_cluster_is_made_and_lets_others_in() {
     let (status, out, err) = served.muster(&init).await;
     assert_eq!((status, out.len()), (CliStatus::Ok, 33), "{err}");
     assert!(err.contains("muster cluster token create"), "{err}");
+    let (_, out, _) = served.muster(&["cluster", "status"]).await;
+    assert!(out.contains("  cluster state  n1 leads; "), "{out}");
     let (status, _, err) = served.muster(&init).await;
     assert!(
         status == CliStatus::Refused && err.contains("already"),
@@ -169,7 +171,6 @@ n3      unreachable         10.0.0.1:7740  0.1.0  1s
         out.contains("  members        3: 1 alive, 1 suspect (n2), 1 unreachable (n3)\n"),
         "{out}"
     );
-    assert!(out.contains("  cluster state  n1 leads"), "{out}");
     served.cluster.change_mesh(|mesh| {
         mesh.islands.push(vec!["n2".to_owned()]);
         mesh.one_way.push(OneWay {
