@@ -17,12 +17,15 @@ use crate::oidc::{OidcLogins, origin};
 use crate::port::{self, CodeExchange, IdentityProvider, Login, Users};
 use crate::query::Query;
 use crate::reply::{HandlerResult, HttpReply, ReplyContent, ascii};
+use crate::web;
 
 /// Where the provider sends browsers back.
 const RETURN: &str = "/api/v1/authn/oidc/return";
 /// What a provider may answer there.
 const RETURNED: [&str; 4] = ["state", "code", "error", "error_description"];
 const FORM: &str = "application/x-www-form-urlencoded";
+/// What a login for the portal's own pages names as its end, at the origin where it began.
+const PORTAL: &str = "/signed-in";
 /// What is shown of an error that the provider tells.
 const TOLD_CHARS_MAX: usize = 200;
 
@@ -76,7 +79,11 @@ pub(crate) async fn finish(
     let token = provider.redeem(&exchange).await?;
     let claims = believed(provider, &logins, (&token, Some(&flight.nonce))).await?;
     let name = String::new();
-    let Login { user, token, admin } = let_in(&call, users, (&logins, &claims), name).await?;
+    let login = let_in(&call, users, (&logins, &claims), name).await?;
+    if flight.redirect_uri.strip_suffix(PORTAL) == flight.return_uri.strip_suffix(RETURN) {
+        return enter_portal(&call, users, (&login.token, &flight.from)).await;
+    }
+    let Login { user, token, admin } = login;
     let admin = admin.to_string();
     let mut answer = vec![
         ("user", user.as_str()),
@@ -92,6 +99,28 @@ pub(crate) async fn finish(
     Ok(sent_to(place)?
         .with(REFERRER_POLICY, policy)
         .with(SET_COOKIE, cookie(&call, "", 0)))
+}
+
+/// Begins the session of a browser that logs in for the portal's own pages. No address holds its token.
+async fn enter_portal(
+    call: &Call,
+    users: &dyn Users,
+    (token, from): (&str, &str),
+) -> HandlerResult {
+    let mut reply = web::login::entered(call, users, (token, from)).await?;
+    reply.headers.append(SET_COOKIE, cookie(call, "", 0));
+    Ok(reply)
+}
+
+/// Where a browser begins a login for the portal's own page `next`; none where there is no provider, or the browser
+/// reached this node by a name that is not known.
+pub(crate) fn portal_login(call: &Call, next: &str) -> Option<String> {
+    let own = own_origin(call, call.config.oidc.as_ref()?).ok()?;
+    let place = format!("{own}{PORTAL}");
+    Some(with_query(
+        "/api/v1/authn/oidc/login",
+        &[("redirect_uri", &place), ("from", next)],
+    ))
 }
 
 /// `POST /authn/oidc/return`: the same, where the provider has the browser send what it answers as a form
@@ -327,6 +356,10 @@ pub(crate) mod about {
             .query::<String>("code", "What the provider gives the browser.")
             .query::<String>("error", "Why the provider refused.")
             .query::<String>("error_description", "The same in words.")
+            .empty(
+                StatusCode::SEE_OTHER,
+                "The browser goes on to a page of this node.",
+            )
             .fails([ApiError::OidcState]);
         fails_as_a_login(doc)
     }

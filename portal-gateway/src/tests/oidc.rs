@@ -85,7 +85,11 @@ impl Bench {
     }
 
     async fn begin(&self) -> Begun {
-        let answer = self.ask(LOGIN, "", "n1:7741").await;
+        self.begin_at(LOGIN).await
+    }
+
+    async fn begin_at(&self, path: &str) -> Begun {
+        let answer = self.ask(path, "", "n1:7741").await;
         assert_eq!(answer.status, 302, "{}", answer.text());
         let place = location(&answer);
         let set = answer.headers["set-cookie"].to_str().unwrap().to_owned();
@@ -616,4 +620,34 @@ async fn clients_are_told_how_to_log_in_and_passwords_can_be_switched_off() {
         let path = format!("/api/v1/authn/oidc/{path}");
         assert_eq!(without.guest("GET", &path).await.status, 404);
     }
+}
+
+#[tokio::test]
+async fn the_portals_own_page_logs_in_by_the_provider_and_shows_no_token() {
+    let bench = Bench::new().await;
+    let page = bench.ask("/login?next=%2Fnodes", "", "n1:7741").await;
+    let link =
+        "/api/v1/authn/oidc/login?redirect_uri=http%3A%2F%2Fn1%3A7741%2Fsigned-in&from=%2Fnodes";
+    let shown = link.replace('&', "&amp;");
+    assert!(page.text().contains(&shown), "{}", page.text());
+    let begun = bench.begin_at(link).await;
+    let claims = with(&claims_of(&begun), json!({}));
+    let answer = bench.come_back(&begun, &claims).await;
+    assert_eq!(answer.status, 303, "{}", answer.text());
+    assert_eq!(location(&answer), "/nodes");
+    let cookies = answer.headers.get_all("set-cookie").iter();
+    let cookies: Vec<_> = cookies.map(|it| it.to_str().unwrap()).collect();
+    assert!(
+        cookies.iter().any(|it| it.contains("Max-Age=0")),
+        "{cookies:?}"
+    );
+    let session = cookies.iter().find(|it| it.starts_with("muster_session="));
+    let session = session.unwrap().split(';').next().unwrap();
+    let nodes = bench.ask("/nodes", session, "n1:7741").await;
+    assert_eq!(nodes.status, 200, "{}", nodes.text());
+    // Nobody is led elsewhere by it.
+    let away = link.replace("from=%2Fnodes", "from=https%3A%2F%2Felsewhere.example");
+    let begun = bench.begin_at(&away).await;
+    let claims = with(&claims_of(&begun), json!({}));
+    assert_eq!(location(&bench.come_back(&begun, &claims).await), "/");
 }

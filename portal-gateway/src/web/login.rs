@@ -9,6 +9,7 @@ use super::{form, frame, session};
 use crate::call::Call;
 use crate::clock;
 use crate::error::ApiError;
+use crate::handle::oidc::portal_login;
 use crate::handle::session::let_in;
 use crate::port::{Membership, Users};
 use crate::reply::{HandlerResult, HttpReply};
@@ -52,10 +53,20 @@ pub(crate) async fn enter(
         }
         Err(error) => return Err(error),
     };
-    let expires = users.check_token(&token).await?.expires;
+    entered(&call, users, (&token, next)).await
+}
+
+/// Begins a session with a fresh token, and goes on to a page of this node.
+pub(crate) async fn entered(
+    call: &Call,
+    users: &dyn Users,
+    (token, next): (&str, &str),
+) -> HandlerResult {
+    let expires = users.check_token(token).await?.expires;
     let left = expires.map(|at| at.saturating_sub(clock::now_s()));
     let life_s = left.unwrap_or(LIFE_S_MAX).min(LIFE_S_MAX);
-    Ok(frame::see(next).with(SET_COOKIE, session::begin(&call, &token, life_s)))
+    let cookie = session::begin(call, token, life_s);
+    Ok(frame::see(own_path(next)).with(SET_COOKIE, cookie))
 }
 
 /// `POST /logout`: the token is revoked at every node
@@ -89,14 +100,16 @@ fn shown(call: &Call, (next, user, wrong): (&str, &str, Option<&str>), node: &st
         div.card.login {
             h1 { "Log in" }
             @if let Some(wrong) = wrong { p.bad role="alert" { (wrong) } }
+            @if let Some(place) = portal_login(call, next) {
+                p { a.button.main href=(place) { "Log in by the identity provider" } }
+            }
             @if is_by_provider_alone(call) {
-                p { "Logins by password are switched off. Log in by the command line with "
-                    code { "muster login" } ", or ask an admin." }
+                p.dim { "Logins by password are switched off." }
             } @else {
                 (password_form(next, user))
+                p.dim { "The first admin's password is in the state folder of the node that founded the cluster: "
+                    code { "/var/lib/muster/admin-password" } "." }
             }
-            p.dim { "The first admin's password is in the state folder of the node that founded the cluster: "
-                code { "/var/lib/muster/admin-password" } "." }
         }
     };
     frame::open("Log in", &body, node)
