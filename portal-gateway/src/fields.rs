@@ -153,17 +153,15 @@ impl Fields {
             Value::String(text) => text.parse().ok(),
             value => value.as_i64(),
         };
-        match number {
-            None => drop(self.wrong(name, "must be an integer")),
-            Some(n) if n < min => {
-                drop(self.wrong(name, &format!("must be larger than or equal to {min}")));
-            }
-            Some(n) if n > max => {
-                drop(self.wrong(name, &format!("must be less than or equal to {max}")));
-            }
-            Some(_) => {}
-        }
-        number
+        let rule = match number {
+            None => "must be an integer".to_owned(),
+            Some(n) if n < min => format!("must be larger than or equal to {min}"),
+            Some(n) if n > max => format!("must be less than or equal to {max}"),
+            Some(_) => return number,
+        };
+        drop(self.wrong(name, &rule));
+        // Nobody computes with a number that is out of its bounds.
+        None
     }
 
     /// Reports what was wrong, or gives a field that had to be there.

@@ -166,6 +166,10 @@ async fn jobs_are_kept_off_a_member_by_an_admins_word() {
             json!({"mode": "draining", "reason": "x", "after_s": -1}),
             "after_s",
         ),
+        (
+            json!({"mode": "draining", "reason": "x", "after_s": i64::MAX}),
+            "after_s",
+        ),
         (json!({"mode": "open", "why": "x"}), "why"),
     ] {
         let (wrong, text) = put(ADMIN, &path, body).await;
