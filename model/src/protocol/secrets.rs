@@ -148,16 +148,24 @@ pub(super) fn masked(source: &Value) -> Value {
     config
 }
 
-/// Masks what is secret of a login. Only that of an image has a shape that was checked.
+/// Fields of a login that are shown.
+const OPEN_LOGIN_FIELDS: [&str; 2] = ["username", "registryuri"];
+
+/// Masks what is secret of a login, or may be: nothing reads a field that is not known, and its user may have
+/// misspelt the password's. Only the login of an image has a shape that was checked.
 fn mask_login(auth: &mut Value) {
-    let is_reference = |it: &Value| it.as_str().is_some_and(|text| !is_literal(text));
-    let hidden = match auth {
-        Value::Object(fields) => fields.get_mut("password"),
-        Value::Null => None,
-        other => Some(other),
+    let mask = |hidden: &mut Value| {
+        let is_reference = hidden.as_str().is_some_and(|text| !is_literal(text));
+        if !is_reference && !hidden.is_null() {
+            *hidden = Value::from(MASK);
+        }
     };
-    if let Some(hidden) = hidden.filter(|it| !is_reference(it)) {
-        *hidden = Value::from(MASK);
+    match auth {
+        Value::Object(fields) => fields
+            .iter_mut()
+            .filter(|(name, _)| !OPEN_LOGIN_FIELDS.contains(&name.as_str()))
+            .for_each(|(_, value)| mask(value)),
+        other => mask(other),
     }
 }
 

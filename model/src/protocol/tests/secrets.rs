@@ -135,6 +135,8 @@ fn a_login_of_any_shape_is_masked() {
         "271828",
         "{password: 271828}",
         "{password: [271828]}",
+        "{username: u, passwrd: '271828'}",
+        "{username: u, token: {value: 271828}}",
     ] {
         let script = format!("prerequisites:\n  - {{type: script, name: s, auth: {auth}}}\n");
         let (config, _) = valid(&SMALLEST.replace("prerequisites:\n", &script)).split_secrets();
