@@ -44,7 +44,7 @@ pub(crate) struct LoginsArguments {
 
 pub(crate) async fn run(arguments: &LoginsArguments) -> Result<Value> {
     let alone = Alone::start(&arguments.muster).await?;
-    let job = alone.running_job().await?;
+    let job = alone.one_job().await?;
     let path = format!("/api/v2/jobs/{job}");
     for nth in 0..USERS {
         add_user(&alone.client, &user(nth)).await?;

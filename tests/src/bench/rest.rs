@@ -47,7 +47,7 @@ pub(crate) struct RestArguments {
 
 pub(crate) async fn run(arguments: &RestArguments) -> Result<Value> {
     let alone = Alone::start(&arguments.muster).await?;
-    let job = alone.running_job().await?;
+    let job = alone.one_job().await?;
     alone.fill(arguments.jobs).await?;
     tokio::time::sleep(SETTLE).await;
     let (waiting, running) = (
@@ -102,7 +102,9 @@ struct FullSpeed {
 impl RestBench<'_> {
     /// Asks both servers for a path.
     async fn measure(&self, path: &str) -> Result<RestFigures> {
-        let (node, client) = (self.alone.node(), &self.alone.client);
+        let node = self.alone.node();
+        // An agent closes connections that are idle, and a load takes longer than that.
+        let client = node.client().await?;
         let asked = client.respond(Method::GET, path, "application/json", String::new());
         let answer = BareAnswer::of(asked.await?)?;
         let bare = BareRest::start(node.namespace(), self.alone.folder(), &answer)?;
