@@ -5,12 +5,11 @@ use muster_model::id::UserName;
 use muster_model::user_token::{TokenKind, TokenSelection};
 use serde_json::Value;
 
-use super::oidc::{expected, logins};
+use super::oidc::{by_keys, expected, logins};
 use crate::call::Call;
 use crate::clock;
 use crate::error::ApiError;
 use crate::oidc::OidcLogins;
-use crate::oidc::id_token::IdTokenError;
 use crate::oidc::logout_token::{self, VouchedLogout};
 use crate::oidc::person::is_person;
 use crate::port::{IdentityProvider, PortError, Users};
@@ -51,10 +50,7 @@ async fn believed(
         let expected = expected(logins, None);
         logout_token::verify(token, keys, expected, clock::now_s())
     };
-    let mut verified = verify(&provider.keys(false).await?);
-    if verified == Err(IdTokenError::Key) {
-        verified = verify(&provider.keys(true).await?);
-    }
+    let verified = by_keys(provider, verify).await?;
     verified.map_err(|error| ApiError::LogoutToken(error.to_string()))
 }
 

@@ -231,11 +231,19 @@ pub(super) async fn believed(
     (token, nonce): (&str, Option<&str>),
 ) -> Result<Map<String, Value>, ApiError> {
     let expected = expected(logins, nonce);
-    let mut verified = id_token::verify(token, &provider.keys(false).await?, expected);
-    if verified == Err(IdTokenError::Key) {
-        verified = id_token::verify(token, &provider.keys(true).await?, expected);
-    }
+    let verified = by_keys(provider, |keys| id_token::verify(token, keys, expected)).await?;
     verified.map_err(|error| ApiError::Oidc(error.to_string()))
+}
+
+/// Verifies a token with the provider's keys that are known, and with those of now if its key is not among them.
+pub(super) async fn by_keys<T>(
+    provider: &dyn IdentityProvider,
+    verify: impl Fn(&[Value]) -> Result<T, IdTokenError>,
+) -> Result<Result<T, IdTokenError>, ApiError> {
+    match verify(&provider.keys(false).await?) {
+        Err(IdTokenError::Key) => Ok(verify(&provider.keys(true).await?)),
+        verified => Ok(verified),
+    }
 }
 
 pub(super) fn expected<'a>(logins: &'a OidcLogins, nonce: Option<&'a str>) -> Expected<'a> {

@@ -17,7 +17,7 @@ use crate::wire::user::Check;
 /// issue the usual life.
 const EXPIRATION_S: (i64, i64) = (60, 604_800);
 
-/// Who has logged in, and the token that they have from now on.
+/// A login: the user, and the token that was issued.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct IssuedLogin {
     pub(super) user: UserName,

@@ -286,7 +286,8 @@ async fn patch_groups(
 }
 
 /// Changes a user. A wrong old password counts like one at a login.
-async fn patch_user(
+/// Changes a user. Wrong passwords are counted, and nothing but a right one takes the count back.
+pub(crate) async fn patch_user(
     call: &Call,
     users: &dyn Users,
     user: &UserName,

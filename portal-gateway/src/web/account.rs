@@ -1,7 +1,7 @@
 //! The page of one's own account: groups, password, tokens.
 
 use maud::{Markup, html};
-use muster_model::people::{NewPassword, PeopleChange, UserPatch};
+use muster_model::people::{NewPassword, UserPatch};
 use muster_model::secret::Hidden;
 use muster_model::user_token::{
     NewUserToken, TokenKind, TokenSelection, UserTokenId, UserTokenView, token_name_problem,
@@ -11,6 +11,7 @@ use super::frame::{self, PortalPage, Section};
 use super::{form, moment};
 use crate::call::Call;
 use crate::error::ApiError;
+use crate::handle::users::patch_user;
 use crate::port::{Membership, PortError, UserView, Users};
 use crate::query::Query;
 use crate::reply::{HandlerResult, HttpReply};
@@ -75,26 +76,12 @@ async fn set_password(call: &Call, users: &dyn Users, fields: &Query) -> Result<
             "the new password and its repetition differ; write the same twice".to_owned(),
         ));
     }
-    let trust = call.admit_password(user.as_str());
-    trust?;
     let patch = UserPatch {
         password: Some(NewPassword::Plain(Hidden(new.to_owned()))),
         old_password: Some(Hidden(old.to_owned())),
         ..UserPatch::default()
     };
-    let change = PeopleChange::ChangeUser {
-        user: user.clone(),
-        patch,
-    };
-    let changed = users.change(&call.author()?, change).await;
-    let is_wrong = matches!(
-        changed,
-        Err(PortError::People(
-            muster_model::people::PeopleDenial::WrongPassword
-        ))
-    );
-    call.count_password(user.as_str(), !is_wrong);
-    Ok(changed?)
+    patch_user(call, users, &user, patch).await
 }
 
 /// Issues an application token: its text is shown this once.

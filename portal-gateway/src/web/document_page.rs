@@ -58,6 +58,7 @@ pub(crate) async fn page(
         base: newest(documents, name).await?.newest.version,
         text: text.text.clone(),
         told: html! {},
+        status: StatusCode::OK,
     };
     shown(&call, documents, (&text, &edit), membership).await
 }
@@ -82,7 +83,7 @@ pub(crate) async fn change(
         .text("text")
         .unwrap_or_default()
         .replace("\r\n", "\n");
-    let told = match fields.text("action") {
+    let (told, status) = match fields.text("action") {
         Some("rollback") => {
             let version = number("version")?;
             documents.rollback(call.caller()?, &name, version).await?;
@@ -101,7 +102,7 @@ pub(crate) async fn change(
             }
         }
         Some("check") if name == DESCRIPTION => match nodes.what_if(&text).await {
-            Ok(found) => effects(&found),
+            Ok(found) => (effects(&found), StatusCode::OK),
             Err(error) => refused(error)?,
         },
         _ => {
@@ -115,6 +116,7 @@ pub(crate) async fn change(
         base: number("base")?,
         text,
         told,
+        status,
     };
     shown(&call, documents, (&in_force, &edit), membership).await
 }
@@ -126,6 +128,7 @@ struct DocumentEdit {
     text: String,
     /// What is to be said of it.
     told: Markup,
+    status: StatusCode,
 }
 
 fn check_secret(call: &Call, name: &str) -> Result<(), ApiError> {
@@ -142,20 +145,20 @@ async fn newest(documents: &dyn Documents, name: &str) -> Result<DocumentView, A
 }
 
 /// Why an edit was not taken, if that is the fault of the edit.
-fn refused(error: PortError) -> Result<Markup, ApiError> {
-    let problems = match error {
-        PortError::InvalidDocument(problems) => problems,
-        error @ (PortError::DocumentConflict { .. } | PortError::NotNow(_)) => {
-            vec![error.to_string()]
-        }
-        error => return Err(error.into()),
+fn refused(error: PortError) -> Result<(Markup, StatusCode), ApiError> {
+    let problems = match &error {
+        PortError::InvalidDocument(problems) => problems.clone(),
+        PortError::DocumentConflict { .. } | PortError::NotNow(_) => vec![error.to_string()],
+        _ => return Err(error.into()),
     };
-    Ok(html! {
+    let status = ApiError::from(error).code().0;
+    let told = html! {
         div.card.bad role="alert" {
             p { strong { "Nothing was changed." } }
             ul { @for problem in &problems { li { (problem) } } }
         }
-    })
+    };
+    Ok((told, status))
 }
 
 /// What an edit of the virtual clusters would do.
@@ -225,7 +228,7 @@ async fn shown(
         body,
     };
     let reply = page.reply(call, &membership.node_name());
-    Ok(reply.with_status(StatusCode::OK))
+    Ok(reply.with_status(edit.status))
 }
 
 fn editor(call: &Call, name: &str, text: &DocumentText, edit: &DocumentEdit) -> Markup {

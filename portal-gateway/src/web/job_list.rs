@@ -5,7 +5,8 @@ use std::fmt::Display;
 use form_urlencoded::Serializer;
 use maud::{Markup, html};
 use muster_model::id::JobKey;
-use muster_model::job_query::JobFilter;
+use muster_model::job_order::JobOrder;
+use muster_model::job_query::{First, JobFilter, JobQuery};
 use muster_model::sight::HiddenJobs;
 use muster_model::state::ExecutionType;
 use muster_model::view::{Age, JobSummary};
@@ -45,7 +46,8 @@ pub(crate) async fn page(
     let listing = asked(&call.query, number)?;
     let found = listing.ask(&call.sight(jobs)?, jobs).await?;
     let rows = listing.page(&found.jobs);
-    let done = call.query.text("done");
+    // A number alone: an address may come from anybody.
+    let done = call.number("done")?.map(changed);
     let body = html! {
         h1 { "Jobs" }
         @if let Some(done) = done { p.good role="status" { (done) } }
@@ -83,10 +85,13 @@ pub(crate) async fn change(mut call: Call, jobs: &dyn Jobs) -> HandlerResult {
         }
     }
     match failed.is_empty() {
-        true => Ok(frame::see(&list_path(&[("done", &changed(names.len()))]))),
+        true => {
+            let done = names.len().to_string();
+            Ok(frame::see(&list_path(&[("done", &done)])))
+        }
         false if failed.len() == names.len() => Err(ApiError::Parameters(failed.join("\n"))),
         false => {
-            let rest = names.len() - failed.len();
+            let rest = u64::try_from(names.len() - failed.len()).unwrap_or(u64::MAX);
             let told = format!(
                 "{} The others were not changed: {}",
                 changed(rest),
@@ -101,7 +106,7 @@ fn unknown_action() -> ApiError {
     ApiError::Parameters("action must be stop or tag".to_owned())
 }
 
-fn changed(jobs: usize) -> String {
+fn changed(jobs: u64) -> String {
     match jobs {
         1 => "1 job was changed.".to_owned(),
         _ => format!("{jobs} jobs were changed."),
@@ -121,7 +126,8 @@ async fn add_tag(call: &Call, (name, tag): (&str, &str), jobs: &dyn Jobs) -> Res
     Ok(jobs.add_tag(&key, &tag).await?)
 }
 
-fn named(name: &str) -> Result<JobKey, ApiError> {
+/// The job with this name. A name that no job can have is just a job that is not there.
+pub(super) fn named(name: &str) -> Result<JobKey, ApiError> {
     let missing = |_| crate::port::PortError::NoJob(name.to_owned()).into();
     name.parse().map_err(missing)
 }
@@ -311,10 +317,16 @@ fn pages(query: &Query, number: u64, total: usize) -> Markup {
     }
 }
 
-/// A filter that takes the jobs of one user.
-pub(super) fn of_user(user: &str) -> JobFilter {
-    JobFilter {
-        users: vec![user.to_owned()],
-        ..JobFilter::default()
-    }
+/// The newest jobs that a filter takes, at most `count`, and how many it takes in all.
+pub(super) async fn newest(
+    call: &Call,
+    jobs: &dyn Jobs,
+    (filter, count): (JobFilter, usize),
+) -> Result<FoundJobs, ApiError> {
+    let order = JobOrder::default();
+    let first = Some(First { order, count });
+    let sight = call.sight(jobs)?;
+    let mut found = jobs.list(&sight, &JobQuery { filter, first }).await?;
+    found.jobs.sort_unstable_by(|a, b| order.compare(a, b));
+    Ok(found)
 }

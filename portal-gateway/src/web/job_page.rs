@@ -18,6 +18,8 @@ use crate::reply::HandlerResult;
 
 /// Events of a page, the newest.
 const EVENTS_MAX: usize = 50;
+/// Attempts that a page leads to, the newest.
+const ATTEMPTS_MAX: usize = 50;
 /// Tasks of a page.
 const TASKS_MAX: usize = 256;
 
@@ -182,7 +184,7 @@ fn attempts(job: &JobDetail) -> Markup {
         @if latest > 0 {
             nav.card aria-label="Attempts" {
                 h2 { "Attempts" }
-                p { @for id in (0..=latest).rev() {
+                p { @for id in (0..=latest).rev().take(ATTEMPTS_MAX) {
                     @if Some(id) == shown { strong { (id) } } @else { a href={ (path) "?attempt=" (id) } { (id) } }
                     " "
                 } }

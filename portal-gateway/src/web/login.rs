@@ -11,7 +11,7 @@ use crate::clock;
 use crate::error::ApiError;
 use crate::handle::oidc::portal_login;
 use crate::handle::session::let_in;
-use crate::port::{Membership, Users};
+use crate::port::{Membership, PortError, Users};
 use crate::reply::{HandlerResult, HttpReply};
 
 /// What a token of the portal is called in the list of a user's tokens.
@@ -41,12 +41,14 @@ pub(crate) async fn enter(
     let login = let_in(&call, users, (user, password), TOKEN_NAME.to_owned()).await;
     let token = match login {
         Ok(login) => login.token,
-        Err(error) if error.code().0.is_client_error() => {
-            // Which of the two is wrong is not told.
+        Err(error) if error.is_refused_login() => {
             let status = error.code().0;
             let told = match &error {
-                ApiError::TooManyWrong { .. } => error.to_string(),
-                _ => "The user name or the password is wrong.".to_owned(),
+                // Which of the two is wrong is not told.
+                ApiError::Cluster(PortError::NoUser(_) | PortError::WrongPassword) => {
+                    "The user name or the password is wrong.".to_owned()
+                }
+                _ => error.to_string(),
             };
             let page = shown(&call, (next, user, Some(&told)), &membership.node_name());
             return Ok(page.with_status(status));

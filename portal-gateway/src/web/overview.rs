@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 use muster_model::alarm::{Alarm, AlarmsAfter};
-use muster_model::job_order::JobOrder;
-use muster_model::job_query::{First, JobFilter, JobQuery};
+use muster_model::job_query::JobFilter;
 use muster_model::known_node::KnownNode;
 use muster_model::mesh::MemberState;
 use muster_model::state::JobState;
@@ -29,13 +28,16 @@ pub(crate) async fn page(
     nodes: &dyn Nodes,
     membership: &dyn Membership,
 ) -> HandlerResult {
-    let own = job_list::of_user(call.caller()?.user.as_str());
+    let own = JobFilter {
+        users: vec![call.caller()?.user.to_string()],
+        ..JobFilter::default()
+    };
     let waiting = JobFilter {
         states: vec![JobState::Waiting],
         ..JobFilter::default()
     };
-    let own = newest(&call, jobs, own).await?;
-    let waiting = newest(&call, jobs, waiting).await?;
+    let own = job_list::newest(&call, jobs, (own, ROWS)).await?;
+    let waiting = job_list::newest(&call, jobs, (waiting, ROWS)).await?;
     let now = frame::now_ms();
     let body = html! {
         h1 { "Overview" }
@@ -52,16 +54,6 @@ pub(crate) async fn page(
     };
     let page = PortalPage::live(Section::Overview, "Overview", body);
     Ok(page.reply(&call, &membership.node_name()))
-}
-
-/// The newest jobs that a filter takes, and how many it takes in all.
-async fn newest(call: &Call, jobs: &dyn Jobs, filter: JobFilter) -> Result<FoundJobs, ApiError> {
-    let order = JobOrder::default();
-    let first = Some(First { order, count: ROWS });
-    let sight = call.sight(jobs)?;
-    let mut found = jobs.list(&sight, &JobQuery { filter, first }).await?;
-    found.jobs.sort_unstable_by(|a, b| order.compare(a, b));
-    Ok(found)
 }
 
 fn alarms(standing: &[Alarm], now: u64) -> Markup {

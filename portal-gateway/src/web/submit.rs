@@ -1,6 +1,5 @@
 //! The page to submit a job: its text, and what is wrong with it as it is written.
 
-use http::StatusCode;
 use maud::{Markup, html};
 use muster_model::protocol::{self, JobValidation, remarks};
 use muster_model::remark::Remark;
@@ -65,9 +64,7 @@ pub(crate) async fn send(
 
 /// The text of a job under a new name. Values of secrets are not part of it.
 async fn clone(call: &Call, jobs: &dyn Jobs, name: &str) -> Result<String, ApiError> {
-    let key = name
-        .parse()
-        .map_err(|_| PortError::NoJob(name.to_owned()))?;
+    let key = job_list::named(name)?;
     let mut config = jobs.config(&call.sight(jobs)?, &key).await?.value;
     let has_secrets = config.get("secrets").is_some_and(|it| !it.is_null());
     if let Some(name) = config.get_mut("name") {
@@ -145,5 +142,4 @@ fn shown(call: &Call, text: &str, judged: &Markup, membership: &dyn Membership) 
         body,
     };
     page.reply(call, &membership.node_name())
-        .with_status(StatusCode::OK)
 }

@@ -13,6 +13,8 @@ use crate::reply::{HandlerResult, ReplyContent};
 
 /// What a page shows of a file's end, in bytes.
 const TAIL_BYTES: u64 = 128 * 1024;
+/// What is read of it at most, in bytes.
+const BYTES_MAX: usize = 256 * 1024;
 /// The file that is shown unless another is named: what the task wrote, in its order.
 const FILE_DEFAULT: &str = "all";
 
@@ -81,7 +83,10 @@ async fn text(content: ReplyContent, is_cut: bool) -> Result<String, ApiError> {
         ReplyContent::Whole(whole) => bytes.extend_from_slice(&whole),
         ReplyContent::Page(page) => bytes.extend_from_slice(page.as_bytes()),
         ReplyContent::Stream(mut stream) => {
-            while let Some(part) = stream.next().await {
+            // Another node may send more than it was asked for.
+            while bytes.len() < BYTES_MAX
+                && let Some(part) = stream.next().await
+            {
                 bytes.extend_from_slice(&part.map_err(|error| {
                     PortError::Unavailable(format!("the log cannot be read to its end: {error}"))
                 })?);

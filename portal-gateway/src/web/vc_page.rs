@@ -1,8 +1,7 @@
 //! The page of a virtual cluster: what it has, what runs there, and what waits for what.
 
 use maud::{Markup, html};
-use muster_model::job_order::JobOrder;
-use muster_model::job_query::{First, JobFilter, JobQuery};
+use muster_model::job_query::JobFilter;
 use muster_model::mesh::Leadership;
 use muster_model::state::JobState;
 use muster_model::vc::{Amount, VcView};
@@ -53,17 +52,12 @@ async fn of(
     jobs: &dyn Jobs,
     (vc, state): (&str, JobState),
 ) -> Result<FoundJobs, ApiError> {
-    let order = JobOrder::default();
     let filter = JobFilter {
         vcs: vec![vc.to_owned()],
         states: vec![state],
         ..JobFilter::default()
     };
-    let first = Some(First { order, count: ROWS });
-    let sight = call.sight(jobs)?;
-    let mut found = jobs.list(&sight, &JobQuery { filter, first }).await?;
-    found.jobs.sort_unstable_by(|a, b| order.compare(a, b));
-    Ok(found)
+    job_list::newest(call, jobs, (filter, ROWS)).await
 }
 
 fn amounts(vc: &VcView) -> Markup {

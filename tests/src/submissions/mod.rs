@@ -1,4 +1,4 @@
-//! Inputs at the submit path by the million: what is made of the body of `POST jobs`, whatever it holds.
+//! A fuzzer of the submit path: it makes bodies of `POST jobs` out of job files, and judges what the code makes of them.
 //!
 //! Each input comes from a real job file and a number, so that any of them can be made again. For each it
 //! must hold that nothing panics, that an answer takes little time, that what is refused is refused with
