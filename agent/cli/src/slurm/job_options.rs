@@ -1,7 +1,7 @@
 //! The options of sbatch and srun.
 
 use super::option::OptionValue::{Needed, No, Optional};
-use super::option::{NO_SHORT as X, SlurmOption, SlurmTool, done, refused, warned};
+use super::option::{NO_SHORT as X, OF_ALL, SlurmOption, SlurmTool, done, refused, warned};
 
 /// What both take.
 const OF_BOTH: &[SlurmOption] = &[
@@ -73,7 +73,6 @@ const OF_BOTH: &[SlurmOption] = &[
     ),
     done('Q', "quiet", No, "no warnings"),
     done('h', "help", No, "this text"),
-    done(X, "usage", No, "this text"),
     warned(
         'A',
         "account",
@@ -182,11 +181,6 @@ const OF_BOTH: &[SlurmOption] = &[
         "contiguous",
         "near each other: `topology` in a job file (docs/jobs.md)",
     ),
-    refused(
-        'M',
-        "clusters",
-        "name another cluster by MUSTER_CONTEXT; `muster context list` has those there are",
-    ),
     refused(X, "uid", "log in as that user"),
     refused(X, "gid", "groups are the image's"),
     refused(X, "get-user-env", "name variables: --export"),
@@ -284,14 +278,14 @@ const SRUN: &[SlurmOption] = &[
 pub(super) const SBATCH_TOOL: SlurmTool = SlurmTool {
     name: "sbatch",
     operands: "[SCRIPT [ARGUMENT]...]",
-    options: &[OF_BOTH, SBATCH],
+    options: &[OF_BOTH, SBATCH, OF_ALL],
     ends_at_operand: true,
 };
 
 pub(super) const SRUN_TOOL: SlurmTool = SlurmTool {
     name: "srun",
     operands: "COMMAND [ARGUMENT]...",
-    options: &[OF_BOTH, SRUN],
+    options: &[OF_BOTH, SRUN, OF_ALL],
     ends_at_operand: true,
 };
 

@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use crate::error::CliError;
+
 /// Whether an option takes a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OptionValue {
@@ -48,6 +50,16 @@ pub(super) const fn done(
 ) -> SlurmOption {
     option(short, long, value, OptionFate::Done, text)
 }
+
+/// What every tool has.
+pub(super) const OF_ALL: &[SlurmOption] = &[
+    done(NO_SHORT, "usage", OptionValue::No, "this text"),
+    refused(
+        'M',
+        "clusters",
+        "name another cluster by MUSTER_CONTEXT; `muster context list` has those there are",
+    ),
+];
 
 /// An option that is accepted with a warning.
 pub(super) const fn warned(
@@ -159,6 +171,14 @@ impl OptionLine {
 
     pub(super) fn has(&self, name: &str) -> bool {
         self.value(name).is_some()
+    }
+
+    /// Refuses words that are no options. `remedy`: how to name what is meant.
+    pub(super) fn no_operands(&self, remedy: &str) -> Result<(), CliError> {
+        match self.operands.first() {
+            None => Ok(()),
+            Some(word) => Err(CliError::Usage(format!("{word:?} is no option; {remedy}"))),
+        }
     }
 
     /// All values of an option that takes a list with commas, in all its places.

@@ -5,7 +5,7 @@ use muster_model::view::JobSummary;
 use super::job_nodes::{NodesOfJobs, nodes_of};
 use super::number::{JobSelector, SlurmNumber, shown};
 use super::option::OptionValue::{Needed, No};
-use super::option::{NO_SHORT, OptionLine, SlurmOption, SlurmTool, done, refused};
+use super::option::{NO_SHORT, OF_ALL, OptionLine, SlurmOption, SlurmTool, done, refused};
 use super::queued::{JobChoice, SlurmState, names};
 use super::sacct_format::{SacctField, SacctFormat, SacctLayout};
 use super::slurm_time::{self, timestamp};
@@ -76,7 +76,6 @@ const OPTIONS: &[SlurmOption] = &[
     done('P', "parsable2", No, "fields with | between them"),
     done(NO_SHORT, "delimiter", Needed, "another text in place of |"),
     done(NO_SHORT, "help", No, "this text"),
-    done(NO_SHORT, "usage", No, "this text"),
     refused(
         'l',
         "long",
@@ -92,11 +91,6 @@ const OPTIONS: &[SlurmOption] = &[
         "a job that is tried again is one job: list the field Restarts",
     ),
     refused('L', "allclusters", "name another cluster by MUSTER_CONTEXT"),
-    refused(
-        'M',
-        "clusters",
-        "name another cluster by MUSTER_CONTEXT; `muster context list` has those there are",
-    ),
     refused(
         'T',
         "truncate",
@@ -116,7 +110,7 @@ const OPTIONS: &[SlurmOption] = &[
 const TOOL: SlurmTool = SlurmTool {
     name: "sacct",
     operands: "",
-    options: &[OPTIONS],
+    options: &[OPTIONS, OF_ALL],
     ends_at_operand: false,
 };
 
@@ -197,11 +191,7 @@ pub(super) async fn run(
     let Some(line) = words(&TOOL, given, ABOUT, EXAMPLES, console)? else {
         return Ok(CliStatus::Ok);
     };
-    if let Some(word) = line.operands.first() {
-        return Err(CliError::Usage(format!(
-            "{word:?} is no option; jobs are named with -j"
-        )));
-    }
+    line.no_operands("jobs are named with -j")?;
     if line.has("helpformat") {
         let names: Vec<&str> = FIELDS.iter().map(|field| field.name).collect();
         console.line(names.join("\n"))?;

@@ -6,7 +6,7 @@ use muster_model::id::{JobKey, UserName};
 
 use super::number::{JobSelector, shown};
 use super::option::OptionValue::{Needed, No};
-use super::option::{NO_SHORT, OptionLine, SlurmOption, SlurmTool, done, refused};
+use super::option::{NO_SHORT, OF_ALL, OptionLine, SlurmOption, SlurmTool, done, refused};
 use super::queued::{JobChoice, SlurmState};
 use super::words;
 use crate::api::{Api, ListedJob};
@@ -52,7 +52,6 @@ const OPTIONS: &[SlurmOption] = &[
     done('Q', "quiet", No, "say nothing of jobs that have ended"),
     done('v', "verbose", No, "say what is stopped"),
     done(NO_SHORT, "help", No, "this text"),
-    done(NO_SHORT, "usage", No, "this text"),
     refused(
         's',
         "signal",
@@ -65,18 +64,13 @@ const OPTIONS: &[SlurmOption] = &[
     refused('q', "qos", "give --name or --partition"),
     refused('w', "nodelist", "`muster drain NODE` empties a node"),
     refused('R', "reservation", "there are none"),
-    refused(
-        'M',
-        "clusters",
-        "name another cluster by MUSTER_CONTEXT; `muster context list` has those there are",
-    ),
     refused(NO_SHORT, "wckey", "there are none"),
 ];
 
 const TOOL: SlurmTool = SlurmTool {
     name: "scancel",
     operands: "[JOB]...",
-    options: &[OPTIONS],
+    options: &[OPTIONS, OF_ALL],
     ends_at_operand: false,
 };
 

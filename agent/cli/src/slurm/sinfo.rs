@@ -10,7 +10,7 @@ use muster_model::vc::{Amount, VcView};
 
 use super::field_format::{FieldFormat, KnownField, field, whole};
 use super::option::OptionValue::{Needed, No};
-use super::option::{NO_SHORT, SlurmOption, SlurmTool, done, refused};
+use super::option::{NO_SHORT, OF_ALL, SlurmOption, SlurmTool, done, refused};
 use super::words;
 use crate::api::Api;
 use crate::console::{Console, printable};
@@ -53,18 +53,12 @@ const OPTIONS: &[SlurmOption] = &[
         "nodes with other amounts in lines of their own, as without it",
     ),
     done(NO_SHORT, "help", No, "this text"),
-    done(NO_SHORT, "usage", No, "this text"),
     refused('O', "Format", "give --format"),
     refused('S', "sort", "pipe it through sort(1)"),
     refused('i', "iterate", "use watch(1), or `muster top`"),
     refused('r', "responding", "give --states"),
     refused('d', "dead", "give --states down"),
     refused('T', "reservation", "there are none"),
-    refused(
-        'M',
-        "clusters",
-        "name another cluster by MUSTER_CONTEXT; `muster context list` has those there are",
-    ),
     refused(NO_SHORT, "json", "`muster node list -o json` has it all"),
     refused('v', "verbose", "there is no more to tell"),
 ];
@@ -72,7 +66,7 @@ const OPTIONS: &[SlurmOption] = &[
 const TOOL: SlurmTool = SlurmTool {
     name: "sinfo",
     operands: "",
-    options: &[OPTIONS],
+    options: &[OPTIONS, OF_ALL],
     ends_at_operand: false,
 };
 
@@ -204,11 +198,7 @@ pub(super) async fn run(
     let Some(line) = words(&TOOL, given, ABOUT, EXAMPLES, console)? else {
         return Ok(CliStatus::Ok);
     };
-    if let Some(word) = line.operands.first() {
-        return Err(CliError::Usage(format!(
-            "{word:?} is no option; nodes are named with -n"
-        )));
-    }
+    line.no_operands("nodes are named with -n")?;
     let has = |name| line.has(name);
     let is_by_node = has("Node");
     let format = match (

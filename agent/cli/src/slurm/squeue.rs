@@ -10,7 +10,7 @@ use super::field_format::{FieldFormat, KnownField, field, whole};
 use super::job_nodes::{NodesOfJobs, nodes_of};
 use super::number::{JobSelector, SlurmNumber, shown};
 use super::option::OptionValue::{Needed, No};
-use super::option::{NO_SHORT, SlurmOption, SlurmTool, done, refused};
+use super::option::{NO_SHORT, OF_ALL, SlurmOption, SlurmTool, done, refused};
 use super::queued::{JobChoice, SlurmState};
 use super::slurm_time::timestamp;
 use super::words;
@@ -59,7 +59,6 @@ const OPTIONS: &[SlurmOption] = &[
     ),
     done(NO_SHORT, "json", No, "data for programs"),
     done(NO_SHORT, "help", No, "this text"),
-    done(NO_SHORT, "usage", No, "this text"),
     refused('O', "Format", "give --format"),
     refused(
         'S',
@@ -89,11 +88,6 @@ const OPTIONS: &[SlurmOption] = &[
         "an array is one job; `muster job show JOB` lists its tasks",
     ),
     refused('s', "steps", "there are no steps"),
-    refused(
-        'M',
-        "clusters",
-        "name another cluster by MUSTER_CONTEXT; `muster context list` has those there are",
-    ),
     refused('v', "verbose", "there is no more to tell"),
     refused(NO_SHORT, "yaml", "give --json"),
 ];
@@ -101,7 +95,7 @@ const OPTIONS: &[SlurmOption] = &[
 const TOOL: SlurmTool = SlurmTool {
     name: "squeue",
     operands: "",
-    options: &[OPTIONS],
+    options: &[OPTIONS, OF_ALL],
     ends_at_operand: false,
 };
 
@@ -137,11 +131,7 @@ pub(super) async fn run(
     let Some(line) = words(&TOOL, given, ABOUT, EXAMPLES, console)? else {
         return Ok(CliStatus::Ok);
     };
-    if let Some(word) = line.operands.first() {
-        return Err(CliError::Usage(format!(
-            "{word:?} is no option; jobs are named with -j"
-        )));
-    }
+    line.no_operands("jobs are named with -j")?;
     let is_long = line.has("long");
     let format = line.value("format");
     let format = format.unwrap_or(if is_long { FORMAT_LONG } else { FORMAT });
