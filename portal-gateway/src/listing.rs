@@ -17,8 +17,9 @@ const LIMIT_MAX: u64 = 50_000;
 
 /// A parsed listing query.
 pub(crate) struct Listing {
-    /// `None` if the query names only states that no job has.
-    pub(crate) filter: Option<JobFilter>,
+    pub(crate) filter: JobFilter,
+    /// Whether the query names only states or priorities that no job has.
+    takes_none: bool,
     order: JobOrder,
     offset: u64,
     limit: u64,
@@ -33,8 +34,10 @@ impl Listing {
             let message = format!("Limit exceeds max number {LIMIT_MAX}.");
             return Err(ApiError::Parameters(message));
         }
+        let (filter, takes_none) = filter(query)?;
         Ok(Self {
-            filter: filter(query)?,
+            filter,
+            takes_none,
             order: order(query)?,
             offset: number(query, "offset")?.unwrap_or(0),
             limit,
@@ -48,18 +51,21 @@ impl Listing {
         sight: &JobSight,
         jobs: &dyn Jobs,
     ) -> Result<FoundJobs, ApiError> {
-        let Some(filter) = &self.filter else {
-            return Ok(FoundJobs::default());
-        };
         let last = self.offset.saturating_add(self.limit);
+        // Where no job can be taken, it is asked all the same whether jobs are hidden.
+        let count = if self.takes_none { 0 } else { last };
         let query = JobQuery {
-            filter: filter.clone(),
+            filter: self.filter.clone(),
             first: Some(First {
                 order: self.order,
-                count: usize::try_from(last).unwrap_or(usize::MAX),
+                count: usize::try_from(count).unwrap_or(usize::MAX),
             }),
         };
-        Ok(jobs.list(sight, &query).await?)
+        let found = jobs.list(sight, &query).await?;
+        Ok(match self.takes_none {
+            true => FoundJobs { total: 0, ..found },
+            false => found,
+        })
     }
 
     /// The page of `jobs` that was asked for.
@@ -80,13 +86,13 @@ fn number(query: &Query, name: &str) -> Result<Option<u64>, ApiError> {
     })
 }
 
-fn filter(query: &Query) -> Result<Option<JobFilter>, ApiError> {
+/// The filter of a query, and whether it takes no job at all.
+fn filter(query: &Query) -> Result<(JobFilter, bool), ApiError> {
     let states = known("state", &query.list("state"), &STATES)?;
     let priorities = known("jobPriority", &query.list("jobPriority"), &PRIORITIES)?;
-    let (Some(states), Some(priorities)) = (states, priorities) else {
-        return Ok(None);
-    };
-    Ok(Some(JobFilter {
+    let takes_none = states.is_none() || priorities.is_none();
+    let (states, priorities) = (states.unwrap_or_default(), priorities.unwrap_or_default());
+    let filter = JobFilter {
         users: query.list("username"),
         vcs: query.list("vc"),
         states,
@@ -94,7 +100,8 @@ fn filter(query: &Query) -> Result<Option<JobFilter>, ApiError> {
         keyword: query.text("keyword").map(str::to_owned),
         tags_any: query.list("tagsContain"),
         tags_none: query.list("tagsNotContain"),
-    }))
+    };
+    Ok((filter, takes_none))
 }
 
 /// States by name. No job is ever in upstream's last one.

@@ -138,6 +138,7 @@ pub(crate) static PAGES: &[Route] = routes! { web:
     GET "documents" Page => document_page::list(documents, membership);
     GET "documents/:document" Page => document_page::page(documents, membership);
     POST "documents/:document" AdminPage => document_page::change(documents, nodes, membership);
+    GET "cluster" Page => cluster_page::page(membership);
     GET "nodes" Page => node_list::page(nodes, membership);
     GET "nodes/:node" Page => node_page::page(jobs, nodes, membership);
     POST "nodes/:node" AdminPage => node_page::change(nodes);

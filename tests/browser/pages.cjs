@@ -26,6 +26,7 @@ const PAGES = [
   ["submit", "/submit", "The job is valid."],
   ["virtual-cluster", "/virtual-clusters/default", "Who decides"],
   ["nodes", "/nodes", "What is wrong"],
+  ["cluster", "/cluster", "Who leads what"],
   ["node", "/nodes/n1", "Maintenance"],
   ["settings", "/documents", "failure-rules"],
   ["rules", "/documents/failure-rules", "Versions"],

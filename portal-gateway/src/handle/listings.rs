@@ -8,7 +8,6 @@ use crate::listing::Listing;
 use crate::port::{FoundJobs, Jobs};
 use crate::reply::{HandlerResult, HttpReply};
 use crate::wire::job::ListingRow;
-use muster_model::job_query::JobFilter;
 
 /// Jobs, with `withTotalCount` beside how many there are without `limit` and `offset`.
 #[derive(Serialize, JsonSchema)]
@@ -31,10 +30,7 @@ pub(crate) async fn list(call: Call, jobs: &dyn Jobs) -> HandlerResult {
 pub(crate) async fn of_user(call: Call, jobs: &dyn Jobs) -> HandlerResult {
     let mut listing = Listing::parse(&call.query)?;
     let user = call.params.text("user").to_owned();
-    listing.filter = listing.filter.map(|filter| JobFilter {
-        users: vec![user],
-        ..filter
-    });
+    listing.filter.users = vec![user];
     answer(&call, listing, jobs).await
 }
 

@@ -288,6 +288,7 @@ async fn nothing_that_a_user_writes_is_markup() {
         "/jobs/ann~waits",
         "/nodes",
         "/virtual-clusters/default",
+        "/cluster",
         searched,
     ] {
         let text = page(&setup, "admin-token", path).await;
@@ -675,4 +676,18 @@ async fn a_password_cannot_be_guessed_on_the_account_page() {
         setup.ask(TestRequest { ..late }).await;
     }
     assert!(statuses.contains(&429), "{statuses:?}");
+}
+
+#[tokio::test]
+async fn the_cluster_page_names_members_and_leaders() {
+    let setup = Setup::new();
+    let text = page(&setup, "ann-token", "/cluster").await;
+    for part in [
+        "Who leads what",
+        "The cluster",
+        "default",
+        "href=\"/nodes/n1\"",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
 }

@@ -6,6 +6,7 @@
 pub(crate) mod account;
 pub(crate) mod asset;
 mod chip;
+pub(crate) mod cluster_page;
 pub(crate) mod document_page;
 mod explained;
 pub(crate) mod failure;

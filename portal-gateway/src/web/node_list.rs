@@ -33,6 +33,7 @@ pub(crate) async fn page(
         .collect();
     let body = html! {
         h1 { "Nodes" }
+        p { a href="/cluster" { "Members of the cluster, and who leads what" } }
         @if let Err(error) = &known {
             div.card.warn role="status" { p { "What the nodes have is not known now: " (error.to_string()) } }
         }
