@@ -32,6 +32,7 @@ mod known_faults;
 mod ledger_store;
 mod loops;
 mod lost_log;
+mod low_priority;
 mod mesh;
 mod mesh_file;
 mod node_status;

@@ -8,6 +8,7 @@ use muster_model::login::LoginTrust;
 use muster_model::people::{NewPassword, PeopleDenial};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::low_priority;
 use crate::password_hash::{self, matches};
 
 /// Passwords checked at a time: each costs 19 MiB for some tens of milliseconds.
@@ -92,7 +93,7 @@ impl PasswordChecks {
         };
         let _place = self.all.enqueue()?;
         let slot = self.all.slot().await?;
-        let check = tokio::task::spawn_blocking(move || {
+        let check = low_priority::run(move || {
             // Held to the end also where nobody waits any more.
             let _slot = slot;
             // A user without a password comes in by another way.
@@ -101,7 +102,7 @@ impl PasswordChecks {
             let hash = hash.as_ref().map_or(NOBODY, |hash| hash.0.as_str());
             matches(hash, &password.0) && is_user
         });
-        check.await.map_err(|_| ChecksBusy)
+        check.await.ok_or(ChecksBusy)
     }
 
     /// The hash of a new password of a user's; empty for none.
@@ -121,12 +122,12 @@ impl PasswordChecks {
         let busy = |_| PeopleDenial::Busy;
         let _place = self.all.enqueue().map_err(busy)?;
         let slot = self.all.slot().await.map_err(busy)?;
-        let hashing = tokio::task::spawn_blocking(move || {
+        let hashing = low_priority::run(move || {
             // Held to the end also where nobody waits any more.
             let _slot = slot;
             password_hash::make(&password.0)
         });
-        hashing.await.map_err(|_| PeopleDenial::Busy)?
+        hashing.await.ok_or(PeopleDenial::Busy)?
     }
 }
 

@@ -304,7 +304,11 @@ impl RequestRouter {
         let mut search = LeaderSearch::new(sent.wanted, until);
         loop {
             let group = group_of();
-            let answer = match search.next(&self.clues(group).await) {
+            let clues = match search.is_begun() {
+                false if self.0.group.groups().leads(group) => Clues::led_by(self.0.me),
+                _ => self.clues(group).await,
+            };
+            let answer = match search.next(&clues) {
                 Some(member) if member == self.0.me => here().await,
                 Some(member) => self.while_likeliest((group, member), sent, &search).await,
                 None => Err(RequestFailure::unavailable(NOBODY)),

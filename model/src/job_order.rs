@@ -6,7 +6,7 @@ use crate::row::JobRow;
 use crate::state::PriorityClass;
 use serde::{Deserialize, Serialize};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 enum Field {
     Name,
     Submitted,
@@ -21,7 +21,7 @@ enum Field {
 }
 
 /// By what a listing is sorted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct JobOrder {
     field: Field,
     descending: bool,

@@ -2,12 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::id::VcName;
 use crate::job_order::JobOrder;
 use crate::row::JobRow;
 use crate::state::{JobState, PriorityClass};
 
 /// Which jobs to list. Empty lists mean any.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct JobFilter {
     /// Of these users.
     pub users: Vec<String>,
@@ -26,6 +27,26 @@ pub struct JobFilter {
 }
 
 impl JobFilter {
+    /// Whether every job of this virtual cluster is to be listed.
+    pub fn takes_all_of(&self, vc: &VcName) -> bool {
+        let Self {
+            users,
+            vcs,
+            states,
+            priorities,
+            keyword,
+            tags_any,
+            tags_none,
+        } = self;
+        any_or_contains(vcs, vc.as_str())
+            && users.is_empty()
+            && states.is_empty()
+            && priorities.is_empty()
+            && keyword.is_none()
+            && tags_any.is_empty()
+            && tags_none.is_empty()
+    }
+
     /// Whether a job is to be listed.
     pub fn matches(&self, job: &impl JobRow) -> bool {
         let user = job.key().user.as_str();
@@ -52,6 +73,8 @@ pub struct JobQuery {
     pub filter: JobFilter,
     /// The first of them; none for all.
     pub first: Option<First>,
+    /// Whether to tell why each job waits, which takes longer than all else.
+    pub reasons: bool,
 }
 
 /// The first rows of a list.
@@ -78,6 +101,28 @@ impl JobQuery {
         }
         self.cut(&mut taken);
         (taken, total)
+    }
+
+    /// How many of the newest jobs are asked for; none if another order is asked for, or all jobs.
+    pub fn newest(&self) -> Option<usize> {
+        let First { order, count } = self.first?;
+        (order == JobOrder::default()).then_some(count)
+    }
+
+    /// The jobs that are asked for, in no order, of a virtual cluster all of whose jobs the filter takes. The jobs
+    /// come the newest first, those of one time in any order: jobs behind those that are taken are not looked at.
+    pub fn take_newest<R: JobRow>(&self, jobs: impl Iterator<Item = R>) -> Vec<R> {
+        let count = self.newest().unwrap_or(usize::MAX);
+        let mut taken: Vec<R> = Vec::new();
+        for job in jobs {
+            let is_older = |last: &R| last.submitted() > job.submitted();
+            if taken.len() >= count && taken.last().is_none_or(is_older) {
+                break;
+            }
+            taken.push(job);
+        }
+        self.cut(&mut taken);
+        taken
     }
 
     fn cut<R: JobRow>(&self, jobs: &mut Vec<R>) {

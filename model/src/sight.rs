@@ -17,7 +17,7 @@ use crate::row::JobRow;
 pub const HIDDEN_JOB: &str = "a job of another user";
 
 /// Which jobs a user sees.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum JobSight {
     /// All: of an admin, and where all virtual clusters are public.
     All,
@@ -26,7 +26,7 @@ pub enum JobSight {
 }
 
 /// The sight of a user who may not see every job.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LimitedSight {
     /// The user; none for a guest, who has no login.
     user: Option<UserName>,

@@ -19,6 +19,7 @@ use crate::config::GatewayConfig;
 use crate::error::ApiError;
 use crate::fields::Fields;
 use crate::inflate::ContentEncoding;
+use crate::list_cache::ListCache;
 use crate::port::{self, ByteStream, Caller, JobReader, Jobs, LogRange};
 use crate::query::Query;
 use crate::range;
@@ -29,6 +30,8 @@ pub(crate) struct Call {
     pub(crate) config: Arc<GatewayConfig>,
     /// Wrong passwords so far.
     pub(crate) attempts: Arc<LoginAttempts>,
+    /// Lists that were written before.
+    pub(crate) lists: Arc<ListCache>,
     /// Where the request came from; `None` on the socket.
     pub(crate) address: Option<IpAddr>,
     /// The certificate that its connection was shown; `None` in clear.

@@ -28,6 +28,7 @@ use crate::compress;
 use crate::conditional::KnownTags;
 use crate::config::GatewayConfig;
 use crate::error::ApiError;
+use crate::list_cache::ListCache;
 use crate::peer::RemoteEnd;
 use crate::port::{ByteStream, Caller, Ports};
 use crate::query::Query;
@@ -60,6 +61,7 @@ struct GatewayShared {
     device_rate: Limiter,
     tally: EventTally,
     attempts: Arc<LoginAttempts>,
+    lists: Arc<ListCache>,
 }
 
 impl fmt::Debug for Gateway {
@@ -96,6 +98,7 @@ impl Gateway {
                 config: Arc::new(config),
                 tally: EventTally::default(),
                 attempts: Arc::default(),
+                lists: Arc::default(),
             }),
         }
     }
@@ -208,6 +211,7 @@ impl Gateway {
         let call = Call {
             config: config.clone(),
             attempts: self.shared.attempts.clone(),
+            lists: self.shared.lists.clone(),
             address: incoming.peer.address(),
             certificate: incoming.certificate,
             query: Query::parse(&incoming.query),

@@ -28,6 +28,7 @@ mod gateway;
 mod handle;
 mod host_names;
 mod inflate;
+mod list_cache;
 mod listing;
 mod log_link;
 mod oidc;

@@ -16,6 +16,7 @@ const LIMIT_DEFAULT: u64 = 5000;
 const LIMIT_MAX: u64 = 50_000;
 
 /// A parsed listing query.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Listing {
     pub(crate) filter: JobFilter,
     /// Whether the query names only states or priorities that no job has.
@@ -60,6 +61,8 @@ impl Listing {
                 order: self.order,
                 count: usize::try_from(count).unwrap_or(usize::MAX),
             }),
+            // OpenPAI's rows have no place for them.
+            reasons: false,
         };
         let found = jobs.list(sight, &query).await?;
         Ok(match self.takes_none {

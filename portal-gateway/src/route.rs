@@ -5,6 +5,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::LazyLock;
 
 use http::Method;
 use percent_encoding::percent_decode_str;
@@ -307,12 +308,29 @@ pub(crate) fn find(method: &Method, path: &str) -> Result<(&'static Route, Param
         Method::HEAD => &Method::GET,
         _ => method,
     };
-    PAGES
+    PATTERNS
         .iter()
-        .chain(ROUTES)
-        .filter(|route| route.method.as_ref().is_none_or(|one| one == method))
-        .find_map(|route| fit(route.pattern, &words).map(|params| (route, params)))
+        .filter(|pattern| {
+            pattern
+                .route
+                .method
+                .as_ref()
+                .is_none_or(|one| one == method)
+        })
+        .find_map(|pattern| Some((pattern.route, pattern.fit(&words)?)))
         .ok_or_else(missing)
+}
+
+/// All routes, in the order in which they are tried.
+static PATTERNS: LazyLock<Vec<Pattern>> =
+    LazyLock::new(|| PAGES.iter().chain(ROUTES).map(Pattern::of).collect());
+
+/// The pattern of a route, cut up once: every request is held against most of them.
+struct Pattern {
+    route: &'static Route,
+    parts: Vec<&'static str>,
+    /// Whether `*` is the last part, which stands for one or more words.
+    is_open: bool,
 }
 
 /// The path's parts, decoded; `None` if one is not UTF-8.
@@ -332,24 +350,39 @@ fn words(path: &str) -> Option<Vec<String>> {
     Some(words)
 }
 
-fn fit(pattern: &'static str, words: &[String]) -> Option<Params> {
-    let mut params = Params::default();
-    let mut words = words.iter();
-    for part in pattern.split('/') {
-        if part == "*" {
-            params.rest = words.by_ref().cloned().collect();
-            let is_whole = !params.rest.is_empty() && params.rest.iter().all(|it| !it.is_empty());
-            return is_whole.then_some(params);
+impl Pattern {
+    fn of(route: &'static Route) -> Self {
+        let mut parts: Vec<_> = route.pattern.split('/').collect();
+        let is_open = parts.last() == Some(&"*");
+        if is_open {
+            parts.pop();
         }
-        let word = words.next()?;
-        match part.strip_prefix(':') {
-            Some(_) if word.is_empty() => return None,
-            Some(name) => params.named.push((name, word.clone())),
-            None if part.split('|').any(|one| one.eq_ignore_ascii_case(word)) => {}
-            None => return None,
+        Self {
+            route,
+            parts,
+            is_open,
         }
     }
-    words.next().is_none().then_some(params)
+
+    /// What the parameters stand for, if a path of these words matches.
+    fn fit(&self, words: &[String]) -> Option<Params> {
+        let (words, rest) = words.split_at_checked(self.parts.len())?;
+        let is_whole = !rest.is_empty() && rest.iter().all(|it| !it.is_empty());
+        if self.is_open != is_whole || !self.is_open && !rest.is_empty() {
+            return None;
+        }
+        let mut named = Vec::new();
+        for (part, word) in self.parts.iter().zip(words) {
+            match part.strip_prefix(':') {
+                Some(_) if word.is_empty() => return None,
+                Some(name) => named.push((name, word.clone())),
+                None if part.split('|').any(|one| one.eq_ignore_ascii_case(word)) => {}
+                None => return None,
+            }
+        }
+        let rest = rest.to_vec();
+        Some(Params { named, rest })
+    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use muster_control::vc::{AcceptedJob, JobDocument, NotFound, VcEntry};
 use muster_model::explanation::Explanation;
 use muster_model::id::{JobKey, TaskId, UserName, VcName};
 use muster_model::job::JobSpec;
-use muster_model::job_query::JobQuery;
+use muster_model::job_query::{JobFilter, JobQuery};
 use muster_model::protocol::{self, CheckedJob, NamedStorage};
 use muster_model::sight::JobSight;
 use muster_model::state::ExecutionType;
@@ -16,7 +16,7 @@ use muster_model::vc::unknown;
 use muster_model::view::{Dated, JobDetail, JobEvent, JobSummary};
 use muster_portal_gateway::port::{
     AcceptedSubmission, Awaited, Caller, FoundJobs, HiddenFuture, JobReader, JobTask, Jobs,
-    PortError,
+    JobsRevision, PortError,
 };
 use tokio::time::{Instant, timeout};
 use uuid::Uuid;
@@ -292,6 +292,16 @@ impl Jobs for LocalJobs {
         let mut found = self.asked(listed.map_err(PortError::from)).await?;
         found.hidden = limits.told(found.total)?;
         Ok(found)
+    }
+
+    async fn revision(&self, filter: &JobFilter) -> Option<JobsRevision> {
+        let known = self.vc.groups();
+        let is_known = |name: &String| known.keys().any(|vc| vc.as_str() == name);
+        match filter.vcs.iter().all(is_known) {
+            true => self.vc.revision(filter).await,
+            // Whether there is such a virtual cluster is to be asked.
+            false => None,
+        }
     }
 
     async fn job(

@@ -390,6 +390,11 @@ impl Groups {
         self.applied.clone()
     }
 
+    /// Whether that group is led here, as far as is known.
+    pub(crate) fn leads(&self, group: GroupId) -> bool {
+        self.led.borrow().contains_key(&group)
+    }
+
     /// By group that is led here, the term.
     pub(crate) fn led(&self) -> watch::Receiver<BTreeMap<GroupId, u64>> {
         self.led.clone()

@@ -43,14 +43,22 @@ pub(crate) async fn run(
     if routing.wait_for(|record| record.store != 0).await.is_err() {
         return;
     }
+    let mut cluster_map = 0;
     loop {
         let Some(view) = node.view().await else {
             return;
         };
         let address = SocketAddr::new(node.identity.address_now(), said.port);
         let copies = routing.borrow_and_update().clone();
+        // Until the others know that there is a newer one, tokens that were revoked are good there.
+        let is_news = copies.cluster_map > cluster_map;
+        cluster_map = copies.cluster_map;
         let body = body(&view, copies, said.run, address);
-        if mesh.input(MeshInput::Node(body)).await.is_err() {
+        let input = match is_news {
+            true => MeshInput::News(body),
+            false => MeshInput::Node(body),
+        };
+        if mesh.input(input).await.is_err() {
             return;
         }
         let pause = tokio::time::sleep(PAUSE);

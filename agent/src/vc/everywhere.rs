@@ -13,7 +13,7 @@ use muster_control::vc::NotFound;
 use muster_gossip::member::MemberId;
 use muster_model::explanation::Explanation;
 use muster_model::id::{self, JobKey, TaskId, UserName, VcName};
-use muster_model::job_query::JobQuery;
+use muster_model::job_query::{JobFilter, JobQuery};
 use muster_model::known_node::KnownNode;
 use muster_model::sight::JobSight;
 use muster_model::vc::{Amount, VcView, WhatIf};
@@ -164,20 +164,19 @@ impl VcHandle {
         Ok(self.of(self.names()?, request).await)
     }
 
-    /// The virtual clusters that a query takes.
-    pub(super) fn wanted(&self, query: &JobQuery) -> Result<Vec<VcName>, VcError> {
+    /// The virtual clusters that a filter takes.
+    pub(super) fn wanted(&self, filter: &JobFilter) -> Result<Vec<VcName>, VcError> {
         let mut vcs = self.names()?;
-        let filter = &query.filter;
         vcs.retain(|vc| filter.vcs.is_empty() || filter.vcs.iter().any(|name| name == vc.as_str()));
         Ok(vcs)
     }
 
-    /// The jobs that are asked for, with why they wait, by the leaders' word alone.
+    /// The jobs that are asked for, by the leaders' word alone.
     ///
     /// # Errors
     /// When no virtual cluster can be asked that the filter takes.
     pub(crate) async fn jobs(&self, query: JobQuery) -> Result<FoundJobs, VcError> {
-        let vcs = self.wanted(&query)?;
+        let vcs = self.wanted(&query.filter)?;
         let sight = JobSight::All;
         let (told, away) = self.of(vcs, &ListJobs { query, sight }).await.some()?;
         let mut listed = FoundJobs {

@@ -5,16 +5,17 @@ use std::collections::BTreeMap;
 
 use futures::future::join_all;
 use muster_control::request::vc::{
-    FindJob, ListEvents, ListJobs, ListUsed, ListVcs, OfCopy, ShowConfig, ShowJob, ShowTask,
+    FindJob, GetJobsRevision, ListEvents, ListJobs, ListUsed, ListVcs, OfCopy, ShowConfig, ShowJob,
+    ShowTask,
 };
 use muster_control::request::{Aged, Answers, Json};
 use muster_control::vc::NotFound;
 use muster_model::id::{JobKey, TaskId, VcName};
-use muster_model::job_query::JobQuery;
+use muster_model::job_query::{JobFilter, JobQuery};
 use muster_model::sight::{HiddenJobs, JobSight};
 use muster_model::vc::VcView;
 use muster_model::view::{Age, Dated, JobDetail, JobEvent, TaskView};
-use muster_portal_gateway::port::FoundJobs;
+use muster_portal_gateway::port::{FoundJobs, JobsRevision};
 use tokio::time::{Instant, timeout};
 
 use super::everywhere::views;
@@ -46,7 +47,7 @@ impl From<HiddenJobs> for UnseenJob {
 pub(crate) type SeenOfJob<T> = Result<(VcName, Dated<T>), UnseenJob>;
 
 impl VcHandle {
-    /// The jobs that are asked for and seen, with why they wait.
+    /// The jobs that are asked for and seen.
     ///
     /// # Errors
     /// When nothing is to be heard of any virtual cluster that the filter takes.
@@ -55,7 +56,7 @@ impl VcHandle {
         query: JobQuery,
         sight: &JobSight,
     ) -> Result<FoundJobs, VcError> {
-        let vcs = self.wanted(&query)?;
+        let vcs = self.wanted(&query.filter)?;
         let mut listed = FoundJobs::default();
         let mut unheard = None;
         let sight = sight.clone();
@@ -78,6 +79,16 @@ impl VcHandle {
             Some(why) => Err(why),
             None => Ok(listed),
         }
+    }
+
+    /// What a list of the jobs that a filter takes follows from; none where a leader does not say.
+    pub(crate) async fn revision(&self, filter: &JobFilter) -> Option<JobsRevision> {
+        let asked = self.wanted(filter).ok()?.into_iter().map(|vc| async move {
+            let revision = self.in_time(&vc, self.ask(&vc, GetJobsRevision)).await;
+            Some((vc, revision.ok()?))
+        });
+        let told = join_all(asked).await.into_iter();
+        Some(JobsRevision(told.collect::<Option<_>>()?))
     }
 
     /// A job at an attempt, the latest if none is named.

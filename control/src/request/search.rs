@@ -39,6 +39,15 @@ impl Clues {
         }
     }
 
+    /// Where this node is the leader, as far as it knows: nobody else is asked first.
+    pub const fn led_by(me: MemberId) -> Self {
+        Self {
+            here: Some(me),
+            copies: Vec::new(),
+            said: None,
+        }
+    }
+
     /// The leader, by the copy on this node or else by its own word.
     fn leader(&self) -> Option<MemberId> {
         self.here.or(self.said)
@@ -115,6 +124,11 @@ impl LeaderSearch {
         self.asked = named.or_else(|| known.clone().find(untried));
         self.before = clues.leader();
         self.asked
+    }
+
+    /// Whether a member was asked before.
+    pub const fn is_begun(&self) -> bool {
+        self.asked.is_some() || self.named.is_some() || !self.tried.is_empty()
     }
 
     /// The member that is asked, if any.

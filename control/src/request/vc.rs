@@ -35,6 +35,7 @@ requests! {
         Explain,
         ListVcs,
         DescriptionVersion,
+        GetJobsRevision,
         ListFoundTasks,
         TryDescription,
         ShowConfig,
@@ -218,6 +219,15 @@ pub struct DescriptionVersion;
 impl Request for DescriptionVersion {
     /// None while that is not known.
     type Answer = Option<u64>;
+}
+
+/// What the jobs of a virtual cluster follow from: its group, and the last entry of the log that was applied.
+/// While both are the same, so is every list of its jobs but for the reasons.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GetJobsRevision;
+
+impl Request for GetJobsRevision {
+    type Answer = (u64, u64);
 }
 
 /// A description of what was found, promised to one virtual cluster: to be edited.

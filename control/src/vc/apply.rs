@@ -84,6 +84,7 @@ impl VcState {
             return Err(VcRejection::QueueFull { count: JOBS_MAX });
         }
         self.index.names.insert(&job.key, id);
+        self.index.newest.insert(job.submitted_ms, id);
         self.jobs
             .insert(id, Box::new(JobRecord::new(id, job.clone())));
         self.change(id, |_| ())

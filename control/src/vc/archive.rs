@@ -117,6 +117,7 @@ impl VcState {
         if let Some(job) = self.finished.remove(&oldest) {
             self.finished_bytes -= job.bytes();
             self.index.names.remove(&job.summary.key, oldest);
+            self.index.newest.remove(job.summary.submitted, oldest);
         }
         true
     }

@@ -9,6 +9,7 @@ use muster_model::state::PriorityClass;
 use super::attempt::{AttemptGang, GangPhase};
 use super::job::JobRecord;
 use super::names::Names;
+use super::newest::NewestJobs;
 use crate::gang::{GangId, JobId};
 use crate::usage_rules::HeldUse;
 
@@ -26,6 +27,7 @@ pub(super) struct QueuePosition {
 #[derive(Clone, Debug, Default)]
 pub(super) struct JobIndex {
     pub(super) names: Names,
+    pub(super) newest: NewestJobs,
     pub(super) waiting: BTreeSet<QueuePosition>,
     pub(super) live: BTreeSet<GangId>,
     /// What the jobs of each user have that have machines.

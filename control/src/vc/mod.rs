@@ -15,6 +15,7 @@ mod index;
 pub(crate) mod job;
 mod last_end;
 mod names;
+mod newest;
 mod news;
 mod own_cells;
 mod query;
@@ -138,7 +139,7 @@ impl VcState {
         for job in state.jobs.values() {
             state.index.add(job);
         }
-        state.note_names();
+        state.note_jobs();
         Ok(state)
     }
 

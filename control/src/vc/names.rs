@@ -44,16 +44,6 @@ impl VcState {
         let job = self.jobs.get(&id).map(|job| &job.accepted.key);
         job.or_else(|| self.finished.get(&id).map(|job| &job.summary.key))
     }
-
-    /// Notes the names of all jobs, as after a restart.
-    pub(super) fn note_names(&mut self) {
-        let jobs = self.jobs.iter().map(|(id, job)| (&job.accepted.key, *id));
-        let finished = self.finished.iter();
-        let finished = finished.map(|(id, job)| (&job.summary.key, *id));
-        for (key, id) in jobs.chain(finished) {
-            self.index.names.insert(key, id);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,13 +1,16 @@
 //! A job of the state in a list, read where it lies.
 
 use muster_model::id::{JobKey, VcName};
+use muster_model::job_query::JobQuery;
 use muster_model::row::JobRow;
+use muster_model::sight::JobSight;
 use muster_model::state::{JobState, PriorityClass};
 use muster_model::view::JobSummary;
 
 use super::VcState;
 use super::job::JobRecord;
 use super::query::{exit_code, sub_state, summary};
+use crate::gang::JobId;
 
 /// A job of the state, ended or not.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +28,35 @@ impl VcState {
         let finished = self.finished.values();
         let finished = finished.map(|job| StateJob(RowSource::Finished(&job.summary)));
         finished.chain(self.jobs.values().map(|job| StateJob(RowSource::Open(job))))
+    }
+
+    /// The jobs that are asked for and seen, in no order, and how many the filter takes of those seen.
+    pub fn asked(&self, query: &JobQuery, sight: &JobSight) -> (Vec<StateJob<'_>>, usize) {
+        // All jobs of a state are of one virtual cluster.
+        let is_all = |job: StateJob<'_>| {
+            query.filter.takes_all_of(job.vc()) && sight.closed(job.vc()).is_none()
+        };
+        match query.newest() {
+            Some(_) if self.newest().next().is_some_and(is_all) => {
+                (query.take_newest(self.newest()), self.index.newest.len())
+            }
+            _ => query.take(self.rows().filter(|job| sight.shows(job))),
+        }
+    }
+
+    /// The same jobs as [`rows`](Self::rows), the newest first; those of one millisecond in any order.
+    fn newest(&self) -> impl Iterator<Item = StateJob<'_>> {
+        self.index.newest.ids().filter_map(|id| self.row(id))
+    }
+
+    fn row(&self, id: JobId) -> Option<StateJob<'_>> {
+        let open = self.jobs.get(&id).map(|job| RowSource::Open(job));
+        let finished = || {
+            self.finished
+                .get(&id)
+                .map(|it| RowSource::Finished(&it.summary))
+        };
+        open.or_else(finished).map(StateJob)
     }
 }
 

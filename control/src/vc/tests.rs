@@ -3,6 +3,7 @@
 mod again;
 mod blame;
 mod giving_way;
+mod listed;
 mod own_cells;
 mod room;
 mod shown;

@@ -81,6 +81,8 @@ pub enum MeshInput {
     Health(SelfHealth),
     /// What this node says of itself from now on. Same content: nothing happens.
     Node(crate::record::NodeBody),
+    /// The same where other nodes wait for it: it is told sooner, however often the node has spoken lately.
+    News(crate::record::NodeBody),
     /// Of documents: a checked body, one put in force, a body the cluster made here.
     Document(documents::DocumentsInput),
 }

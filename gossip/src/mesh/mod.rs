@@ -130,6 +130,7 @@ impl Mesh {
             MeshInput::Record(record) => self.take(now, None, &record, out),
             MeshInput::Health(health) => self.health = health,
             MeshInput::Node(body) => self.own.say(body),
+            MeshInput::News(body) => self.own.say_news(body),
             MeshInput::Document(input) => {
                 self.with_documents(out, |documents, out| documents.handle(now, input, out));
             }

@@ -18,6 +18,8 @@ const GATHER_MS: u64 = 100;
 const VOTES_FEW: usize = 2;
 /// Between two versions of the node record after the first few, ms.
 const NODE_MS: u64 = 1_000;
+/// The same where others wait for what it says, ms. Others take five records a second of a node.
+const NEWS_MS: u64 = 250;
 /// The same for a node that has a clone, ms.
 const CLONED_NODE_MS: u64 = 10_000;
 /// Node records that may be written at once.
@@ -33,6 +35,8 @@ pub(super) struct OwnRecords {
     incarnation: Incarnation,
     /// What to say that is not written yet.
     to_say: Option<NodeBody>,
+    /// Whether others wait for it.
+    is_news: bool,
     said: Option<NodeBody>,
     node: u64,
     /// Writes in the current burst, and when the last one was.
@@ -62,6 +66,7 @@ impl OwnRecords {
         Self {
             incarnation,
             to_say: None,
+            is_news: false,
             said: None,
             node: 0,
             burst: 0,
@@ -87,6 +92,13 @@ impl OwnRecords {
 
     pub(super) fn say(&mut self, body: NodeBody) {
         self.to_say = (self.said.as_ref() != Some(&body)).then_some(body);
+        self.is_news &= self.to_say.is_some();
+    }
+
+    /// The same where others wait for it.
+    pub(super) fn say_news(&mut self, body: NodeBody) {
+        self.is_news = true;
+        self.say(body);
     }
 
     /// Whether it said that somebody is gone.
@@ -108,7 +120,11 @@ impl OwnRecords {
 
     /// Clones answer each other: what they write must not become a storm.
     fn node_due(&self, now: Time) -> Time {
-        let pause = if self.cloned { CLONED_NODE_MS } else { NODE_MS };
+        let pause = match (self.cloned, self.is_news) {
+            (true, _) => CLONED_NODE_MS,
+            (false, true) => NEWS_MS,
+            (false, false) => NODE_MS,
+        };
         let rested = now.micros_since(self.node_at) >= pause * 1000;
         if rested || (self.burst < NODE_BURST && !self.cloned) {
             now
@@ -148,6 +164,7 @@ impl Mesh {
         };
         let rested = now.micros_since(self.own.node_at) >= NODE_MS * 1000;
         self.own.burst = if rested { 1 } else { self.own.burst + 1 };
+        self.own.is_news = false;
         self.own.node_at = now;
         self.own.node += 1;
         let number = self.own.node;

@@ -466,6 +466,32 @@ fn a_writer_that_never_stops_is_slowed_and_its_newest_wins() {
 }
 
 #[test]
+fn news_is_told_sooner_than_what_changes_often() {
+    let told_after = |input: fn(NodeBody) -> MeshInput| {
+        let mut net = Net::new(4);
+        net.run(2_000);
+        let mut slowest = 0;
+        for run in 0..6 {
+            net.input(1, input(body(100 + run)));
+            let begun = net.now;
+            let is_told = |net: &Net| {
+                let node = net.nodes[&3].member(MemberId(1)).unwrap().node.unwrap();
+                node.run == 100 + run
+            };
+            while !is_told(&net) {
+                net.run(10);
+            }
+            slowest = slowest.max(net.now.micros_since(begun) / 1000);
+        }
+        net.run(1_000);
+        net.assert_equal();
+        slowest
+    };
+    let (usual, news) = (told_after(MeshInput::Node), told_after(MeshInput::News));
+    assert!(usual > 900 && news < 400, "{usual} {news}");
+}
+
+#[test]
 fn a_clone_is_noticed() {
     let mut net = Net::new(5);
     for number in 1..4 {

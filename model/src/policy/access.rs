@@ -8,7 +8,7 @@ use crate::id::VcName;
 
 /// Which users see the jobs of a virtual cluster, with their logs and configurations. A user always sees
 /// their own jobs, and an admin sees all.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum JobVisibility {
     /// Every user, as in OpenPAI.
@@ -32,7 +32,7 @@ impl JobVisibility {
 }
 
 /// Which users see which jobs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AccessPolicy {
     /// What holds in virtual clusters that are not named below.

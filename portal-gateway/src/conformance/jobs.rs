@@ -77,6 +77,7 @@ async fn submitted(jobs: &dyn Jobs, caller: &Caller, key: &JobKey) {
             ..JobFilter::default()
         },
         first: None,
+        reasons: false,
     };
     let listed = jobs.list(ALL, &of(key.user.as_str())).await.unwrap();
     assert!(listed.away.is_empty() && listed.aged.is_empty());
@@ -150,6 +151,7 @@ async fn hidden(jobs: &dyn Jobs, key: &JobKey) {
             ..JobFilter::default()
         },
         first: None,
+        reasons: false,
     };
     let listed = jobs.list(sight, &query(&[])).await.unwrap();
     assert_eq!((listed.jobs.len(), listed.total), (0, 0));
@@ -168,12 +170,17 @@ async fn hidden(jobs: &dyn Jobs, key: &JobKey) {
 
 async fn changed(jobs: &dyn Jobs, key: &JobKey) {
     let tags = async || jobs.job(ALL, key, None).await.unwrap().value.summary.tags;
+    let revision = async || jobs.revision(&JobFilter::default()).await.unwrap();
+    let before = revision().await;
     for _ in 0..2 {
         jobs.add_tag(key, "a").await.unwrap();
         assert_eq!(tags().await, ["a"]);
     }
+    let tagged = revision().await;
+    assert_ne!(tagged, before);
     jobs.remove_tag(key, "a").await.unwrap();
     assert!(tags().await.is_empty());
+    assert_ne!(revision().await, tagged);
     refused!(jobs.remove_tag(key, "a"), PortError::NoTag(_));
     let stop = ExecutionType::Stop;
     jobs.set_execution_type(key, stop).await.unwrap();

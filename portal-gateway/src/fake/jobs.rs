@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use muster_model::explanation::Explanation;
 use muster_model::id::{JobKey, TaskId, UserName, VcName};
-use muster_model::job_query::JobQuery;
+use muster_model::job_query::{JobFilter, JobQuery};
 use muster_model::policy::AccessPolicy;
 use muster_model::protocol::{JobProblem, ProblemAdvice};
 use muster_model::remark::Remark;
@@ -14,11 +14,12 @@ use muster_model::sight::JobSight;
 use muster_model::state::{ExecutionType, SubState};
 use muster_model::view::{Age, Dated, JobDetail, JobEvent, JobSummary, Retries};
 use tokio::sync::watch;
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::{FakeCluster, NOW_S};
 use crate::port::{
     AcceptedSubmission, Awaited, Caller, DEFAULT_VC, FoundJobs, HiddenFuture, JobReader, JobTask,
-    Jobs, PortError,
+    Jobs, JobsRevision, PortError,
 };
 
 /// A line of a job that begins so is a warning about it.
@@ -212,6 +213,22 @@ impl Jobs for FakeCluster {
             away: state.away.clone(),
             aged: state.aged.clone(),
         })
+    }
+
+    async fn revision(&self, _: &JobFilter) -> Option<JobsRevision> {
+        let state = &self.state().jobs;
+        let mut vcs: BTreeMap<VcName, String> = BTreeMap::new();
+        for job in state.jobs.values() {
+            let text = format!("{:?}", job.summary);
+            vcs.entry(job.summary.vc.clone())
+                .or_default()
+                .push_str(&text);
+        }
+        let all = vcs
+            .into_iter()
+            .map(|(vc, jobs)| (vc, (0, xxh3_64(jobs.as_bytes()))));
+        let is_whole = state.away.is_empty() && state.aged.is_empty();
+        is_whole.then(|| JobsRevision(all.collect()))
     }
 
     async fn job(

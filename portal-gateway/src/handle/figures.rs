@@ -180,6 +180,7 @@ async fn low_gpu(call: &Call, jobs: &dyn Jobs) -> Result<Vec<FiguresSample>, Api
     let query = JobQuery {
         filter,
         first: None,
+        reasons: false,
     };
     let sight = call.sight(jobs)?;
     let found = jobs.list(&sight, &query).await?.jobs.into_iter();

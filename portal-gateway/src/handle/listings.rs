@@ -4,6 +4,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::call::Call;
+use crate::clock;
+use crate::error::ApiError;
+use crate::list_cache::AskedList;
 use crate::listing::Listing;
 use crate::port::{FoundJobs, Jobs};
 use crate::reply::{HandlerResult, HttpReply};
@@ -35,18 +38,39 @@ pub(crate) async fn of_user(call: Call, jobs: &dyn Jobs) -> HandlerResult {
 }
 
 async fn answer(call: &Call, listing: Listing, port: &dyn Jobs) -> HandlerResult {
+    let sight = call.sight(port)?;
+    let asked = AskedList { sight, listing };
+    let revision = port.revision(&asked.listing.filter).await;
+    if let Some(kept) = revision.as_ref().and_then(|it| call.lists.get(&asked, it)) {
+        return Ok(kept);
+    }
+    let (reply, is_settled) = written(&asked, port).await?;
+    if let Some(revision) = revision.filter(|_| is_settled) {
+        call.lists.keep(asked, revision, &reply);
+    }
+    Ok(reply)
+}
+
+/// The answer, and whether it stays the same while the jobs do.
+async fn written(
+    AskedList { sight, listing }: &AskedList,
+    port: &dyn Jobs,
+) -> Result<(HttpReply, bool), ApiError> {
     let FoundJobs {
         jobs,
         total,
         away,
         aged,
         hidden,
-    } = listing.ask(&call.sight(port)?, port).await?;
-    let page: Vec<ListingRow> = listing
-        .page(&jobs)
-        .into_iter()
-        .map(ListingRow::of)
-        .collect();
+    } = listing.ask(sight, port).await?;
+    let page = listing.page(&jobs);
+    // A pause that has not ended is told in seconds from now.
+    let now_ms = clock::now_s().saturating_mul(1000);
+    let has_paused = page
+        .iter()
+        .any(|job| job.retry_at.is_some_and(|at| at > now_ms));
+    let is_settled = !has_paused && away.is_empty() && aged.is_empty();
+    let page: Vec<ListingRow> = page.into_iter().map(ListingRow::of).collect();
     let listed = match listing.with_count {
         true => ListedJobs::Counted {
             total_count: total,
@@ -55,7 +79,8 @@ async fn answer(call: &Call, listing: Listing, port: &dyn Jobs) -> HandlerResult
         false => ListedJobs::Rows(page),
     };
     let reply = HttpReply::json(&listed)?;
-    Ok(reply.without(&away).aged(&aged).hiding(&hidden).tagged())
+    let reply = reply.without(&away).aged(&aged).hiding(&hidden).tagged();
+    Ok((reply, is_settled))
 }
 
 /// What `/openapi.json` tells of these routes.

@@ -1,12 +1,13 @@
 //! Jobs, with their attempts and tasks.
 
+use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use muster_model::explanation::Explanation;
 use muster_model::id::{JobKey, TaskId, UserName, VcName};
-use muster_model::job_query::JobQuery;
+use muster_model::job_query::{JobFilter, JobQuery};
 use muster_model::remark::Remark;
 use muster_model::sight::{HiddenJobs, JobSight};
 use muster_model::state::ExecutionType;
@@ -62,6 +63,10 @@ pub struct FoundJobs {
     pub hidden: Vec<HiddenJobs>,
 }
 
+/// What a list of jobs follows from: by virtual cluster, a number of its log and one of its place in that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobsRevision(pub BTreeMap<VcName, (u64, u64)>);
+
 /// What of a job is waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Awaited {
@@ -93,6 +98,9 @@ pub trait Jobs: std::fmt::Debug + Send + Sync {
     /// Lists jobs, in no particular order. [`PortError::Hidden`] if the query asks for jobs that are hidden:
     /// never an empty list.
     async fn list(&self, sight: &JobSight, query: &JobQuery) -> Result<FoundJobs, PortError>;
+    /// What a list of the jobs that a filter takes follows from now: while it is the same, so is every list without
+    /// reasons. None where that is not known, as where a leader does not answer.
+    async fn revision(&self, filter: &JobFilter) -> Option<JobsRevision>;
     /// One job at an attempt, the latest if none is named. This and what else is told of a job may be old,
     /// and says so; that there is no such job never is.
     async fn job(

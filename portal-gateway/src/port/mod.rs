@@ -29,7 +29,9 @@ pub use identity::{
     ProviderMetadata,
 };
 pub use images::{Images, ProgressStream};
-pub use jobs::{AcceptedSubmission, Awaited, FoundJobs, HiddenFuture, JobReader, JobTask, Jobs};
+pub use jobs::{
+    AcceptedSubmission, Awaited, FoundJobs, HiddenFuture, JobReader, JobTask, Jobs, JobsRevision,
+};
 pub use logs::{LogFileInfo, LogRange, LogSlice, LogWish, Logs};
 pub use membership::{JoinRequest, Membership};
 pub use nodes::{DEFAULT_VC, FoundUsage, NewScheduling, Nodes};

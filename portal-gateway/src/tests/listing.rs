@@ -43,6 +43,7 @@ fn the_first_rows_are_those_of_the_whole_list() {
             let whole = JobQuery {
                 filter: filter.clone(),
                 first: None,
+                reasons: false,
             };
             let (whole, count_of_all) = whole.take(all.iter().cloned());
             let whole = sorted(whole);
@@ -52,6 +53,7 @@ fn the_first_rows_are_those_of_the_whole_list() {
                 let query = JobQuery {
                     filter: filter.clone(),
                     first,
+                    reasons: false,
                 };
                 let (found, total) = query.take(all.iter().cloned());
                 assert_eq!(total, count_of_all);

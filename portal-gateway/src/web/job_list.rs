@@ -324,9 +324,12 @@ pub(super) async fn newest(
     (filter, count): (JobFilter, usize),
 ) -> Result<FoundJobs, ApiError> {
     let order = JobOrder::default();
-    let first = Some(First { order, count });
-    let sight = call.sight(jobs)?;
-    let mut found = jobs.list(&sight, &JobQuery { filter, first }).await?;
+    let query = JobQuery {
+        filter,
+        first: Some(First { order, count }),
+        reasons: true,
+    };
+    let mut found = jobs.list(&call.sight(jobs)?, &query).await?;
     found.jobs.sort_unstable_by(|a, b| order.compare(a, b));
     Ok(found)
 }

@@ -60,6 +60,21 @@ impl Alone {
         ([127, 0, 0, 1], PORT).into()
     }
 
+    /// Keeps all jobs waiting: none is tried, and so none is tried again and again for want of an image.
+    pub(crate) async fn cordon(&self) -> Result<()> {
+        let path = format!(
+            "/api/muster/v1/cluster/members/{}/scheduling",
+            self.node().name()
+        );
+        let body = r#"{"mode": "cordoned", "reason": "a benchmark"}"#.to_owned();
+        let asked = self
+            .client
+            .send(Method::PUT, &path, "application/json", body);
+        let (status, text) = asked.await?;
+        ensure!(status.is_success(), "{status}: {text}");
+        Ok(())
+    }
+
     /// Puts a job there, and gives its name. Its engine has no images, so that it waits for another try.
     pub(crate) async fn one_job(&self) -> Result<String> {
         let name = unique("one");

@@ -48,6 +48,8 @@ pub(crate) struct RestArguments {
 pub(crate) async fn run(arguments: &RestArguments) -> Result<Value> {
     let alone = Alone::start(&arguments.muster).await?;
     let job = alone.one_job().await?;
+    // What is measured is answers, beside a scheduler at rest.
+    alone.cordon().await?;
     alone.fill(arguments.jobs).await?;
     tokio::time::sleep(SETTLE).await;
     let (waiting, running) = (

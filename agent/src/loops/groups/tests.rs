@@ -175,6 +175,7 @@ async fn each_job_is_in_the_log_of_its_virtual_cluster_and_found_by_its_name_alo
             ..JobFilter::default()
         },
         first: None,
+        reasons: false,
     };
     for (query, count) in [(JobQuery::default(), 2), (of("prod"), 1), (of("dev"), 0)] {
         let listed = bench.vc.jobs(query).await.unwrap();

@@ -17,9 +17,9 @@ use muster_model::view::{JobDetail, JobEvent, JobSummary, TaskView};
 use crate::answers::port::CopiesPort;
 use crate::groups::{GroupState, Local};
 use crate::request::vc::{
-    ChangeJob, CurrentTerm, DescriptionVersion, Explain, FindJob, GetTerm, GiveUp, JobList,
-    ListEvents, ListFoundTasks, ListJobs, ListNodes, ListTasksOn, ListUsage, ListUsed, ListVcs,
-    ListWantedImages, NotTaken, RenewLease, SayOff, ShowConfig, ShowJob, ShowTask, Submit,
+    ChangeJob, CurrentTerm, DescriptionVersion, Explain, FindJob, GetJobsRevision, GetTerm, GiveUp,
+    JobList, ListEvents, ListFoundTasks, ListJobs, ListNodes, ListTasksOn, ListUsage, ListUsed,
+    ListVcs, ListWantedImages, NotTaken, RenewLease, SayOff, ShowConfig, ShowJob, ShowTask, Submit,
     TryDescription,
 };
 use crate::request::{Answers, Json, RequestFailure};
@@ -68,7 +68,7 @@ impl<P: CopiesPort> Answers<ListJobs> for AtCopy<'_, P> {
         ListJobs { query, sight }: ListJobs,
     ) -> Result<JobList, RequestFailure> {
         self.look(move |state| {
-            let (rows, total) = query.take(state.rows().filter(|job| sight.shows(job)));
+            let (rows, total) = state.asked(&query, &sight);
             let jobs = Json(rows.iter().map(StateJob::summary).collect());
             Some(JobList { jobs, total })
         })
@@ -157,6 +157,7 @@ for_the_leader_alone! {
     Explain => Result<Json<Explanation>, NotFound>,
     ListVcs => Json<Vec<VcView>>,
     DescriptionVersion => Option<u64>,
+    GetJobsRevision => (u64, u64),
     ListFoundTasks => String,
     TryDescription => Result<Json<WhatIf>, Vec<String>>,
     ListTasksOn => Vec<(JobKey, TaskId)>,

@@ -21,9 +21,9 @@ use crate::coordinator::UnplaceableJob;
 use crate::fence::Term;
 use crate::groups::{ApplyOutcome, GroupError, Local, LocalGroup};
 use crate::request::vc::{
-    ChangeJob, CurrentTerm, DescriptionVersion, Explain, FindJob, GetTerm, GiveUp, JobList,
-    ListEvents, ListFoundTasks, ListJobs, ListNodes, ListTasksOn, ListUsage, ListUsed, ListVcs,
-    ListWantedImages, NotTaken, RenewLease, SayOff, ShowConfig, ShowJob, ShowTask, Submit,
+    ChangeJob, CurrentTerm, DescriptionVersion, Explain, FindJob, GetJobsRevision, GetTerm, GiveUp,
+    JobList, ListEvents, ListFoundTasks, ListJobs, ListNodes, ListTasksOn, ListUsage, ListUsed,
+    ListVcs, ListWantedImages, NotTaken, RenewLease, SayOff, ShowConfig, ShowJob, ShowTask, Submit,
     TryDescription,
 };
 use crate::request::{Answers, Json, RequestFailure};
@@ -217,6 +217,13 @@ impl<P: CopiesPort> Answers<DescriptionVersion> for AtLeader<'_, P> {
         _: DescriptionVersion,
     ) -> Result<Option<u64>, RequestFailure> {
         Ok(self.read(|view| view.description()).await?)
+    }
+}
+
+impl<P: CopiesPort> Answers<GetJobsRevision> for AtLeader<'_, P> {
+    async fn answer(&self, _: MemberId, _: GetJobsRevision) -> Result<(u64, u64), RequestFailure> {
+        let applied = self.read(|view| view.applied()).await?;
+        Ok((self.group.0, applied))
     }
 }
 

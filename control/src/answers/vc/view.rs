@@ -34,6 +34,7 @@ pub struct VcLeaderView<'a> {
     wall: Time,
     /// Who has reported to the leader.
     reports: Option<Reports<'a>>,
+    applied: u64,
 }
 
 impl<'a> VcLeaderView<'a> {
@@ -48,6 +49,7 @@ impl<'a> VcLeaderView<'a> {
                 term: seen.term,
                 wall: seen.wall,
                 reports: seen.reports,
+                applied: seen.applied,
             }),
             GroupState::Cluster(_) => None,
         }
@@ -63,10 +65,19 @@ impl<'a> VcLeaderView<'a> {
         self.term
     }
 
-    /// The jobs that are asked for and seen, with why they wait, and how many the filter takes of those seen.
+    /// The last entry of the log that the state has taken.
+    pub const fn applied(&self) -> u64 {
+        self.applied
+    }
+
+    /// The jobs that are asked for and seen, with why they wait if the query wants that, and how many the filter
+    /// takes of those seen.
     pub fn summaries(&self, query: &JobQuery, sight: &JobSight) -> (Vec<JobSummary>, usize) {
-        let (rows, total) = query.take(self.state.rows().filter(|job| sight.shows(job)));
-        let jobs = rows.iter().map(|row| self.explained(row.summary(), sight));
+        let (rows, total) = self.state.asked(query, sight);
+        let jobs = rows.iter().map(|row| match query.reasons {
+            true => self.explained(row.summary(), sight),
+            false => row.summary(),
+        });
         (jobs.collect(), total)
     }
 
