@@ -1,5 +1,5 @@
-//! A machine alone with jobs: an agent as it is, in a network namespace, over a container engine that has
-//! no images.
+//! A machine with jobs, alone or among others: an agent as it is, in a network namespace, over a container engine
+//! that has no images.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -14,7 +14,7 @@ use muster_tests::fake_containerd::FakeContainerd;
 use muster_tests::job::Job;
 use muster_tests::net::{BareNode, Lan};
 
-use crate::unique;
+use crate::{mesh, unique};
 
 /// Requests at a time while jobs are put there.
 const AT_ONCE: usize = 16;
@@ -38,12 +38,23 @@ impl Alone {
     /// # Errors
     /// When it does not come up.
     pub(crate) async fn start(muster: &Path) -> Result<Self> {
-        let mut lan = Lan::running(muster, 1)?;
+        Self::among(muster, 1).await
+    }
+
+    /// Starts it in a cluster of so many agents, of which it alone has an engine.
+    ///
+    /// # Errors
+    /// When they do not come up or find each other.
+    pub(crate) async fn among(muster: &Path, agents: usize) -> Result<Self> {
+        let mut lan = Lan::running(muster, agents)?;
         let socket = lan.node(1).home().join("no-containerd.sock");
         let engine = FakeContainerd::start(&[socket])?;
         lan.node(1)
             .configure("cpu_overcommit = 1000.0\nmemory_overcommit = 1000.0\n")?;
         lan.start()?;
+        if agents > 1 {
+            mesh::form(&lan).await?;
+        }
         let client = lan.node(1).client().await?;
         Ok(Self {
             lan,

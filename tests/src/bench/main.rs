@@ -16,6 +16,7 @@ mod launch;
 mod load;
 mod logins;
 mod mesh;
+mod pages;
 mod people;
 mod process;
 mod queue;
@@ -101,6 +102,8 @@ enum Name {
     People(people::PeopleArguments),
     /// Requests of a job while many log in, against the same alone.
     Logins(logins::LoginsArguments),
+    /// The portal's pages on a node of 100 with 10,000 jobs: time to the first byte, and bytes on the wire.
+    Pages(pages::PagesArguments),
     /// What `rest` measures beside.
     #[command(hide = true)]
     BareRest(bare_rest::BareRestArguments),
@@ -122,6 +125,7 @@ async fn main() -> Result<()> {
         Name::Rest(arguments) => rest::run(&arguments).await?,
         Name::People(arguments) => people::run(&arguments).await?,
         Name::Logins(arguments) => logins::run(&arguments).await?,
+        Name::Pages(arguments) => pages::run(&arguments).await?,
         Name::BareRest(arguments) => return bare_rest::run(&arguments).await,
     };
     println!("{line}");

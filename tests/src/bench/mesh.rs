@@ -83,7 +83,7 @@ fn ms(time: Duration) -> f64 {
 
 /// Makes one cluster of all: how long each took from `cluster join` to being seen alive
 /// everywhere, and how long all took until they knew the same.
-async fn form(lan: &Lan) -> Result<(Sample, Duration)> {
+pub(crate) async fn form(lan: &Lan) -> Result<(Sample, Duration)> {
     let agents = lan.nodes().len();
     let token = lan.found(1)?;
     let mut joins = Sample::new()?;
