@@ -283,6 +283,7 @@ pub(crate) static ROUTES: &[Route] = routes! { handle:
     GET "api/muster/v1/usage" User => usage::list(nodes, users);
     GET "api/muster/v1/storages" User => storages::grants(storages, users);
     GET "api/muster/v1/virtual-clusters" User => nodes::virtual_clusters(nodes);
+    GET "api/muster/v1/virtual-clusters/:vc/cells" User => nodes::cells(jobs, nodes);
     POST "api/muster/v1/virtual-clusters/what-if" Admin => nodes::what_if(nodes);
     GET "api/muster/v1/virtual-clusters/:vc/recovery" Admin => membership::recovery(membership);
     POST "api/muster/v1/virtual-clusters/:vc/recovery" Admin => membership::recover(membership);

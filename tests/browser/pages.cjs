@@ -24,7 +24,7 @@ const PAGES = [
   ["job-missing", "/jobs/admin~missing", "is not found", 404],
   ["log", "/jobs/admin~runs/attempts/0/tasks/main/0/0/log", "Log of task"],
   ["submit", "/submit", "The job is valid."],
-  ["virtual-cluster", "/virtual-clusters/default", "Who decides"],
+  ["virtual-cluster", "/virtual-clusters/default", "Who holds what"],
   ["nodes", "/nodes", "What is wrong"],
   ["cluster", "/cluster", "Who leads what"],
   ["node", "/nodes/n1", "Maintenance"],

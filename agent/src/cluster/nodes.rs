@@ -13,7 +13,8 @@ use muster_model::mesh::{Health, MemberReach, MemberTask};
 use muster_model::node::NodeView;
 use muster_model::sight::JobSight;
 use muster_model::vc::{VcView, WhatIf};
-use muster_portal_gateway::port::{Caller, FoundUsage, NewScheduling, Nodes, PortError};
+use muster_model::vc_cells::VcCells;
+use muster_portal_gateway::port::{Caller, FoundUsage, Images, NewScheduling, Nodes, PortError};
 
 use super::errors::told_of;
 use super::membership::LocalMembership;
@@ -37,6 +38,11 @@ impl Nodes for LocalNodes {
 
     async fn virtual_clusters(&self) -> Result<Vec<VcView>, PortError> {
         Ok(self.node.vc.virtual_clusters().await?)
+    }
+
+    async fn cells(&self, sight: &JobSight, vc: &str) -> Result<VcCells, PortError> {
+        let found = self.node.vc.cells(vc, sight).await?;
+        found.ok_or_else(|| PortError::NoVc(vc.to_owned()))
     }
 
     async fn usage(&self, users: BTreeSet<UserName>) -> Result<FoundUsage, PortError> {

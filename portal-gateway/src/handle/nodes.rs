@@ -67,6 +67,12 @@ pub(crate) async fn virtual_clusters(_: Call, nodes: &dyn Nodes) -> HandlerResul
     Ok(HttpReply::json(&vcs)?.aged(ages))
 }
 
+/// `GET virtual-clusters/:vc/cells`
+pub(crate) async fn cells(call: Call, jobs: &dyn Jobs, nodes: &dyn Nodes) -> HandlerResult {
+    let vc = call.params.text("vc");
+    HttpReply::json(&nodes.cells(&call.sight(jobs)?, vc).await?)
+}
+
 /// `POST virtual-clusters/what-if`, the body being a description: what it would do
 pub(crate) async fn what_if(mut call: Call, nodes: &dyn Nodes) -> HandlerResult {
     let text = call.document().await?;
@@ -140,6 +146,7 @@ pub(crate) mod about {
     use muster_model::mesh::MemberTask;
     use muster_model::node::NodeView;
     use muster_model::vc::{VcView, WhatIf};
+    use muster_model::vc_cells::VcCells;
     use schemars::JsonSchema;
 
     use super::StatusPage;
@@ -196,6 +203,12 @@ pub(crate) mod about {
     pub(crate) fn virtual_clusters() -> RouteDoc {
         RouteDoc::new("Lists the virtual clusters, with what they have and use.")
             .json::<Vec<VcView>>()
+    }
+
+    pub(crate) fn cells() -> RouteDoc {
+        RouteDoc::new("Shows what a virtual cluster is promised, cell by cell, and which of its jobs has what.")
+            .fails([PortError::NoVc(any())])
+            .json::<VcCells>()
     }
 
     pub(crate) fn what_if() -> RouteDoc {

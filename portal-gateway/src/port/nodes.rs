@@ -11,6 +11,7 @@ use muster_model::node::NodeView;
 use muster_model::sight::JobSight;
 use muster_model::usage::UsageView;
 use muster_model::vc::{VcView, WhatIf};
+use muster_model::vc_cells::VcCells;
 
 use super::{Caller, PortError};
 
@@ -42,6 +43,9 @@ pub trait Nodes: std::fmt::Debug + Send + Sync {
     async fn list(&self) -> Result<Vec<KnownNode>, PortError>;
     /// Every virtual cluster.
     async fn virtual_clusters(&self) -> Result<Vec<VcView>, PortError>;
+    /// What a virtual cluster is promised, cell by cell, and which of its jobs has what: named as far as they are
+    /// seen. [`PortError::NoVc`] where there is none of that name.
+    async fn cells(&self, sight: &JobSight, vc: &str) -> Result<VcCells, PortError>;
     /// What these users, and the groups that they are in, have of what the policy limits.
     async fn usage(&self, users: BTreeSet<UserName>) -> Result<FoundUsage, PortError>;
     /// What would become of jobs and promises if the cluster were described so.

@@ -26,4 +26,5 @@ pub(crate) mod task_log;
 mod template;
 mod terminal;
 mod time_line;
+mod vc_cells;
 pub(crate) mod vc_page;
