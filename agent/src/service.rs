@@ -347,7 +347,7 @@ async fn start(
         started: Instant::now(),
         identity,
         node: node_handle.clone(),
-        pulls: images.pulls().clone(),
+        images: Arc::clone(&images),
         vc: vc_handle.clone(),
         engine: engine_state,
         hardware,

@@ -142,7 +142,7 @@ pub(crate) static PAGES: &[Route] = routes! { web:
     GET "cluster" Page => cluster_page::page(membership);
     GET "nodes" Page => node_list::page(nodes, membership);
     GET "nodes/:node" Page => node_page::page(jobs, nodes, membership);
-    POST "nodes/:node" AdminPage => node_page::change(nodes);
+    POST "nodes/:node" AdminPage => node_page::change(jobs, nodes, membership);
 };
 
 /// All others, each with its handler and the ports that this may use. The first that fits is taken.
@@ -261,6 +261,7 @@ pub(crate) static ROUTES: &[Route] = routes! { handle:
     DELETE "api/muster/v1/cluster/members/:member" Admin => membership::expel(membership);
     PUT "api/muster/v1/cluster/members/:member/scheduling" Admin => nodes::schedule(nodes);
     GET "api/muster/v1/cluster/members/:member/tasks" User => nodes::tasks_on(jobs, nodes);
+    GET "api/muster/v1/cluster/members/:member/images" Admin => nodes::images_on(nodes);
     POST "api/muster/v1/cluster/members/:member/off" Admin => nodes::say_off(nodes);
     GET "api/muster/v1/cluster/join" Admin => membership::join_plan(membership);
     POST "api/muster/v1/cluster/join" Admin => membership::join(membership);
@@ -496,7 +497,7 @@ mod tests {
             .filter(|r| parts.iter().any(|part| r.pattern.contains(part)))
         {
             let reads = route.method == Some(Method::GET);
-            let secret = ["tokens", "join", "recovery"]
+            let secret = ["tokens", "join", "recovery", "images"]
                 .iter()
                 .any(|end| route.pattern.ends_with(end));
             let want = if reads && !secret {

@@ -8,6 +8,7 @@ use muster_control::request::Json;
 use muster_control::request::cluster::Schedule;
 use muster_model::finding::Finding;
 use muster_model::id::{JobKey, NodeId, TaskId, UserName, VcName};
+use muster_model::image::ImageView;
 use muster_model::known_node::KnownNode;
 use muster_model::mesh::{Health, MemberReach, MemberTask};
 use muster_model::node::NodeView;
@@ -113,6 +114,23 @@ impl Nodes for LocalNodes {
                  answer; try again"
             ))),
             None => Ok(member_tasks(found.tasks, sight)),
+        }
+    }
+
+    async fn images_on(&self, member: &str) -> Result<Vec<ImageView>, PortError> {
+        let missing = || PortError::NoMember(member.to_owned());
+        let node: NodeId = member.parse().map_err(|_| missing())?;
+        if !self.membership.seen().await?.has_had(member) {
+            return Err(missing());
+        }
+        if node == self.node.identity.node {
+            return Images::list(&*self.node.images).await;
+        }
+        match self.node.vc.images_of(node).await {
+            Some(images) => images.map_err(|why| PortError::Unavailable(why.to_string())),
+            None => Err(PortError::Unavailable(format!(
+                "{member} does not answer; try again when it can be reached"
+            ))),
         }
     }
 

@@ -30,6 +30,7 @@ pub async fn nodes(nodes: &dyn Nodes, membership: &dyn Membership, caller: &Call
         nodes.tasks_on(&JobSight::All, NOBODY),
         PortError::NoMember(_)
     );
+    refused!(nodes.images_on(NOBODY), PortError::NoMember(_));
     refused!(nodes.say_off(caller, NOBODY), PortError::NoMember(_));
     refused!(nodes.say_off(caller, me), PortError::NotNow(_));
     assert_eq!(nodes.tasks_on(&JobSight::All, me).await.unwrap(), []);

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use muster_model::cluster_spec::ClusterSpec;
 use muster_model::finding::Finding;
 use muster_model::id::{JobKey, UserName};
+use muster_model::image::ImageView;
 use muster_model::known_node::{Has, KnownNode, Share};
 use muster_model::mesh::{Health, MemberReach, MemberTask, Scheduling, SchedulingView};
 use muster_model::node::NodeView;
@@ -236,6 +237,13 @@ impl Nodes for FakeCluster {
             tasks.pop();
         }
         Ok(state.shown(sight, &before))
+    }
+
+    /// Every member has the images of this node.
+    async fn images_on(&self, member: &str) -> Result<Vec<ImageView>, PortError> {
+        let state = self.state();
+        state.membership.had(member)?;
+        Ok(state.images.values().cloned().collect())
     }
 
     async fn say_off(&self, _: &Caller, member: &str) -> Result<Vec<MemberTask>, PortError> {

@@ -127,6 +127,11 @@ pub(crate) async fn tasks_on(call: Call, jobs: &dyn Jobs, nodes: &dyn Nodes) -> 
     HttpReply::json(&nodes.tasks_on(&call.sight(jobs)?, member).await?)
 }
 
+/// `GET cluster/members/:member/images`
+pub(crate) async fn images_on(call: Call, nodes: &dyn Nodes) -> HandlerResult {
+    HttpReply::json(&nodes.images_on(call.params.text("member")).await?)
+}
+
 /// `POST cluster/members/:member/off`: answers the tasks that are given up
 pub(crate) async fn say_off(call: Call, nodes: &dyn Nodes) -> HandlerResult {
     let member = call.params.text("member");
@@ -142,6 +147,7 @@ pub(crate) async fn doctor(_: Call, nodes: &dyn Nodes) -> HandlerResult {
 pub(crate) mod about {
     use http::StatusCode;
     use muster_model::finding::Finding;
+    use muster_model::image::ImageView;
     use muster_model::known_node::KnownNode;
     use muster_model::mesh::MemberTask;
     use muster_model::node::NodeView;
@@ -231,6 +237,12 @@ pub(crate) mod about {
         RouteDoc::new("Lists the tasks that may be running on a member.")
             .fails([PortError::NoMember(any())])
             .json::<Vec<MemberTask>>()
+    }
+
+    pub(crate) fn images_on() -> RouteDoc {
+        RouteDoc::new("Lists the images of a member.")
+            .fails([PortError::NoMember(any())])
+            .json::<Vec<ImageView>>()
     }
 
     pub(crate) fn say_off() -> RouteDoc {

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use async_trait::async_trait;
 use muster_model::finding::Finding;
 use muster_model::id::{UserName, VcName};
+use muster_model::image::ImageView;
 use muster_model::known_node::KnownNode;
 use muster_model::mesh::{Health, MemberTask, Scheduling};
 use muster_model::node::NodeView;
@@ -69,6 +70,8 @@ pub trait Nodes: std::fmt::Debug + Send + Sync {
     ) -> Result<(), PortError>;
     /// The tasks that may be running on a member: all of them, and named as far as their jobs are seen.
     async fn tasks_on(&self, sight: &JobSight, member: &str) -> Result<Vec<MemberTask>, PortError>;
+    /// The images of a member. [`PortError::Unavailable`] where it does not answer.
+    async fn images_on(&self, member: &str) -> Result<Vec<ImageView>, PortError>;
     /// Takes a caller's word that a member is off: what ran there has ended, and may run elsewhere.
     /// Refused where the member can be reached. Answers the tasks that are given up.
     async fn say_off(&self, caller: &Caller, member: &str) -> Result<Vec<MemberTask>, PortError>;

@@ -642,7 +642,7 @@ async fn a_node_is_drained_with_a_reason_by_admins() {
         "{}",
         wrong.text()
     );
-    let fields = "mode=draining&reason=new+fans&after_min=5";
+    let fields = "mode=draining&reason=new+fans&after_min=5&confirmed=yes";
     let made = send(&setup, "admin-token", "/nodes/n1", fields).await;
     assert_eq!(made.status, 303, "{}", made.text());
     let after = page(&setup, "admin-token", "/nodes/n1").await;
