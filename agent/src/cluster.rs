@@ -80,6 +80,7 @@ pub(crate) fn ports(parts: ClusterDependencies) -> Ports {
         accounts: parts.accounts.clone(),
         alarms: parts.alarms,
         documents: parts.documents.clone(),
+        policy: parts.policy.clone(),
         certificate: parts.node.certificate.clone(),
     });
     Ports {

@@ -140,6 +140,7 @@ pub(crate) static PAGES: &[Route] = routes! { web:
     POST "documents/:document" AdminPage => document_page::change(documents, nodes, membership);
     POST "documents/:document/try" Page => rule_try::page(documents, membership);
     GET "cluster" Page => cluster_page::page(membership);
+    GET "plugins/:plugin" Page => plugin::page(membership);
     GET "nodes" Page => node_list::page(nodes, membership);
     GET "nodes/:node" Page => node_page::page(jobs, nodes, membership);
     POST "nodes/:node" AdminPage => node_page::change(jobs, nodes, membership);

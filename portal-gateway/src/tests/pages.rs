@@ -68,6 +68,7 @@ fn path_of(route: &Route, job: &str) -> String {
         ":vc" => "default",
         ":node" => "n1",
         ":document" => "failure-rules",
+        ":plugin" => "wiki",
         word => word,
     });
     format!("/{}", words.collect::<Vec<_>>().join("/"))

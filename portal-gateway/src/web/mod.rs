@@ -23,6 +23,7 @@ pub(crate) mod node_list;
 pub(crate) mod node_page;
 pub(crate) mod overview;
 pub(crate) mod people;
+pub(crate) mod plugin;
 mod rollout;
 pub(crate) mod rule_try;
 pub(crate) mod session;
