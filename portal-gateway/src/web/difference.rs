@@ -98,7 +98,7 @@ pub(super) fn card(title: &str, before: &str, after: &str) -> Markup {
             h2 { (title) }
             @if lines.is_empty() { p { "Nothing differs." } }
             @else {
-                p.dim { (come) " lines come, " (gone) " lines go." }
+                p.dim { "Lines added: " (come) ", removed: " (gone) "." }
                 div.diff tabindex="0" role="region" aria-label=(title) {
                     @for (tag, text) in lines.iter().take(LINES_MAX) { (shown(*tag, text)) }
                 }

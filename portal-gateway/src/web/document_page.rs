@@ -12,6 +12,7 @@ use super::{difference, form, job_list, moment, rollout, rule_try};
 use crate::call::Call;
 use crate::error::ApiError;
 use crate::port::{Documents, EditedText, Membership, Nodes, PortError};
+use crate::query::Query;
 use crate::reply::{HandlerResult, HttpReply};
 
 /// The document of which the cluster can say what an edit would do.
@@ -89,7 +90,6 @@ pub(crate) async fn change(
         .text("text")
         .unwrap_or_default()
         .replace("\r\n", "\n");
-    let mut tried = TriedEnd::default();
     let (told, status) = match fields.text("action") {
         Some("rollback") => {
             let version = number("version")?;
@@ -108,32 +108,11 @@ pub(crate) async fn change(
                 Err(error) => refused(error)?,
             }
         }
-        Some("check") if name == DESCRIPTION => match nodes.what_if(&text).await {
-            Ok(found) => (effects(&found), StatusCode::OK),
-            Err(error) => refused(error)?,
-        },
-        Some("compare") => {
-            let newest = newest_text(documents, &name).await?;
-            let title = format!("What would change from version {}", newest.version);
-            let told = difference::card(&title, &newest.text, &text);
-            (told, StatusCode::OK)
-        }
-        Some("try") if name == rule_try::RULES => {
-            let end = rule_try::end(&fields)?;
-            match documents.try_rules(Some(&text), &end).await {
-                Ok(verdict) => {
-                    tried = end;
-                    (rule_try::answer(&verdict), StatusCode::OK)
-                }
-                Err(error) => refused(error)?,
-            }
-        }
-        _ => {
-            return Err(ApiError::Parameters(
-                "action must be save, compare, rollback, for virtual-clusters check, or for failure-rules try"
-                    .to_owned(),
-            ));
-        }
+        _ => told_of(documents, nodes, (&name, &text), &fields).await?,
+    };
+    let tried = match fields.text("action") {
+        Some("try") => rule_try::end(&fields)?,
+        _ => TriedEnd::default(),
     };
     let in_force = documents.text(&name, None).await?;
     let edit = DocumentEdit {
@@ -144,6 +123,40 @@ pub(crate) async fn change(
         status,
     };
     shown(&call, documents, (&in_force, &edit), membership).await
+}
+
+/// What is to be said of a text that is not saved.
+async fn told_of(
+    documents: &dyn Documents,
+    nodes: &dyn Nodes,
+    (name, text): (&str, &str),
+    fields: &Query,
+) -> Result<(Markup, StatusCode), ApiError> {
+    let told = match fields.text("action") {
+        Some("check") if name == DESCRIPTION => match nodes.what_if(text).await {
+            Ok(found) => effects(&found),
+            Err(error) => return refused(error),
+        },
+        Some("compare") => {
+            let newest = newest_text(documents, name).await?;
+            let title = format!("What would change from version {}", newest.version);
+            difference::card(&title, &newest.text, text)
+        }
+        Some("try") if name == rule_try::RULES => {
+            let end = rule_try::end(fields)?;
+            match documents.try_rules(Some(text), &end).await {
+                Ok(verdict) => rule_try::answer(&verdict),
+                Err(error) => return refused(error),
+            }
+        }
+        _ => {
+            return Err(ApiError::Parameters(
+                "action must be save, compare, rollback, for virtual-clusters check, or for failure-rules try"
+                    .to_owned(),
+            ));
+        }
+    };
+    Ok((told, StatusCode::OK))
 }
 
 /// An edit as it stands in the form.

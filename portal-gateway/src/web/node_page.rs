@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 use muster_model::alarm::AlarmsAfter;
+use muster_model::id::JobKey;
 use muster_model::image::ImageView;
 use muster_model::known_node::KnownNode;
 use muster_model::mesh::{MemberTask, MemberView, Scheduling};
@@ -132,8 +133,8 @@ fn confirmation(call: &Call, asked: &AskedChange<'_>, tasks: &[MemberTask]) -> M
             h2 { @if drains { "What would be moved" } @else { "What goes on here" } }
             @if jobs.is_empty() { p.good { "Nothing runs here." } }
             @else { ul.plain { @for (job, tasks) in &jobs { li {
-                @match job.parse().ok() {
-                    Some(key) => { (job_list::link(&key)) ": " (tasks.join(", ")) }
+                @match job.parse::<JobKey>().ok() {
+                    Some(key) => { (job_list::link(&key)) " of " (key.user.as_str()) ": " (tasks.join(", ")) }
                     None => { (tasks.len()) " tasks of jobs that you do not see" }
                 }
             } } } }

@@ -71,10 +71,19 @@ fn pool_tree(pool: &CellPool) -> Markup {
     }
 }
 
+/// `is_open`: whether it is unfolded at first; what is inside an unfolded cell is so too.
 fn branch(cell: &PromisedCell, is_open: bool) -> Markup {
+    let node = cell
+        .node
+        .as_deref()
+        .filter(|node| !node.starts_with(ABSENT));
     html! {
         details open[is_open] {
             summary { (cell_name(cell)) " " (share(cell)) " " span.dim { (counts(cell)) } }
+            @if let (Some(node), false) = (node, cell.leaves.is_empty()) {
+                // A link in the summary could not be reached by all readers.
+                p.inside { a href={ "/nodes/" (node) } { "Node " (node) } }
+            }
             @if !cell.parts.is_empty() { ul.tree { @for part in &cell.parts { li { (branch(part, true)) } } } }
             @if !cell.leaves.is_empty() { ul.leaves { @for leaf in &cell.leaves {
                 li class=(leaf.state.as_str()) { (leaf.index) " " (leaf.state.as_str()) }
@@ -88,7 +97,7 @@ fn cell_name(cell: &PromisedCell) -> Markup {
         strong { (cell.cell_type) }
         @match cell.node.as_deref() {
             Some(node) if node.starts_with(ABSENT) => { " on a machine that is not there" }
-            Some(node) => { " on " a href={ "/nodes/" (node) } { (node) } }
+            Some(node) => { " on " (node) }
             None => {}
         }
     }
