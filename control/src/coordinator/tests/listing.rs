@@ -153,7 +153,10 @@ fn cells_say_who_has_what_and_what_is_borrowed() {
         accepted.spec.roles[0].resources.gpu = 2;
         bench.commit(&VcEntry::Accept(accepted));
         let heard = bench.heard();
-        bench.grant(heard.split(' ').next().unwrap());
+        let mut words = heard.split(", ");
+        let on = words.find_map(|it| it.strip_suffix(" reserve")).unwrap();
+        bench.grant(on);
+        bench.heard();
     }
     let told = bench.coordinator.vc_cells(&bench.state, &JobSight::All);
     let users: Vec<_> = told.users.iter().collect();
