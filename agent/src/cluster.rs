@@ -32,6 +32,7 @@ use crate::alarms::Alarms;
 use crate::description::Descriptions;
 use crate::doctor::Doctor;
 use crate::documents::DocumentKinds;
+use crate::documents::failure_rules::RulesInForce;
 use crate::documents::policy::PolicyInForce;
 use crate::documents::storages::StoragesInForce;
 use crate::images::NodeImages;
@@ -59,6 +60,8 @@ pub(crate) struct ClusterDependencies {
     pub(crate) doctor: Doctor,
     /// The cluster's documents.
     pub(crate) documents: DocumentKinds,
+    /// The failure rules that verdicts are made by.
+    pub(crate) rules: RulesInForce,
     /// The identity provider that people log in by.
     pub(crate) identity: Arc<dyn IdentityProvider>,
     /// The way into the cluster.
@@ -77,11 +80,13 @@ pub(crate) fn ports(parts: ClusterDependencies) -> Ports {
         accounts: parts.accounts.clone(),
         alarms: parts.alarms,
         documents: parts.documents.clone(),
+        policy: parts.policy.clone(),
         certificate: parts.node.certificate.clone(),
     });
     Ports {
         documents: Arc::new(LocalDocuments {
             documents: parts.documents,
+            rules: parts.rules,
             membership: membership.clone(),
         }),
         identity: parts.identity,

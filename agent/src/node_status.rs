@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use muster_model::finding::{Finding, Grade};
@@ -12,12 +13,12 @@ use tokio::time::timeout;
 
 use crate::certificate::CertificateNow;
 use crate::identity::NodeIdentity;
+use crate::images::NodeImages;
 use crate::known_faults;
 use crate::loops::disk::DiskState;
 use crate::loops::hardware::HardwareState;
 use crate::loops::node::NodeHandle;
 use crate::port;
-use crate::pulls::Pulls;
 use crate::vc::VcHandle;
 
 /// The node is shown also while its virtual cluster hangs, on a disk say; after this, without it.
@@ -46,8 +47,8 @@ pub(crate) struct NodeStatus {
     pub(crate) lost_log: Option<String>,
     /// REST's certificate, if it has one.
     pub(crate) certificate: CertificateNow,
-    /// The images that are on their way here.
-    pub(crate) pulls: Pulls,
+    /// The images that are here, and those on their way here.
+    pub(crate) images: Arc<NodeImages>,
     /// When the agent started.
     pub(crate) started: Instant,
 }
@@ -113,7 +114,7 @@ impl NodeStatus {
                 .map_or_else(|_| Vec::new(), |engine| engine_faults(engine)),
             engine,
             tasks: ledger.tasks,
-            pulls: self.pulls.list(),
+            pulls: self.images.pulls().list(),
             certificate: self.certificate.fingerprint(),
         })
     }

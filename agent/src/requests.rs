@@ -11,8 +11,8 @@ use muster_control::groups::{Local, name};
 use muster_control::member::routing;
 use muster_control::request::cluster::OfCluster;
 use muster_control::request::member::{
-    CopyAge, GetKnownClusterMap, KeepBody, ListCommitted, ListCopies, ListPulls, OfMember,
-    ReadBody, RecoverCluster, RenewLed, Succeed,
+    CopyAge, GetKnownClusterMap, KeepBody, ListCommitted, ListCopies, ListImages, ListPulls,
+    OfMember, ReadBody, RecoverCluster, RenewLed, Succeed,
 };
 use muster_control::request::search::{self, Clues, LeaderSearch, SearchTraits, unknown_outcome};
 use muster_control::request::vc::{OfCopy, OfVc};
@@ -25,15 +25,17 @@ use muster_gossip::mesh::Reach;
 use muster_gossip::net::driver::MeshHandle;
 use muster_gossip::net::quic::{Delivery, NetHandle, RequestError};
 use muster_model::id::NodeId;
+use muster_model::image::ImageView;
 use muster_model::mesh::RecoveryView;
 use muster_model::pull::Pull;
 use muster_model::time::Time;
+use muster_portal_gateway::port::Images;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::cluster_service::NodeClusterService;
 use crate::groups::ClusterGroup;
-use crate::pulls::Pulls;
+use crate::images::NodeImages;
 use crate::vc::{AtCopy, AtLeader, LedVcs, LocalCopies};
 
 /// How long a member may take for a request that can be sent to another one.
@@ -44,6 +46,8 @@ const COPY_AGE_LIMIT: Duration = Duration::from_secs(1);
 const COPIES_ASKED: usize = 5;
 /// How long a member may take to say which images are on their way to it.
 const PULLS_LIMIT: Duration = Duration::from_secs(1);
+/// How long a member may take to list its images.
+const IMAGES_LIMIT: Duration = Duration::from_secs(5);
 /// How long a member may take to answer.
 const ANSWER_LIMIT: Duration = Duration::from_secs(15);
 /// The same where many machines have to do something first.
@@ -73,8 +77,8 @@ pub(crate) struct RequestDependencies {
     pub(crate) led: LedVcs,
     /// Answers by copies of their logs.
     pub(crate) local_copies: LocalCopies,
-    /// The images that are on their way to this node.
-    pub(crate) pulls: Pulls,
+    /// The images of this node, and those that are on their way to it.
+    pub(crate) images: Arc<NodeImages>,
     /// The way to other members.
     pub(crate) way: PeerClient,
     /// Bounds how many requests about the cluster are answered at a time.
@@ -258,6 +262,18 @@ impl RequestRouter {
         join_all(asked).await.into_iter().flatten().collect()
     }
 
+    /// The images of a member; none if no member of that name can be reached, or it does not answer soon.
+    pub(crate) async fn images_of(
+        &self,
+        node: NodeId,
+    ) -> Option<Result<Vec<ImageView>, RequestFailure>> {
+        let members = self.0.way.reached(BTreeSet::from([node])).await;
+        let (_, member) = members.into_iter().next()?;
+        timeout(IMAGES_LIMIT, self.member(member, ListImages))
+            .await
+            .ok()
+    }
+
     /// Who leads a group, as far as the copy here knows.
     pub(crate) async fn leader_here(&self, group: GroupId) -> Option<MemberId> {
         let look = |local: Local<'_>| local.standing.view.leader;
@@ -411,7 +427,14 @@ impl Answers<CopyAge> for RequestRouter {
 
 impl Answers<ListPulls> for RequestRouter {
     async fn answer(&self, _: MemberId, _: ListPulls) -> Result<Vec<Pull>, RequestFailure> {
-        Ok(self.0.pulls.list())
+        Ok(self.0.images.pulls().list())
+    }
+}
+
+impl Answers<ListImages> for RequestRouter {
+    async fn answer(&self, _: MemberId, _: ListImages) -> Result<Vec<ImageView>, RequestFailure> {
+        let images = Images::list(&*self.0.images).await;
+        images.map_err(|error| RequestFailure::unavailable(error.to_string()))
     }
 }
 

@@ -347,7 +347,7 @@ async fn start(
         started: Instant::now(),
         identity,
         node: node_handle.clone(),
-        pulls: images.pulls().clone(),
+        images: Arc::clone(&images),
         vc: vc_handle.clone(),
         engine: engine_state,
         hardware,
@@ -358,7 +358,7 @@ async fn start(
     };
     let described = VirtualClusters::new(descriptions.clone(), vc_handle.clone());
     let storages = StoragesInForce::default();
-    let documents = DocumentKinds::new(policy.clone(), rules, described, storages.clone());
+    let documents = DocumentKinds::new(policy.clone(), rules.clone(), described, storages.clone());
     let dependencies = MembershipDependencies {
         config: config.mesh.clone(),
         manager: manager.clone(),
@@ -398,6 +398,7 @@ async fn start(
         descriptions,
         doctor,
         documents,
+        rules,
         identity: identity_provider(config)?,
         mesh,
         node,

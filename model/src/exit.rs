@@ -94,6 +94,41 @@ pub struct Evidence {
     pub double_ecc_error: bool,
 }
 
+/// An end that somebody tells of, to see what the rules say of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TriedEnd {
+    /// Exit status as a shell would see it: 128+N for signal N.
+    pub exit_code: i32,
+    /// Whether the kernel killed a process of it at the memory limit.
+    pub oom_killed: bool,
+    /// The end of its log.
+    pub user_log: String,
+    /// The end of the runtime's own log.
+    pub platform_log: String,
+}
+
+impl From<&TriedEnd> for Evidence {
+    /// As of a task whose command ended by itself, if not at the memory limit.
+    fn from(end: &TriedEnd) -> Self {
+        let signal = end.exit_code - 128;
+        Self {
+            exit: RawExit {
+                code: end.exit_code,
+                signal: (1..=64).contains(&signal).then_some(signal),
+                oom_killed: end.oom_killed,
+                own_doing: !end.oom_killed,
+                phase: ExitPhase::UserCommands,
+                cause: None,
+                message: String::new(),
+                ended_ms: 0,
+            },
+            user_log: end.user_log.clone().into_bytes(),
+            platform_log: end.platform_log.clone().into_bytes(),
+            double_ecc_error: false,
+        }
+    }
+}
+
 /// Whether running again may help. Decides retries (FrameworkController's attributes).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]

@@ -37,4 +37,5 @@ pub mod time;
 pub mod usage;
 pub mod user_token;
 pub mod vc;
+pub mod vc_cells;
 pub mod view;

@@ -9,6 +9,7 @@ use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderName, IF_MATCH, RANGE};
 use muster_model::id::{JobKey, TaskId, UserName};
 use muster_model::login::LoginTrust;
 use muster_model::people::Author;
+use muster_model::policy::PortalPlugin;
 use muster_model::sight::JobSight;
 use muster_tls::Fingerprint;
 use tokio::time::Instant;
@@ -44,6 +45,8 @@ pub(crate) struct Call {
     pub(crate) caller: Option<Caller>,
     /// The token they came with; absent on the socket.
     pub(crate) token: Option<String>,
+    /// What the portal's bar has besides its own pages; empty for what is no page.
+    pub(crate) plugins: Vec<PortalPlugin>,
 }
 
 impl Call {

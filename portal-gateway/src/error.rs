@@ -65,6 +65,8 @@ pub(crate) enum ApiError {
     NoSsh(String),
     #[error("Vc {0} not found")]
     NoVc(String),
+    #[error("The portal has no plugin {0:?}. An admin adds one in portal.plugins of the policy.")]
+    NoPlugin(String),
     #[error("Cannot get sku types for virtual cluster {0}.")]
     NoSkus(String),
     #[error("Group {0} is not found.")]
@@ -179,6 +181,7 @@ impl ApiError {
             Self::TooLarge { .. } => (S::PAYLOAD_TOO_LARGE, None),
             Self::Slow => (S::REQUEST_TIMEOUT, None),
             Self::NoSsh(_) => (S::NOT_FOUND, Some("NoJobSshInfoError")),
+            Self::NoPlugin(_) => (S::NOT_FOUND, None),
             Self::NoVc(_) | Self::NoSkus(_) => (S::NOT_FOUND, Some("NoVirtualClusterError")),
             Self::NoGroup(_) => (S::BAD_REQUEST, Some("NoGroupError")),
             Self::NoVcGroup(_) => (S::NOT_FOUND, Some("NoGroupError")),

@@ -220,6 +220,10 @@ impl Gateway {
             body: UnreadBody::new(incoming.body, length),
             caller,
             token,
+            plugins: match route.access.is_page() {
+                true => ports.membership.plugins(),
+                false => Vec::new(),
+            },
         };
         let host = host_name(&call.headers);
         let is_from_far = incoming.peer != RemoteEnd::Socket;

@@ -139,10 +139,12 @@ pub(crate) static PAGES: &[Route] = routes! { web:
     GET "documents" Page => document_page::list(documents, membership);
     GET "documents/:document" Page => document_page::page(documents, membership);
     POST "documents/:document" AdminPage => document_page::change(documents, nodes, membership);
+    POST "documents/:document/try" Page => rule_try::page(documents, membership);
     GET "cluster" Page => cluster_page::page(membership);
+    GET "plugins/:plugin" Page => plugin::page(membership);
     GET "nodes" Page => node_list::page(nodes, membership);
     GET "nodes/:node" Page => node_page::page(jobs, nodes, membership);
-    POST "nodes/:node" AdminPage => node_page::change(nodes);
+    POST "nodes/:node" AdminPage => node_page::change(jobs, nodes, membership);
 };
 
 /// All others, each with its handler and the ports that this may use. The first that fits is taken.
@@ -261,6 +263,7 @@ pub(crate) static ROUTES: &[Route] = routes! { handle:
     DELETE "api/muster/v1/cluster/members/:member" Admin => membership::expel(membership);
     PUT "api/muster/v1/cluster/members/:member/scheduling" Admin => nodes::schedule(nodes);
     GET "api/muster/v1/cluster/members/:member/tasks" User => nodes::tasks_on(jobs, nodes);
+    GET "api/muster/v1/cluster/members/:member/images" Admin => nodes::images_on(nodes);
     POST "api/muster/v1/cluster/members/:member/off" Admin => nodes::say_off(nodes);
     GET "api/muster/v1/cluster/join" Admin => membership::join_plan(membership);
     POST "api/muster/v1/cluster/join" Admin => membership::join(membership);
@@ -276,6 +279,7 @@ pub(crate) static ROUTES: &[Route] = routes! { handle:
     GET "api/muster/v1/documents/:document/history" User => documents::history(documents);
     GET "api/muster/v1/documents/:document/text" User => documents::text(documents);
     POST "api/muster/v1/documents/:document/rollback" Admin => documents::rollback(documents);
+    POST "api/muster/v1/failure-rules/try" User => documents::try_rules(documents);
     GET "api/muster/v1/images" Admin => images::list(images);
     DELETE "api/muster/v1/images" Admin => images::remove(images);
     POST "api/muster/v1/images/import" Admin => images::import(images);
@@ -284,6 +288,7 @@ pub(crate) static ROUTES: &[Route] = routes! { handle:
     GET "api/muster/v1/usage" User => usage::list(nodes, users);
     GET "api/muster/v1/storages" User => storages::grants(storages, users);
     GET "api/muster/v1/virtual-clusters" User => nodes::virtual_clusters(nodes);
+    GET "api/muster/v1/virtual-clusters/:vc/cells" User => nodes::cells(jobs, nodes);
     POST "api/muster/v1/virtual-clusters/what-if" Admin => nodes::what_if(nodes);
     GET "api/muster/v1/virtual-clusters/:vc/recovery" Admin => membership::recovery(membership);
     POST "api/muster/v1/virtual-clusters/:vc/recovery" Admin => membership::recover(membership);
@@ -526,7 +531,7 @@ mod tests {
             .filter(|r| parts.iter().any(|part| r.pattern.contains(part)))
         {
             let reads = route.method == Some(Method::GET);
-            let secret = ["tokens", "join", "recovery"]
+            let secret = ["tokens", "join", "recovery", "images"]
                 .iter()
                 .any(|end| route.pattern.ends_with(end));
             let want = if reads && !secret {

@@ -5,12 +5,15 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use muster_control::request::cluster::{EditDocument, GetHistory, ReadDocument, RollBack};
 use muster_control::request::{RequestFailure, RequestRefusal};
+use muster_failure_rules::RuleSet;
+use muster_model::exit::{Evidence, TriedEnd, Verdict};
 use muster_model::mesh::{DocumentText, DocumentView, VersionView};
 use muster_portal_gateway::port::{self, Caller, EditedText, PortError};
 
 use super::errors::{told, told_of};
 use super::membership::LocalMembership;
 use crate::documents::DocumentKinds;
+use crate::documents::failure_rules::RulesInForce;
 use crate::mesh;
 
 /// The documents of this cluster.
@@ -18,6 +21,8 @@ use crate::mesh;
 pub(super) struct LocalDocuments {
     /// Their kinds.
     pub(super) documents: DocumentKinds,
+    /// Those by which the executor judges.
+    pub(super) rules: RulesInForce,
     pub(super) membership: Arc<LocalMembership>,
 }
 
@@ -38,6 +43,11 @@ impl port::Documents for LocalDocuments {
         if let Some((version, text)) = kind.text_here(version).await? {
             let text = text.to_string();
             return Ok(DocumentText { version, text });
+        }
+        let first = kind.first_text();
+        if version == Some(0) && !first.is_empty() {
+            let text = first.to_string();
+            return Ok(DocumentText { version: 0, text });
         }
         let unknown =
             || PortError::Unavailable(format!("this node has not heard {name} yet; try again"));
@@ -69,6 +79,24 @@ impl port::Documents for LocalDocuments {
         let version = edited.map_err(|error| unedited_for(error, name, Some(edit.base)))?;
         kind.edited(version).await;
         Ok(version)
+    }
+
+    async fn try_rules(&self, rules: Option<&str>, end: &TriedEnd) -> Result<Verdict, PortError> {
+        let in_force = self.rules.now();
+        let evidence = Evidence::from(end);
+        let rules = rules.map(str::to_owned);
+        // Patterns take long to compile, and long logs to search.
+        let judged = tokio::task::spawn_blocking(move || match rules {
+            None => Ok(in_force.set.classify(&evidence)),
+            Some(text) => RuleSet::parse(&text).map(|set| set.classify(&evidence)),
+        });
+        match judged.await {
+            Ok(judged) => judged.map_err(|problems| {
+                let lines = problems.iter().map(ToString::to_string);
+                PortError::InvalidDocument(lines.collect())
+            }),
+            Err(error) => Err(PortError::Unavailable(error.to_string())),
+        }
     }
 
     async fn rollback(&self, caller: &Caller, name: &str, version: u64) -> Result<u64, PortError> {

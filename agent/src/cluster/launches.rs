@@ -17,7 +17,10 @@ impl LocalJobs {
             return;
         }
         let mut heard = self.vc.pulls_of(&asked).await;
-        heard.insert(self.node.identity.node.clone(), self.node.pulls.list());
+        heard.insert(
+            self.node.identity.node.clone(),
+            self.node.images.pulls().list(),
+        );
         add(launches, heard);
     }
 }

@@ -11,6 +11,7 @@ use muster_model::alarm::{Alarms as Answer, AlarmsAfter};
 use muster_model::mesh::{
     ClusterView, CreatedToken, JoinPlan, Joined, MeshView, NewToken, RecoveryView, TokenView,
 };
+use muster_model::policy::PortalPlugin;
 use muster_portal_gateway::port::{Caller, JoinRequest, Membership, PortError};
 
 use super::errors::{told, told_of};
@@ -18,6 +19,7 @@ use crate::accounts::Accounts;
 use crate::alarms::Alarms;
 use crate::certificate::CertificateNow;
 use crate::documents::DocumentKinds;
+use crate::documents::policy::PolicyInForce;
 use crate::mesh::{self, Service};
 use crate::vc::VcHandle;
 
@@ -29,6 +31,7 @@ pub(super) struct LocalMembership {
     pub(super) accounts: Accounts,
     pub(super) alarms: Alarms,
     pub(super) documents: DocumentKinds,
+    pub(super) policy: PolicyInForce,
     /// REST's certificate, if it has one.
     pub(super) certificate: CertificateNow,
 }
@@ -41,6 +44,10 @@ impl Membership for LocalMembership {
 
     fn node_name(&self) -> String {
         self.mesh.node().to_string()
+    }
+
+    fn plugins(&self) -> Vec<PortalPlugin> {
+        self.policy.now().portal.plugins
     }
 
     async fn alarms(&self, after: &AlarmsAfter) -> Result<Answer, PortError> {

@@ -8,12 +8,14 @@ use muster_control::request::Json;
 use muster_control::request::cluster::Schedule;
 use muster_model::finding::Finding;
 use muster_model::id::{JobKey, NodeId, TaskId, UserName, VcName};
+use muster_model::image::ImageView;
 use muster_model::known_node::KnownNode;
 use muster_model::mesh::{Health, MemberReach, MemberTask};
 use muster_model::node::NodeView;
 use muster_model::sight::JobSight;
 use muster_model::vc::{VcView, WhatIf};
-use muster_portal_gateway::port::{Caller, FoundUsage, NewScheduling, Nodes, PortError};
+use muster_model::vc_cells::VcCells;
+use muster_portal_gateway::port::{Caller, FoundUsage, Images, NewScheduling, Nodes, PortError};
 
 use super::errors::told_of;
 use super::membership::LocalMembership;
@@ -37,6 +39,11 @@ impl Nodes for LocalNodes {
 
     async fn virtual_clusters(&self) -> Result<Vec<VcView>, PortError> {
         Ok(self.node.vc.virtual_clusters().await?)
+    }
+
+    async fn cells(&self, sight: &JobSight, vc: &str) -> Result<VcCells, PortError> {
+        let found = self.node.vc.cells(vc, sight).await?;
+        found.ok_or_else(|| PortError::NoVc(vc.to_owned()))
     }
 
     async fn usage(&self, users: BTreeSet<UserName>) -> Result<FoundUsage, PortError> {
@@ -107,6 +114,23 @@ impl Nodes for LocalNodes {
                  answer; try again"
             ))),
             None => Ok(member_tasks(found.tasks, sight)),
+        }
+    }
+
+    async fn images_on(&self, member: &str) -> Result<Vec<ImageView>, PortError> {
+        let missing = || PortError::NoMember(member.to_owned());
+        let node: NodeId = member.parse().map_err(|_| missing())?;
+        if !self.membership.seen().await?.has_had(member) {
+            return Err(missing());
+        }
+        if node == self.node.identity.node {
+            return Images::list(&*self.node.images).await;
+        }
+        match self.node.vc.images_of(node).await {
+            Some(images) => images.map_err(|why| PortError::Unavailable(why.to_string())),
+            None => Err(PortError::Unavailable(format!(
+                "{member} does not answer; try again when it can be reached"
+            ))),
         }
     }
 

@@ -309,7 +309,7 @@ impl ActiveMembership {
             group,
             led,
             local_copies: LocalCopies::new(groups.clone()),
-            pulls: dependencies.node.pulls.clone(),
+            images: Arc::clone(&dependencies.node.images),
             way,
             turns: RequestRouter::turns(),
         });

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::future::join_all;
 use muster_control::request::vc::{
-    DescriptionVersion, Explain, FindJob, GetTerm, GiveUp, JobList, ListFoundTasks, ListJobs,
-    ListNodes, ListTasksOn, ListUsage, ListWantedImages, OfVc, SayOff, TryDescription,
+    DescriptionVersion, Explain, FindJob, GetTerm, GiveUp, JobList, ListCells, ListFoundTasks,
+    ListJobs, ListNodes, ListTasksOn, ListUsage, ListWantedImages, OfVc, SayOff, TryDescription,
 };
 use muster_control::request::{Answers, Json};
 use muster_control::vc::NotFound;
@@ -17,6 +17,7 @@ use muster_model::job_query::{JobFilter, JobQuery};
 use muster_model::known_node::KnownNode;
 use muster_model::sight::JobSight;
 use muster_model::vc::{Amount, VcView, WhatIf};
+use muster_model::vc_cells::VcCells;
 use muster_model::view::{Age, JobSummary};
 use muster_portal_gateway::port::{FoundJobs, FoundUsage};
 use tokio::time::error::Elapsed;
@@ -272,6 +273,23 @@ impl VcHandle {
         let sight = sight.clone();
         let why = self.ask(&found.vc, Explain { job, sight }).await?;
         Ok(why.map(|why| why.0).map_err(UnseenJob::from))
+    }
+
+    /// What a virtual cluster is promised, cell by cell, and which of its jobs has what; none if there is no such one.
+    ///
+    /// # Errors
+    /// When its leader does not answer.
+    pub(crate) async fn cells(
+        &self,
+        name: &str,
+        sight: &JobSight,
+    ) -> Result<Option<VcCells>, VcError> {
+        let Some(vc) = self.names()?.into_iter().find(|vc| vc.as_str() == name) else {
+            return Ok(None);
+        };
+        let sight = sight.clone();
+        let asked = self.ask(&vc, ListCells { sight });
+        Ok(Some(self.in_time(&vc, asked).await?.0))
     }
 
     /// The images that jobs want, by virtual cluster, and those that do not answer.

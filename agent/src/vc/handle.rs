@@ -16,6 +16,7 @@ use muster_control::vc::{AcceptedJob, VcApplied, VcEntry, VcRejection};
 #[cfg(test)]
 use muster_gossip::member::MemberId;
 use muster_model::id::{self, VcName};
+use muster_model::image::ImageView;
 use muster_model::protocol;
 use muster_model::pull::Pull;
 use muster_portal_gateway::port;
@@ -255,6 +256,18 @@ impl VcHandle {
         match seat {
             Seat::Shared(_, requests) => requests.pulls_of(nodes).await,
             _ => BTreeMap::new(),
+        }
+    }
+
+    /// The images of another node; none if it cannot be reached, or does not answer soon.
+    pub(crate) async fn images_of(
+        &self,
+        node: id::NodeId,
+    ) -> Option<Result<Vec<ImageView>, RequestFailure>> {
+        let seat = self.seat.borrow().clone();
+        match seat {
+            Seat::Shared(_, requests) => requests.images_of(node).await,
+            _ => None,
         }
     }
 

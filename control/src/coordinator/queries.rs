@@ -10,12 +10,13 @@ use muster_model::sight::JobSight;
 use muster_model::time::Time;
 use muster_model::usage::UsageView;
 use muster_model::vc::VcView;
+use muster_model::vc_cells::VcCells;
 
 use super::Coordinator;
 use super::allowance::Allowance;
 use super::inventory::UnplaceableJob;
 use super::places;
-use super::views::{self, Explainer, NodeRoster, Outlook, Quotas, Viewpoint};
+use super::views::{self, CellLister, Explainer, NodeRoster, Outlook, Quotas, Viewpoint};
 use crate::usage_rules::{GangUse, HeldUse};
 use crate::vc::{NotFound, VcState};
 
@@ -67,6 +68,18 @@ impl Coordinator {
     /// it was found, the one that has all of it.
     pub fn virtual_clusters(&self) -> Vec<VcView> {
         self.quotas().virtual_clusters()
+    }
+
+    /// What the virtual cluster is promised, cell by cell, and which of its jobs has what. Jobs are named as far
+    /// as they are seen.
+    pub fn vc_cells(&self, state: &VcState, sight: &JobSight) -> VcCells {
+        let lister = CellLister {
+            vc: &self.leadership.options().vc,
+            sight,
+            state,
+            inventory: &self.inventory,
+        };
+        lister.list()
     }
 
     /// Every node: these members, those among them that were not heard yet, and nodes that have left while

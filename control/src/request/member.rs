@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use muster_gossip::record::ReplacementBody;
 use muster_model::id::NodeId;
+use muster_model::image::ImageView;
 use muster_model::mesh::RecoveryView;
 use muster_model::pull::Pull;
 use serde::{Deserialize, Serialize};
@@ -25,6 +26,7 @@ requests! {
         ListCommitted,
         CopyAge,
         ListPulls,
+        ListImages,
 }
 
 /// A text that the log is about to name is to be kept. Only the leader of the `cluster` group may
@@ -150,4 +152,12 @@ pub struct ListPulls;
 
 impl Request for ListPulls {
     type Answer = Vec<Pull>;
+}
+
+/// Which images are on the member.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ListImages;
+
+impl Request for ListImages {
+    type Answer = Vec<ImageView>;
 }

@@ -12,6 +12,7 @@ use muster_model::known_node::KnownNode;
 use muster_model::sight::JobSight;
 use muster_model::usage::UsageView;
 use muster_model::vc::{Amount, VcView, WhatIf};
+use muster_model::vc_cells::VcCells;
 use muster_model::view::{JobDetail, JobEvent, JobSummary, TaskView};
 use serde::{Deserialize, Serialize};
 
@@ -47,6 +48,7 @@ requests! {
         ListUsed,
         ListNodes,
         ListUsage,
+        ListCells,
 }
 
 /// What a copy of the log answers too, with how old that is.
@@ -247,6 +249,17 @@ pub struct ListUsage(
 
 impl Request for ListUsage {
     type Answer = Json<Vec<UsageView>>;
+}
+
+/// What the virtual cluster is promised, cell by cell, and which of its jobs has what.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ListCells {
+    /// Which jobs may be named.
+    pub sight: JobSight,
+}
+
+impl Request for ListCells {
+    type Answer = Json<VcCells>;
 }
 
 /// What would become of jobs and promises by a description.

@@ -3,6 +3,7 @@
 mod access;
 mod limit;
 mod period;
+mod plugin;
 
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +14,7 @@ pub use access::{AccessPolicy, JobVisibility};
 pub use limit::{LIMITS_MAX, LimitSubject, UsageLimit};
 pub(crate) use period::date;
 pub use period::{DAY_MS, LimitPeriod, PeriodSpan};
+pub use plugin::{PLUGINS_MAX, PluginPlace, PortalPlugin, PortalPolicy, host_of};
 
 /// Most bytes of a policy that is read.
 pub const POLICY_BYTES_MAX: usize = 64 << 10;
@@ -37,6 +39,8 @@ pub struct ClusterPolicy {
     pub access: AccessPolicy,
     /// How much of a virtual cluster users and groups may have.
     pub limits: Vec<UsageLimit>,
+    /// What the portal shows besides its own pages.
+    pub portal: PortalPolicy,
 }
 
 /// Whose turn it is when not every job fits.
@@ -191,6 +195,7 @@ impl ClusterPolicy {
             problems.push(SpecProblem::new("tasks.pids", "must be at least 16"));
         }
         problems.extend(limit::problems(&self.limits));
+        problems.extend(plugin::problems(&self.portal.plugins));
         problems
     }
 }

@@ -26,6 +26,7 @@ mod shares;
 mod swap;
 #[cfg(test)]
 mod tests;
+mod tree;
 
 use std::collections::BTreeMap;
 

@@ -407,3 +407,49 @@ fn devices_that_are_there_twice_are_told_with_the_way_out() {
         assert!(text.contains(told), "{text}");
     }
 }
+
+#[test]
+fn a_tree_tells_what_is_with_each_promised_cell() {
+    use muster_model::vc_cells::LeafState;
+    let mut cells = cells(
+        "  v: {virtualCells: [{cellType: NODE, cellNumber: 1}, {cellType: NODE.G, cellNumber: 1}]}
+  w: {virtualCells: [{cellType: NODE.G, cellNumber: 1}]}",
+    )
+    .unwrap();
+    let start = |cells: &mut Cells, gang: Gang, leaves: &[Leaf]| {
+        let grant = on(leaves);
+        cells.apply(CellEvent::Started { gang, grant }).unwrap();
+    };
+    let mine: Vec<Leaf> = cells.promised_leaves("v").collect();
+    let whole: Vec<Leaf> = cells
+        .promised_leaves("v")
+        .filter(|leaf| cells.node_of(*leaf) == cells.node_of(mine[0]))
+        .collect();
+    assert_eq!(whole.len(), 2, "{mine:?}");
+    start(&mut cells, gang_of(1, "v", 1, 0), &whole[..1]);
+    // An opportunistic job of the other one is on the rest of it.
+    start(&mut cells, gang_of(2, "w", 1, -1), &whole[1..]);
+    let (node, device) = cells.address(mine[2]);
+    let event = CellEvent::DeviceHealth {
+        node: node.to_owned(),
+        device,
+        healthy: false,
+    };
+    cells.apply(event).unwrap();
+
+    let pools = cells.promised_cells("v");
+    assert_eq!(pools.len(), 1);
+    let level = |at: usize| {
+        let it = &pools[0].levels[at];
+        (&*it.cell_type, it.total, it.used, it.free, it.bad, it.lent)
+    };
+    assert_eq!(level(0), ("NODE", 1, 1, 0, 0, 1));
+    assert_eq!(level(1).1, 3);
+    let listed = &pools[0].cells;
+    assert_eq!((listed.len(), pools[0].unlisted), (2, 0));
+    let large = listed.iter().find(|cell| cell.size() == 2).unwrap();
+    assert_eq!(large.node.as_deref(), Some("a"));
+    let counted = LeafState::ALL.map(|state| large.count(state));
+    assert_eq!(counted, [1, 0, 0, 1]);
+    assert!(cells.promised_cells("nobody").is_empty());
+}

@@ -1,5 +1,7 @@
 use std::collections::BTreeSet;
 
+use muster_model::exit::TriedEnd;
+
 use super::NOBODY;
 use crate::port::{Caller, Documents, EditedText, PortError};
 
@@ -28,6 +30,21 @@ pub async fn documents(documents: &dyn Documents, caller: &Caller, name: &str) {
     refused!(stale, PortError::DocumentConflict { .. });
     let empty = documents.edit(caller, name, edit(base, ""));
     refused!(empty, PortError::InvalidDocument(_));
+
+    let end = TriedEnd {
+        exit_code: 7,
+        user_log: "one\ntwo".to_owned(),
+        ..TriedEnd::default()
+    };
+    let judged = documents.try_rules(None, &end).await.unwrap();
+    assert_eq!(judged.origin_exit_code, Some(7));
+    assert!(judged.user_log.contains("two"), "{judged:?}");
+    let same = documents.try_rules(Some(&before.text), &end).await.unwrap();
+    assert_eq!(same, judged, "the rules in force are the same text");
+    refused!(
+        documents.try_rules(Some(""), &end),
+        PortError::InvalidDocument(_)
+    );
 
     let edited = documents.edit(caller, name, edit(base, &text));
     let version = edited.await.unwrap();

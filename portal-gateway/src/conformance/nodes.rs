@@ -12,6 +12,9 @@ pub async fn nodes(nodes: &dyn Nodes, membership: &dyn Membership, caller: &Call
     assert!(list.iter().any(|node| node.id == this.id));
     let vcs = nodes.virtual_clusters().await.unwrap();
     assert!(vcs.iter().any(|vc| vc.name.as_str() == DEFAULT_VC));
+    refused!(nodes.cells(&JobSight::All, NOBODY), PortError::NoVc(_));
+    let cells = nodes.cells(&JobSight::All, DEFAULT_VC).await.unwrap();
+    assert!(cells.users.is_empty(), "nothing runs");
     refused!(nodes.what_if("]"), PortError::InvalidDocument(_));
     assert!(!nodes.health().await.unwrap().checks.is_empty());
     assert!(!nodes.doctor().await.unwrap().is_empty());
@@ -27,6 +30,7 @@ pub async fn nodes(nodes: &dyn Nodes, membership: &dyn Membership, caller: &Call
         nodes.tasks_on(&JobSight::All, NOBODY),
         PortError::NoMember(_)
     );
+    refused!(nodes.images_on(NOBODY), PortError::NoMember(_));
     refused!(nodes.say_off(caller, NOBODY), PortError::NoMember(_));
     refused!(nodes.say_off(caller, me), PortError::NotNow(_));
     assert_eq!(nodes.tasks_on(&JobSight::All, me).await.unwrap(), []);

@@ -1,6 +1,7 @@
 //! One document in memory, which is in force as soon as a cluster of one has it.
 
 use async_trait::async_trait;
+use muster_model::exit::{ExitSpec, TriedEnd, Verdict};
 use muster_model::mesh::{
     ActivationStage, CoverageView, DocumentText, DocumentVersion, DocumentView, LocalDocument,
     MemberReach, MeshView, VersionView,
@@ -160,6 +161,37 @@ impl Documents for FakeCluster {
         let is_alone = state.membership.view.admitted().count() == 1;
         let note = String::new();
         Ok(state.documents.add(caller, edit, (is_alone, note)))
+    }
+
+    /// Knows one rule: a line with "error" explains the end.
+    async fn try_rules(&self, rules: Option<&str>, end: &TriedEnd) -> Result<Verdict, PortError> {
+        if rules.is_some_and(|text| text.trim().is_empty()) {
+            return Err(PortError::InvalidDocument(vec!["it is empty".to_owned()]));
+        }
+        let found = |log: &str| {
+            log.lines()
+                .find(|it| it.contains("error"))
+                .map(str::to_owned)
+        };
+        let matched_user_log = found(&end.user_log);
+        Ok(Verdict {
+            spec: ExitSpec {
+                code: end.exit_code,
+                phrase: match &matched_user_log {
+                    Some(_) => "AnErrorLine".to_owned(),
+                    None => "Unexplained".to_owned(),
+                },
+                ..ExitSpec::default()
+            },
+            container_exit_code: Some(end.exit_code),
+            origin_exit_code: Some(end.exit_code),
+            signal: None,
+            matched_user_log,
+            matched_platform_log: found(&end.platform_log),
+            user_log: end.user_log.clone(),
+            platform_log: end.platform_log.clone(),
+            diagnostics: "the fake has looked for an error".to_owned(),
+        })
     }
 
     async fn rollback(&self, caller: &Caller, name: &str, version: u64) -> Result<u64, PortError> {

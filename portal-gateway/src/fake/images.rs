@@ -11,6 +11,13 @@ use crate::port::{ByteStream, Images, PortError, ProgressStream};
 
 pub(super) type FakeImages = BTreeMap<String, ImageView>;
 
+impl FakeCluster {
+    /// Puts an image on the node.
+    pub fn add_image(&self, image: ImageView) {
+        self.state().images.insert(image.name.clone(), image);
+    }
+}
+
 #[async_trait]
 impl Images for FakeCluster {
     async fn list(&self) -> Result<Vec<ImageView>, PortError> {

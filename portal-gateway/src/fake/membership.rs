@@ -8,6 +8,7 @@ use muster_model::mesh::{
     ClusterView, CreatedToken, JoinPlan, Joined, Leadership, MemberReach, MemberState, MemberView,
     MeshView, NewToken, RecoveryView, TokenView,
 };
+use muster_model::policy::PortalPlugin;
 
 use super::{FakeCluster, NOW_S};
 use crate::port::{Caller, DEFAULT_VC, JoinRequest, Membership, PortError};
@@ -23,6 +24,8 @@ pub(super) struct FakeMembership {
     /// Clusters that can be joined, by the text of a token.
     offers: BTreeMap<String, ClusterView>,
     alarms: Vec<Alarm>,
+    /// What the portal shows besides its own pages.
+    plugins: Vec<PortalPlugin>,
 }
 
 impl Default for FakeMembership {
@@ -48,6 +51,7 @@ impl Default for FakeMembership {
             tokens: Vec::new(),
             offers: BTreeMap::new(),
             alarms: Vec::new(),
+            plugins: Vec::new(),
         }
     }
 }
@@ -122,6 +126,11 @@ impl FakeMembership {
 }
 
 impl FakeCluster {
+    /// Says what the portal shows besides its own pages.
+    pub fn set_plugins(&self, plugins: Vec<PortalPlugin>) {
+        self.state().membership.plugins = plugins;
+    }
+
     /// Changes what the node sees of the mesh.
     pub fn change_mesh(&self, change: impl FnOnce(&mut MeshView)) {
         change(&mut self.state().membership.view);
@@ -157,6 +166,10 @@ impl Membership for FakeCluster {
 
     fn node_name(&self) -> String {
         self.state().membership.view.me.clone()
+    }
+
+    fn plugins(&self) -> Vec<PortalPlugin> {
+        self.state().membership.plugins.clone()
     }
 
     async fn alarms(&self, after: &AlarmsAfter) -> Result<Alarms, PortError> {

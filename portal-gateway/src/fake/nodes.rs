@@ -6,12 +6,14 @@ use async_trait::async_trait;
 use muster_model::cluster_spec::ClusterSpec;
 use muster_model::finding::Finding;
 use muster_model::id::{JobKey, UserName};
+use muster_model::image::ImageView;
 use muster_model::known_node::{Has, KnownNode, Share};
 use muster_model::mesh::{Health, MemberReach, MemberTask, Scheduling, SchedulingView};
 use muster_model::node::NodeView;
 use muster_model::sight::JobSight;
 use muster_model::usage::{UsageSubject, UsageView};
 use muster_model::vc::{Amount, VcView, WhatIf};
+use muster_model::vc_cells::VcCells;
 
 use super::{FakeCluster, FakeState, NOW_S};
 use crate::port::{Caller, DEFAULT_VC, FoundUsage, NewScheduling, Nodes, PortError};
@@ -25,6 +27,8 @@ pub(super) struct FakeNodes {
     /// What runs on members.
     tasks: BTreeMap<String, Vec<(JobKey, String)>>,
     usage: Vec<UsageView>,
+    /// Of the default virtual cluster.
+    cells: VcCells,
     /// What one cell of a type brings along.
     skus: BTreeMap<String, Amount>,
 }
@@ -41,6 +45,7 @@ impl Default for FakeNodes {
             findings: vec![Finding::ok("fsync", "state", "p99 1.0 ms")],
             tasks: BTreeMap::new(),
             usage: Vec::new(),
+            cells: VcCells::default(),
             skus: BTreeMap::new(),
         }
     }
@@ -75,6 +80,11 @@ impl FakeCluster {
     /// Says what users and groups use of what is limited.
     pub fn set_usage(&self, usage: Vec<UsageView>) {
         self.state().nodes.usage = usage;
+    }
+
+    /// Says what the default virtual cluster is promised, and which job has what.
+    pub fn set_cells(&self, cells: VcCells) {
+        self.state().nodes.cells = cells;
     }
 
     /// Says what one cell of a type brings along in the default virtual cluster.
@@ -143,6 +153,24 @@ impl Nodes for FakeCluster {
         Ok(vec![vc])
     }
 
+    async fn cells(&self, sight: &JobSight, vc: &str) -> Result<VcCells, PortError> {
+        let state = self.state();
+        let name = match vc {
+            DEFAULT_VC => vc.parse().ok(),
+            _ => None,
+        };
+        let name = name.ok_or_else(|| PortError::NoVc(vc.to_owned()))?;
+        if state.jobs.away.contains(&name) {
+            return Err(PortError::Unavailable("no leader answers".to_owned()));
+        }
+        let mut cells = state.nodes.cells.clone();
+        for user in &mut cells.users {
+            let is_seen = |key: &JobKey| sight.sees(&name, &key.user);
+            user.job = user.job.take().filter(is_seen);
+        }
+        Ok(cells)
+    }
+
     async fn usage(&self, users: BTreeSet<UserName>) -> Result<FoundUsage, PortError> {
         let state = self.state();
         let is_asked = |view: &&UsageView| match &view.subject {
@@ -209,6 +237,13 @@ impl Nodes for FakeCluster {
             tasks.pop();
         }
         Ok(state.shown(sight, &before))
+    }
+
+    /// Every member has the images of this node.
+    async fn images_on(&self, member: &str) -> Result<Vec<ImageView>, PortError> {
+        let state = self.state();
+        state.membership.had(member)?;
+        Ok(state.images.values().cloned().collect())
     }
 
     async fn say_off(&self, _: &Caller, member: &str) -> Result<Vec<MemberTask>, PortError> {

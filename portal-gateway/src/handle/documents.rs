@@ -1,11 +1,14 @@
 //! Documents that all nodes agree on, as the failure rules.
 
+use http::header::CONTENT_TYPE;
+use muster_model::exit::TriedEnd;
 use muster_model::storage::STORAGES_DOCUMENT;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::call::Call;
 use crate::error::ApiError;
+use crate::fields::Fields;
 use crate::port::{self, Documents, EditedText};
 use crate::reply::{HandlerResult, HttpReply};
 
@@ -62,6 +65,30 @@ pub(crate) async fn rollback(call: Call, documents: &dyn Documents) -> HandlerRe
     version(made.await?)
 }
 
+/// `POST failure-rules/try {"exit_code", "oom_killed", "user_log", "platform_log", "rules"}`
+pub(crate) async fn try_rules(mut call: Call, documents: &dyn Documents) -> HandlerResult {
+    let body = call.read(call.config.limits.document_bytes).await?;
+    let mut fields = Fields::parse(call.header(&CONTENT_TYPE), &body)?;
+    let exit_code = fields.optional_integer("exit_code", i64::from(i32::MIN), i64::from(i32::MAX));
+    let exit_code = exit_code.and_then(|code| i32::try_from(code).ok());
+    if exit_code.is_none() {
+        fields.wrong("exit_code", "is required");
+    }
+    let end = TriedEnd {
+        exit_code: exit_code.unwrap_or_default(),
+        oom_killed: fields.optional_bool("oom_killed").unwrap_or_default(),
+        user_log: fields.optional_text("user_log").unwrap_or_default(),
+        platform_log: fields.optional_text("platform_log").unwrap_or_default(),
+    };
+    let rules = fields.optional_text("rules");
+    fields.finish()?;
+    if rules.is_some() && !call.caller()?.admin {
+        let why = "only admins try rules of their own; leave out `rules` to try those in force";
+        return Err(port::PortError::Forbidden(why.to_owned()).into());
+    }
+    HttpReply::json(&documents.try_rules(rules.as_deref(), &end).await?)
+}
+
 /// The version that an edit has made.
 #[derive(Serialize, JsonSchema)]
 struct MadeVersion {
@@ -74,11 +101,28 @@ fn version(version: u64) -> HandlerResult {
 
 /// What `/openapi.json` tells of these routes.
 pub(crate) mod about {
+    use muster_model::exit::Verdict;
     use muster_model::mesh::{DocumentText, DocumentView, VersionView};
+    use schemars::JsonSchema;
 
     use super::{ApiError, MadeVersion};
-    use crate::openapi::{RouteDoc, TEXT, any};
+    use crate::openapi::{RouteDoc, TEXT, any, body_fields};
     use crate::port::PortError;
+
+    body_fields! {
+        TriedEndFields {
+            /// Exit status as a shell would see it: 128+N for signal N.
+            exit_code: i32,
+            /// Whether the kernel killed it at the memory limit.
+            oom_killed: Option<bool>,
+            /// The end of its log.
+            user_log: Option<String>,
+            /// The end of the runtime's own log.
+            platform_log: Option<String>,
+            /// Rules to try in place of those in force, for admins.
+            rules: Option<String>,
+        }
+    }
 
     fn of_one(sentence: &'static str) -> RouteDoc {
         RouteDoc::new(sentence).fails([PortError::NoDocument(any())])
@@ -104,6 +148,16 @@ pub(crate) mod about {
             .changes_cluster()
             .fails([conflict, PortError::InvalidDocument(Vec::new())])
             .json::<MadeVersion>()
+    }
+
+    pub(crate) fn try_rules() -> RouteDoc {
+        RouteDoc::new("Tells what failure rules say of an end, as they would of a task's.")
+            .fields::<TriedEndFields>()
+            .fails([
+                PortError::Forbidden(any()),
+                PortError::InvalidDocument(Vec::new()),
+            ])
+            .json::<Verdict>()
     }
 
     pub(crate) fn list() -> RouteDoc {

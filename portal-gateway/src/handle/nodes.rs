@@ -67,6 +67,12 @@ pub(crate) async fn virtual_clusters(_: Call, nodes: &dyn Nodes) -> HandlerResul
     Ok(HttpReply::json(&vcs)?.aged(ages))
 }
 
+/// `GET virtual-clusters/:vc/cells`
+pub(crate) async fn cells(call: Call, jobs: &dyn Jobs, nodes: &dyn Nodes) -> HandlerResult {
+    let vc = call.params.text("vc");
+    HttpReply::json(&nodes.cells(&call.sight(jobs)?, vc).await?)
+}
+
 /// `POST virtual-clusters/what-if`, the body being a description: what it would do
 pub(crate) async fn what_if(mut call: Call, nodes: &dyn Nodes) -> HandlerResult {
     let text = call.document().await?;
@@ -121,6 +127,11 @@ pub(crate) async fn tasks_on(call: Call, jobs: &dyn Jobs, nodes: &dyn Nodes) -> 
     HttpReply::json(&nodes.tasks_on(&call.sight(jobs)?, member).await?)
 }
 
+/// `GET cluster/members/:member/images`
+pub(crate) async fn images_on(call: Call, nodes: &dyn Nodes) -> HandlerResult {
+    HttpReply::json(&nodes.images_on(call.params.text("member")).await?)
+}
+
 /// `POST cluster/members/:member/off`: answers the tasks that are given up
 pub(crate) async fn say_off(call: Call, nodes: &dyn Nodes) -> HandlerResult {
     let member = call.params.text("member");
@@ -136,10 +147,12 @@ pub(crate) async fn doctor(_: Call, nodes: &dyn Nodes) -> HandlerResult {
 pub(crate) mod about {
     use http::StatusCode;
     use muster_model::finding::Finding;
+    use muster_model::image::ImageView;
     use muster_model::known_node::KnownNode;
     use muster_model::mesh::MemberTask;
     use muster_model::node::NodeView;
     use muster_model::vc::{VcView, WhatIf};
+    use muster_model::vc_cells::VcCells;
     use schemars::JsonSchema;
 
     use super::StatusPage;
@@ -198,6 +211,12 @@ pub(crate) mod about {
             .json::<Vec<VcView>>()
     }
 
+    pub(crate) fn cells() -> RouteDoc {
+        RouteDoc::new("Shows what a virtual cluster is promised, cell by cell, and which of its jobs has what.")
+            .fails([PortError::NoVc(any())])
+            .json::<VcCells>()
+    }
+
     pub(crate) fn what_if() -> RouteDoc {
         RouteDoc::new("Tells what would become of jobs if the cluster were described so.")
             .body::<String>(TEXT)
@@ -218,6 +237,12 @@ pub(crate) mod about {
         RouteDoc::new("Lists the tasks that may be running on a member.")
             .fails([PortError::NoMember(any())])
             .json::<Vec<MemberTask>>()
+    }
+
+    pub(crate) fn images_on() -> RouteDoc {
+        RouteDoc::new("Lists the images of a member.")
+            .fails([PortError::NoMember(any())])
+            .json::<Vec<ImageView>>()
     }
 
     pub(crate) fn say_off() -> RouteDoc {

@@ -1,6 +1,7 @@
 //! Documents: texts that all nodes agree on, as the failure rules.
 
 use async_trait::async_trait;
+use muster_model::exit::{TriedEnd, Verdict};
 use muster_model::mesh::{DocumentText, DocumentView, VersionView};
 
 use super::{Caller, PortError};
@@ -29,6 +30,9 @@ pub trait Documents: std::fmt::Debug + Send + Sync {
     /// Gives a document a new text; answers its version. [`PortError::DocumentConflict`] when `base`
     /// is not the newest.
     async fn edit(&self, caller: &Caller, name: &str, edit: EditedText) -> Result<u64, PortError>;
+    /// What failure rules say of an end: these, or those in force here. The same is said of the end of a task.
+    /// [`PortError::InvalidDocument`] when the rules cannot be read.
+    async fn try_rules(&self, rules: Option<&str>, end: &TriedEnd) -> Result<Verdict, PortError>;
     /// Gives a document an earlier version's text again, as a new version, which is answered.
     async fn rollback(&self, caller: &Caller, name: &str, version: u64) -> Result<u64, PortError>;
 }

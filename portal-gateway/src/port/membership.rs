@@ -8,6 +8,7 @@ use muster_model::alarm::{Alarms, AlarmsAfter};
 use muster_model::mesh::{
     ClusterView, CreatedToken, JoinPlan, Joined, MeshView, NewToken, RecoveryView, TokenView,
 };
+use muster_model::policy::PortalPlugin;
 
 use super::{Caller, PortError};
 
@@ -35,6 +36,8 @@ pub trait Membership: std::fmt::Debug + Send + Sync {
     async fn view(&self) -> Result<MeshView, PortError>;
     /// The name of this node, as the cluster knows it.
     fn node_name(&self) -> String;
+    /// Pages of elsewhere that the portal shows, by the policy in force here.
+    fn plugins(&self) -> Vec<PortalPlugin>;
     /// What was wrong with the cluster since the agent's start as this node saw it, and what is. Works without
     /// any other node.
     async fn alarms(&self, after: &AlarmsAfter) -> Result<Alarms, PortError>;

@@ -5,12 +5,14 @@ use std::collections::BTreeSet;
 use async_trait::async_trait;
 use muster_model::finding::Finding;
 use muster_model::id::{UserName, VcName};
+use muster_model::image::ImageView;
 use muster_model::known_node::KnownNode;
 use muster_model::mesh::{Health, MemberTask, Scheduling};
 use muster_model::node::NodeView;
 use muster_model::sight::JobSight;
 use muster_model::usage::UsageView;
 use muster_model::vc::{VcView, WhatIf};
+use muster_model::vc_cells::VcCells;
 
 use super::{Caller, PortError};
 
@@ -42,6 +44,9 @@ pub trait Nodes: std::fmt::Debug + Send + Sync {
     async fn list(&self) -> Result<Vec<KnownNode>, PortError>;
     /// Every virtual cluster.
     async fn virtual_clusters(&self) -> Result<Vec<VcView>, PortError>;
+    /// What a virtual cluster is promised, cell by cell, and which of its jobs has what: named as far as they are
+    /// seen. [`PortError::NoVc`] where there is none of that name.
+    async fn cells(&self, sight: &JobSight, vc: &str) -> Result<VcCells, PortError>;
     /// What these users, and the groups that they are in, have of what the policy limits.
     async fn usage(&self, users: BTreeSet<UserName>) -> Result<FoundUsage, PortError>;
     /// What would become of jobs and promises if the cluster were described so.
@@ -65,6 +70,8 @@ pub trait Nodes: std::fmt::Debug + Send + Sync {
     ) -> Result<(), PortError>;
     /// The tasks that may be running on a member: all of them, and named as far as their jobs are seen.
     async fn tasks_on(&self, sight: &JobSight, member: &str) -> Result<Vec<MemberTask>, PortError>;
+    /// The images of a member. [`PortError::Unavailable`] where it does not answer.
+    async fn images_on(&self, member: &str) -> Result<Vec<ImageView>, PortError>;
     /// Takes a caller's word that a member is off: what ran there has ended, and may run elsewhere.
     /// Refused where the member can be reached. Answers the tasks that are given up.
     async fn say_off(&self, caller: &Caller, member: &str) -> Result<Vec<MemberTask>, PortError>;

@@ -2,15 +2,17 @@
 
 use http::StatusCode;
 use maud::{Markup, html};
+use muster_model::exit::TriedEnd;
 use muster_model::mesh::{DocumentText, DocumentView, VersionView};
 use muster_model::storage::STORAGES_DOCUMENT;
 use muster_model::vc::WhatIf;
 
 use super::frame::{self, PortalPage, Section};
-use super::{form, job_list, moment};
+use super::{difference, form, job_list, moment, rollout, rule_try};
 use crate::call::Call;
 use crate::error::ApiError;
 use crate::port::{Documents, EditedText, Membership, Nodes, PortError};
+use crate::query::Query;
 use crate::reply::{HandlerResult, HttpReply};
 
 /// The document of which the cluster can say what an edit would do.
@@ -44,7 +46,7 @@ pub(crate) async fn list(
     Ok(page.reply(&call, &membership.node_name()))
 }
 
-/// `GET /documents/:document?version=`
+/// `GET /documents/:document?version=`, or `?compare=A..B` for what differs between two versions
 pub(crate) async fn page(
     call: Call,
     documents: &dyn Documents,
@@ -53,17 +55,22 @@ pub(crate) async fn page(
     let version = call.number("version")?;
     let name = call.params.text("document");
     check_secret(&call, name)?;
+    if let Some(compared) = call.query.text("compare") {
+        let versions = difference::versions(compared)?;
+        return difference::page(&call, documents, membership, versions).await;
+    }
     let text = documents.text(name, version).await?;
     let edit = DocumentEdit {
         base: newest(documents, name).await?.newest.version,
         text: text.text.clone(),
+        tried: TriedEnd::default(),
         told: html! {},
         status: StatusCode::OK,
     };
     shown(&call, documents, (&text, &edit), membership).await
 }
 
-/// `POST /documents/:document`: `action` is `check`, `save` or `rollback`
+/// `POST /documents/:document`: `action` is `check`, `compare`, `try`, `save` or `rollback`
 pub(crate) async fn change(
     mut call: Call,
     documents: &dyn Documents,
@@ -101,24 +108,55 @@ pub(crate) async fn change(
                 Err(error) => refused(error)?,
             }
         }
-        Some("check") if name == DESCRIPTION => match nodes.what_if(&text).await {
-            Ok(found) => (effects(&found), StatusCode::OK),
-            Err(error) => refused(error)?,
-        },
-        _ => {
-            return Err(ApiError::Parameters(
-                "action must be save, rollback or, for virtual-clusters, check".to_owned(),
-            ));
-        }
+        _ => told_of(documents, nodes, (&name, &text), &fields).await?,
+    };
+    let tried = match fields.text("action") {
+        Some("try") => rule_try::end(&fields)?,
+        _ => TriedEnd::default(),
     };
     let in_force = documents.text(&name, None).await?;
     let edit = DocumentEdit {
         base: number("base")?,
         text,
+        tried,
         told,
         status,
     };
     shown(&call, documents, (&in_force, &edit), membership).await
+}
+
+/// What is to be said of a text that is not saved.
+async fn told_of(
+    documents: &dyn Documents,
+    nodes: &dyn Nodes,
+    (name, text): (&str, &str),
+    fields: &Query,
+) -> Result<(Markup, StatusCode), ApiError> {
+    let told = match fields.text("action") {
+        Some("check") if name == DESCRIPTION => match nodes.what_if(text).await {
+            Ok(found) => effects(&found),
+            Err(error) => return refused(error),
+        },
+        Some("compare") => {
+            let newest = newest_text(documents, name).await?;
+            let title = format!("What would change from version {}", newest.version);
+            difference::card(&title, &newest.text, text)
+        }
+        Some("try") if name == rule_try::RULES => {
+            let end = rule_try::end(fields)?;
+            match documents.try_rules(Some(text), &end).await {
+                Ok(verdict) => rule_try::answer(&verdict),
+                Err(error) => return refused(error),
+            }
+        }
+        _ => {
+            return Err(ApiError::Parameters(
+                "action must be save, compare, rollback, for virtual-clusters check, or for failure-rules try"
+                    .to_owned(),
+            ));
+        }
+    };
+    Ok((told, StatusCode::OK))
 }
 
 /// An edit as it stands in the form.
@@ -126,6 +164,8 @@ struct DocumentEdit {
     /// The version that it was begun from.
     base: u64,
     text: String,
+    /// The end that the rules are tried on.
+    tried: TriedEnd,
     /// What is to be said of it.
     told: Markup,
     status: StatusCode,
@@ -136,6 +176,14 @@ fn check_secret(call: &Call, name: &str) -> Result<(), ApiError> {
         true => Err(ApiError::SecretDocument(name.to_owned())),
         false => Ok(()),
     }
+}
+
+/// The newest version's text: what an edit would replace.
+async fn newest_text(documents: &dyn Documents, name: &str) -> Result<DocumentText, ApiError> {
+    let version = newest(documents, name).await?.newest.version;
+    // Nobody has edited it yet: the shipped text is no version that can be asked for.
+    let version = (version > 0).then_some(version);
+    Ok(documents.text(name, version).await?)
 }
 
 async fn newest(documents: &dyn Documents, name: &str) -> Result<DocumentView, ApiError> {
@@ -211,14 +259,16 @@ async fn shown(
     let name = call.params.text("document");
     let view = newest(documents, name).await?;
     let history = documents.history(name).await?;
+    let members = membership.view().await?.members;
     let is_admin = call.caller()?.admin;
     let body = html! {
         h1 { (name) }
         section.card { p { (stage(&view)) }
-            @for rejection in &view.coverage.rejected { p.bad { (rejection.member) ": " (rejection.reason) } } }
+            (rollout::table(&view, &members)) }
         (edit.told)
         @if is_admin { (editor(call, name, text, edit)) }
         @else { section.card { h2 { "Version " (text.version) } pre.log tabindex="0" { (text.text) } } }
+        @if name == rule_try::RULES && !is_admin { (rule_try::form(call, &edit.tried)) }
         (versions(call, name, &history, is_admin))
     };
     let page = PortalPage {
@@ -241,9 +291,15 @@ fn editor(call: &Call, name: &str, text: &DocumentText, edit: &DocumentEdit) -> 
             label for="text" { "The text" }
             textarea #text name="text" spellcheck="false" autocapitalize="none" autocomplete="off" { "\n" (edit.text) }
             div.row {
+                button name="action" value="compare" { "What would change?" }
                 @if name == DESCRIPTION { button name="action" value="check" { "What would it do?" } }
                 button.main name="action" value="save" { "Save" }
                 label { input type="checkbox" name="now"; " in force everywhere at once, without the steps" }
+            }
+            @if name == rule_try::RULES {
+                details open[edit.tried != TriedEnd::default()] { summary { "Try this text on a log" }
+                    (rule_try::inputs(&edit.tried))
+                    button name="action" value="try" { "What would these rules say?" } }
             }
         }
     }
@@ -254,6 +310,7 @@ fn versions(call: &Call, name: &str, history: &[VersionView], is_admin: bool) ->
     html! {
         section.card {
             h2 { "Versions" }
+            @if history.len() > 1 { (difference::form(name, history)) }
             @if history.is_empty() { p.dim { "Nobody edited it yet: it is as nodes were shipped with it." } }
             @else { div.wide tabindex="0" role="region" aria-label="Versions" { table {
                 thead { tr { th { "Version" } th { "Stage" } th { "By" } th { "When" } th.narrow-off { "Note" } @if is_admin { th { "Go back" } } } }

@@ -3,8 +3,9 @@
 use http::header::{CONTENT_SECURITY_POLICY, LOCATION, REFERRER_POLICY, X_FRAME_OPTIONS};
 use http::{HeaderValue, StatusCode};
 use maud::{DOCTYPE, Markup, html};
+use muster_model::policy::{PluginPlace, PortalPlugin};
 
-use super::{asset, form, session};
+use super::{asset, form, plugin, session};
 use crate::call::Call;
 use crate::clock;
 use crate::reply::{HttpReply, ReplyContent, ascii};
@@ -23,6 +24,8 @@ pub(super) enum Section {
     Settings,
     People,
     Account,
+    /// A page of elsewhere.
+    Plugin,
 }
 
 impl Section {
@@ -128,11 +131,27 @@ fn bar(call: &Call, section: Section) -> Markup {
                     @if one == section { a href=(path) aria-current="page" { (name) } }
                     @else { a href=(path) { (name) } }
                 }
+                @for plugin in &call.plugins { (plugin_link(call, plugin, section)) }
             }
             @if let Some(user) = user { span.dim { (user) } }
             form method="post" action="/logout" { (key_field(call)) button { "Log out" } }
         }
     }
+}
+
+/// A link to a page of elsewhere: to our page around it, or past that.
+fn plugin_link(call: &Call, plugin: &PortalPlugin, section: Section) -> Markup {
+    let is_here = section == Section::Plugin && call.params.text("plugin") == plugin.id;
+    let leaves = plugin.opens == PluginPlace::Link && !plugin::is_own_host(call, plugin);
+    html! {
+        @if leaves { a href=(plugin.uri) target="_blank" rel="noopener noreferrer" { (plugin.title) " ↗" } }
+        @else { a href={ "/plugins/" (plugin.id) } aria-current=[is_here.then_some("page")] { (plugin.title) } }
+    }
+}
+
+/// The policy of a page that has a page of this origin in a frame, which is no page of ours.
+pub(super) fn policy_with_frame(origin: &str) -> Option<HeaderValue> {
+    HeaderValue::from_str(&format!("{POLICY}; frame-src {origin}")).ok()
 }
 
 /// The field of a form that says that this session's page sent it.

@@ -8,7 +8,7 @@ use muster_model::vc::{Amount, VcView};
 use muster_model::view::JobSummary;
 
 use super::frame::{self, PortalPage, Section};
-use super::{chip, job_list, moment};
+use super::{chip, job_list, moment, vc_cells};
 use crate::call::Call;
 use crate::error::ApiError;
 use crate::port::{FoundJobs, Jobs, Membership, Nodes};
@@ -31,6 +31,11 @@ pub(crate) async fn page(
     let view = membership.view().await?;
     let running = of(&call, jobs, (name, JobState::Running)).await?;
     let waiting = of(&call, jobs, (name, JobState::Waiting)).await?;
+    let cells = nodes.cells(&call.sight(jobs)?, name).await;
+    let usage = match &cells {
+        Ok(cells) => vc_cells::usage(&call, nodes, (&vc.name, cells)).await,
+        Err(_) => Vec::new(),
+    };
     let body = html! {
         h1 { "Virtual cluster " (name) }
         @if let Some(age) = &vc.age { (job_list::old(age)) }
@@ -38,6 +43,10 @@ pub(crate) async fn page(
         div.grid {
             (amounts(vc))
             @if let Some(led) = view.vcs.get(&vc.name) { (leadership(led)) }
+        }
+        @match &cells {
+            Ok(cells) => { (vc_cells::tree(cells)) (vc_cells::users(cells, &usage)) }
+            Err(error) => { div.card.warn role="status" { p { "Its cells are not known now: " (error.to_string()) } } }
         }
         (list("What waits", &waiting, "Nothing waits here."))
         (list("What runs", &running, "Nothing runs here."))

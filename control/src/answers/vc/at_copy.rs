@@ -12,15 +12,16 @@ use muster_model::id::{JobKey, TaskId};
 use muster_model::known_node::KnownNode;
 use muster_model::usage::UsageView;
 use muster_model::vc::{Amount, VcView, WhatIf};
+use muster_model::vc_cells::VcCells;
 use muster_model::view::{JobDetail, JobEvent, JobSummary, TaskView};
 
 use crate::answers::port::CopiesPort;
 use crate::groups::{GroupState, Local};
 use crate::request::vc::{
     ChangeJob, CurrentTerm, DescriptionVersion, Explain, FindJob, GetJobsRevision, GetTerm, GiveUp,
-    JobList, ListEvents, ListFoundTasks, ListJobs, ListNodes, ListTasksOn, ListUsage, ListUsed,
-    ListVcs, ListWantedImages, NotTaken, RenewLease, SayOff, ShowConfig, ShowJob, ShowTask, Submit,
-    TryDescription,
+    JobList, ListCells, ListEvents, ListFoundTasks, ListJobs, ListNodes, ListTasksOn, ListUsage,
+    ListUsed, ListVcs, ListWantedImages, NotTaken, RenewLease, SayOff, ShowConfig, ShowJob,
+    ShowTask, Submit, TryDescription,
 };
 use crate::request::{Answers, Json, RequestFailure};
 use crate::vc::{NotFound, StateJob, VcApplied, VcRejection, VcState};
@@ -165,4 +166,5 @@ for_the_leader_alone! {
     GiveUp => (),
     ListNodes => Vec<KnownNode>,
     ListUsage => Json<Vec<UsageView>>,
+    ListCells => Json<VcCells>,
 }

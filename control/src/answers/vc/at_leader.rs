@@ -11,6 +11,7 @@ use muster_model::known_node::KnownNode;
 use muster_model::remark::Remark;
 use muster_model::usage::UsageView;
 use muster_model::vc::{Amount, VcView, WhatIf};
+use muster_model::vc_cells::VcCells;
 use muster_model::view::{JobDetail, JobEvent, JobSummary, TaskView};
 use muster_placement::description;
 
@@ -22,9 +23,9 @@ use crate::fence::Term;
 use crate::groups::{ApplyOutcome, GroupError, Local, LocalGroup};
 use crate::request::vc::{
     ChangeJob, CurrentTerm, DescriptionVersion, Explain, FindJob, GetJobsRevision, GetTerm, GiveUp,
-    JobList, ListEvents, ListFoundTasks, ListJobs, ListNodes, ListTasksOn, ListUsage, ListUsed,
-    ListVcs, ListWantedImages, NotTaken, RenewLease, SayOff, ShowConfig, ShowJob, ShowTask, Submit,
-    TryDescription,
+    JobList, ListCells, ListEvents, ListFoundTasks, ListJobs, ListNodes, ListTasksOn, ListUsage,
+    ListUsed, ListVcs, ListWantedImages, NotTaken, RenewLease, SayOff, ShowConfig, ShowJob,
+    ShowTask, Submit, TryDescription,
 };
 use crate::request::{Answers, Json, RequestFailure};
 use crate::vc::{AcceptedJob, NotFound, VcApplied, VcEntry, VcRejection};
@@ -240,6 +241,16 @@ impl<P: CopiesPort> Answers<ListUsage> for AtLeader<'_, P> {
         ListUsage(users): ListUsage,
     ) -> Result<Json<Vec<UsageView>>, RequestFailure> {
         Ok(Json(self.read(move |view| view.usage(&users)).await?))
+    }
+}
+
+impl<P: CopiesPort> Answers<ListCells> for AtLeader<'_, P> {
+    async fn answer(
+        &self,
+        _: MemberId,
+        ListCells { sight }: ListCells,
+    ) -> Result<Json<VcCells>, RequestFailure> {
+        Ok(Json(self.read(move |view| view.vc_cells(&sight)).await?))
     }
 }
 

@@ -12,6 +12,7 @@ use muster_model::state::JobState;
 use muster_model::time::Time;
 use muster_model::usage::UsageView;
 use muster_model::vc::VcView;
+use muster_model::vc_cells::VcCells;
 use muster_model::view::{JobDetail, JobSummary, NodeLease, RunLease};
 
 use crate::coordinator::{Coordinator, Outlook, UnplaceableJob};
@@ -151,6 +152,11 @@ impl<'a> VcLeaderView<'a> {
     /// Every virtual cluster.
     pub fn virtual_clusters(&self) -> Vec<VcView> {
         self.coordinator.virtual_clusters()
+    }
+
+    /// What the virtual cluster is promised, cell by cell, and which of its jobs has what.
+    pub fn vc_cells(&self, sight: &JobSight) -> VcCells {
+        self.coordinator.vc_cells(self.state, sight)
     }
 
     /// Every node.

@@ -2,6 +2,7 @@
 
 use muster_model::known_node::KnownNode;
 use muster_model::node::{Device, DeviceId};
+use muster_model::policy::{AccessPolicy, JobVisibility};
 use muster_model::vc::Amount;
 
 use super::*;
@@ -134,4 +135,55 @@ fn who_has_left_is_listed_as_long_as_tasks_may_be_on_it() {
     let listed = bench.coordinator.known_nodes(BTreeSet::new(), |_| 0);
     let names: Vec<&str> = listed.iter().map(|known| known.id.as_str()).collect();
     assert_eq!(names, [on.as_str()]);
+}
+
+#[test]
+fn cells_say_who_has_what_and_what_is_borrowed() {
+    let mut bench = Bench::new();
+    bench.gpus = 2;
+    bench.version += 1;
+    for name in ["n1", "n2"] {
+        bench.report(name, Vec::new());
+    }
+    bench.heard();
+    for (name, priority) in [("mine", None), ("extra", Some(PriorityClass::Oppo))] {
+        let VcEntry::Accept(mut accepted) = job_of(name, 1, 1, priority) else {
+            panic!("it is a job");
+        };
+        accepted.spec.roles[0].resources.gpu = 2;
+        bench.commit(&VcEntry::Accept(accepted));
+        let heard = bench.heard();
+        let mut words = heard.split(", ");
+        let on = words.find_map(|it| it.strip_suffix(" reserve")).unwrap();
+        bench.grant(on);
+        bench.heard();
+    }
+    let told = bench.coordinator.vc_cells(&bench.state, &JobSight::All);
+    let users: Vec<_> = told.users.iter().collect();
+    let of = |name: &str| {
+        let found = users.iter().find(|user| user.job == Some(key(name)));
+        found.map(|user| (user.devices(), user.borrowed))
+    };
+    assert_eq!(of("mine"), Some((2, 0)), "{users:?}");
+    assert_eq!(of("extra"), Some((2, 2)), "{users:?}");
+    let devices = &told.pools[0].levels[0];
+    assert_eq!(
+        (devices.total, devices.used, devices.lent),
+        (2, 1, 1),
+        "{told:?}"
+    );
+
+    let access = AccessPolicy {
+        jobs: JobVisibility::Private,
+        ..AccessPolicy::default()
+    };
+    let bob = "bob".parse().unwrap();
+    let sight = JobSight::of(Some(&bob), BTreeSet::new(), &access);
+    let told = bench.coordinator.vc_cells(&bench.state, &sight);
+    let hidden: Vec<_> = told
+        .users
+        .iter()
+        .map(|user| (&user.job, user.devices()))
+        .collect();
+    assert_eq!(hidden, [(&None, 4)]);
 }
