@@ -86,10 +86,7 @@ pub(crate) fn ports(parts: ClusterDependencies) -> Ports {
         }),
         identity: parts.identity,
         images: parts.images,
-        logs: Arc::new(LocalLogs {
-            tasks: parts.tasks,
-            applied: parts.vc.applied(),
-        }),
+        logs: Arc::new(LocalLogs::new(parts.tasks, parts.vc.applied())),
         jobs: Arc::new(LocalJobs {
             vc: parts.vc,
             accounts: parts.accounts.clone(),

@@ -11,13 +11,14 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use muster_tls::CertificateTrust;
+use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::config::LogLinkKey;
 use crate::error::ApiError;
-use crate::port::{self, LogFileInfo};
+use crate::port::{self, LogFileInfo, LogPlaces};
 use crate::proof::{self, CertificateProof};
 use crate::reply::HttpReply;
 
@@ -25,7 +26,7 @@ type Sender = http1::SendRequest<String>;
 
 /// How long another node may take to take a connection, and to begin its answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Longest list of files, in bytes.
+/// Longest list of files or of places, in bytes.
 const LIST_BYTES_MAX: usize = 1 << 20;
 /// Longest proof of a certificate, in bytes.
 const PROOF_BYTES_MAX: usize = 1024;
@@ -60,7 +61,16 @@ pub(crate) struct OtherGateway<'a> {
 impl OtherGateway<'_> {
     /// The files of the log.
     pub(crate) async fn files(&self) -> Result<Vec<LogFileInfo>, ApiError> {
-        let answer = self.get("", "", "").await?;
+        self.json("", "").await
+    }
+
+    /// What is found in a file of the log.
+    pub(crate) async fn places(&self, name: &str, query: &str) -> Result<LogPlaces, ApiError> {
+        self.json(&format!("/{name}/places"), query).await
+    }
+
+    async fn json<T: DeserializeOwned>(&self, path: &str, query: &str) -> Result<T, ApiError> {
+        let answer = self.get(path, query, "").await?;
         let body = Limited::new(answer.into_body(), LIST_BYTES_MAX);
         let body = timeout(PATIENCE, body.collect()).await;
         let body = body.map_err(|_| self.silent("nothing for 10 s"))?;

@@ -30,7 +30,9 @@ pub use identity::{
 };
 pub use images::{Images, ProgressStream};
 pub use jobs::{AcceptedSubmission, Awaited, FoundJobs, HiddenFuture, JobReader, JobTask, Jobs};
-pub use logs::{LogFileInfo, LogRange, LogSlice, LogWish, Logs};
+pub use logs::{
+    LogFileInfo, LogNext, LogPlace, LogPlaces, LogQuestion, LogRange, LogSlice, LogWish, Logs,
+};
 pub use membership::{JoinRequest, Membership};
 pub use nodes::{DEFAULT_VC, FoundUsage, NewScheduling, Nodes};
 pub use storages::Storages;

@@ -15,7 +15,13 @@ use crate::web::session;
 const FORM: &str = "application/x-www-form-urlencoded";
 
 /// Asks with the session of a token.
-async fn ask(setup: &Setup, token: &str, method: &str, path: &str, body: &str) -> WholeAnswer {
+pub(super) async fn ask(
+    setup: &Setup,
+    token: &str,
+    method: &str,
+    path: &str,
+    body: &str,
+) -> WholeAnswer {
     let cookie = format!("other=1; muster_session={token}");
     let headers = [("cookie", cookie.as_str()), ("content-type", FORM)];
     let ask = TestRequest {
@@ -27,7 +33,7 @@ async fn ask(setup: &Setup, token: &str, method: &str, path: &str, body: &str) -
     setup.ask(ask).await
 }
 
-async fn page(setup: &Setup, token: &str, path: &str) -> String {
+pub(super) async fn page(setup: &Setup, token: &str, path: &str) -> String {
     let answer = ask(setup, token, "GET", path, "").await;
     assert_eq!(answer.status, 200, "{path}: {}", answer.text());
     answer.text().to_owned()
@@ -142,7 +148,8 @@ async fn every_page_says_what_it_may_load_and_is_not_kept() {
     setup
         .fake
         .put(placed("admin~hush", SubState::AttemptRunning));
-    for route in pages().filter(|route| method_of(route) == "GET") {
+    let is_shown = |it: &&Route| method_of(it) == "GET" && !it.pattern.contains("/log/");
+    for route in pages().filter(is_shown) {
         let path = path_of(route, "admin~hush");
         let answer = ask(&setup, "admin-token", "GET", &path, "").await;
         let policy = answer.header("content-security-policy");
@@ -250,7 +257,7 @@ async fn pages_show_and_change_no_job_that_is_hidden() {
 }
 
 /// What would run a script, were it markup.
-const SCRIPT: &str = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>";
+pub(super) const SCRIPT: &str = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>";
 
 #[tokio::test]
 async fn nothing_that_a_user_writes_is_markup() {

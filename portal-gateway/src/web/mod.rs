@@ -14,6 +14,7 @@ pub(crate) mod form;
 mod frame;
 pub(crate) mod job_list;
 pub(crate) mod job_page;
+pub(crate) mod log_stream;
 pub(crate) mod login;
 mod moment;
 pub(crate) mod node_list;
