@@ -11,6 +11,7 @@ mod nodes;
 mod sights;
 mod storages;
 mod users;
+mod uses;
 mod view;
 mod waiting;
 
@@ -37,6 +38,7 @@ use crate::documents::storages::StoragesInForce;
 use crate::images::NodeImages;
 use crate::mesh::Service;
 use crate::node_status::NodeStatus;
+use crate::task_uses::TaskUses;
 use crate::vc::VcHandle;
 
 /// The parts a cluster is made of.
@@ -67,6 +69,8 @@ pub(crate) struct ClusterDependencies {
     pub(crate) policy: PolicyInForce,
     /// The storages that it declares.
     pub(crate) storages: StoragesInForce,
+    /// What its tasks use.
+    pub(crate) uses: TaskUses,
 }
 
 /// The ports to a cluster of these parts.
@@ -101,6 +105,7 @@ pub(crate) fn ports(parts: ClusterDependencies) -> Ports {
             storages: parts.storages.clone(),
         }),
         storages: Arc::new(parts.storages),
+        uses: Arc::new(parts.uses),
         users: Arc::new(LocalUsers {
             accounts: parts.accounts,
             descriptions: parts.descriptions,

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::id::NodeId;
-use crate::node::{Capacity, Free};
+use crate::node::{Capacity, DeviceLevel, Free};
 use crate::vc::Amount;
 
 /// A node of the cluster.
@@ -25,6 +25,8 @@ pub struct Has {
     pub share: Share,
     /// Every device, faulty ones too.
     pub devices: Vec<KnownDevice>,
+    /// Which of them lie near to each other, as far as that is known; the widest level first.
+    pub levels: Vec<DeviceLevel>,
     /// For how many milliseconds the leader has heard nothing of the node, counted from its election at
     /// the earliest. A node that has nothing new to say is silent.
     pub silent_ms: u64,
@@ -39,6 +41,8 @@ pub struct KnownDevice {
     pub model: String,
     /// Why it is not granted, if so.
     pub fault: Option<String>,
+    /// Whether a task has it, as far as it is well.
+    pub is_used: bool,
 }
 
 /// What a node has in all, what of that is well, and what of that no task has.
@@ -86,10 +90,13 @@ impl Has {
             index: device.index,
             model: device.model.clone(),
             fault: device.fault.clone(),
+            is_used: device.fault.is_none()
+                && !free.devices.iter().any(|(index, _)| *index == device.index),
         });
         Self {
             share: Share::of(capacity, free),
             devices: devices.collect(),
+            levels: capacity.levels.clone(),
             silent_ms,
         }
     }

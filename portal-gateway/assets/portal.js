@@ -25,6 +25,11 @@
     });
     // A page that begins to show a log shows it live.
     if (next.querySelector("pre.log[data-stream]")) return location.reload();
+    // What was loaded into the page stays until it is loaded again.
+    for (const part of main.querySelectorAll("[data-part]")) {
+      const its = next.querySelector(`#${part.id}`);
+      if (its && its.dataset.part === part.dataset.part) its.replaceWith(part);
+    }
     main.replaceChildren(...next.childNodes);
   }
 
@@ -51,6 +56,24 @@
 
   setTimeout(refresh, pause);
 })();
+// Shows a part of another page in this one, and renews it.
+for (const part of document.querySelectorAll("[data-part]")) {
+  const place = part.dataset.part;
+  async function load() {
+    if (!document.hidden) {
+      try {
+        const answer = await fetch(place);
+        const page = new DOMParser().parseFromString(answer.ok ? await answer.text() : "", "text/html");
+        const its = page.querySelector(`#${part.id}`);
+        if (its) part.replaceChildren(...its.childNodes);
+      } catch {
+        // The link leads there all the same.
+      }
+    }
+    if (part.isConnected) setTimeout(load, 30000);
+  }
+  load();
+}
 // Goes on with a log while it is written.
 (() => {
   const log = document.querySelector("pre.log[data-stream]");

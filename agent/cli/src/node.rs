@@ -244,6 +244,7 @@ mod tests {
             index,
             model: "Tesla V100".into(),
             fault: fault.map(str::to_owned),
+            is_used: false,
         };
         let has = Has {
             share: Share {
@@ -252,6 +253,7 @@ mod tests {
                 free: amount(6, 1),
             },
             devices: vec![known(0, None), known(1, None), known(2, Some("Xid 79"))],
+            levels: Vec::new(),
             silent_ms: 3_000,
         };
         let node = |id: &str, has, closed: &[&str]| KnownNode {

@@ -330,6 +330,7 @@ mod tests {
         let has = Has {
             share,
             devices: Vec::new(),
+            levels: Vec::new(),
             silent_ms: 0,
         };
         let mut vc = VcView::new("default".parse().unwrap());

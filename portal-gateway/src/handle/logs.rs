@@ -6,7 +6,8 @@ use std::time::Duration;
 use futures::{StreamExt as _, stream};
 use http::header::{ACCEPT_RANGES, CONTENT_RANGE, HeaderName, RANGE};
 use http::{HeaderValue, StatusCode};
-use muster_model::id::TaskId;
+use muster_model::id::{JobKey, TaskId, VcName};
+use muster_model::task_use::TaskUse;
 use muster_model::view::TaskAttemptView;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -53,14 +54,14 @@ struct LinkedLog {
 }
 
 /// The task attempt that a path names.
-struct LogTarget {
+pub(super) struct LogTarget {
     task: TaskId,
     view: TaskAttemptView,
-    place: LogLocation,
+    pub(super) place: LogLocation,
 }
 
 impl LogTarget {
-    async fn of(call: &Call, jobs: &dyn Jobs) -> Result<Self, ApiError> {
+    pub(super) async fn of(call: &Call, jobs: &dyn Jobs) -> Result<Self, ApiError> {
         let key = call.job_key()?;
         let attempt = call.attempt(&key)?;
         let task = call.task_id(&key)?;
@@ -74,19 +75,39 @@ impl LogTarget {
             .into_iter()
             .find(|view| Ok(view.id) == number)
             .ok_or(port::PortError::NoLog)?;
-        let place = LogLocation {
-            uid: view.uid.clone().ok_or(port::PortError::NoLog)?,
-            node: view.address.clone(),
-            job: key,
-            vc,
-            reader: match call.reader() {
-                JobReader::User(user) => Some(user),
-                JobReader::Root => None,
-                JobReader::Guest => return Err(ApiError::Guest),
-            },
-        };
+        let place = location(call, (key, vc), &view)?.ok_or(port::PortError::NoLog)?;
         Ok(Self { task, view, place })
     }
+}
+
+/// Where what a task attempt of a job leaves lies; none before it is placed.
+pub(super) fn location(
+    call: &Call,
+    (job, vc): (JobKey, VcName),
+    view: &TaskAttemptView,
+) -> Result<Option<LogLocation>, ApiError> {
+    let reader = match call.reader() {
+        JobReader::User(user) => Some(user),
+        JobReader::Root => None,
+        JobReader::Guest => return Err(ApiError::Guest),
+    };
+    Ok(view.uid.clone().map(|uid| LogLocation {
+        uid,
+        node: view.address.clone(),
+        job,
+        vc,
+        reader,
+    }))
+}
+
+/// What the node of a task attempt keeps of its use; nothing if it is not known where that is.
+pub(super) async fn used_elsewhere(call: &Call, place: &LogLocation) -> Result<TaskUse, ApiError> {
+    let Some(address) = other(call, place) else {
+        return Ok(TaskUse::default());
+    };
+    let token = &link_token(call, place, FORWARD_TTL)?;
+    let key = &key(call);
+    elsewhere(call, address, (token, key)).used().await
 }
 
 /// `GET …/attempts/:task/logs`: addresses that work without a login, for a while
@@ -150,7 +171,7 @@ pub(crate) async fn proof(call: Call) -> HandlerResult {
     Ok(HttpReply::plain(text.ok_or_else(wrong)?))
 }
 
-fn linked_place(call: &Call, jobs: &dyn Jobs) -> Result<LogLocation, ApiError> {
+pub(super) fn linked_place(call: &Call, jobs: &dyn Jobs) -> Result<LogLocation, ApiError> {
     let token = call.query.text("token").unwrap_or_default();
     let place = log_link::open(&call.config.log_link_key.borrow(), token, clock::now_s())?;
     place.check(jobs)?;

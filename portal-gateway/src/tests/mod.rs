@@ -18,6 +18,7 @@ mod oidc;
 mod openapi;
 mod own;
 mod pages;
+mod pages_job;
 mod pages_log;
 mod people_safety;
 mod portal;

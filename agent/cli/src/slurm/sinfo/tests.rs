@@ -16,6 +16,7 @@ fn node(name: &str, free: (u32, u32), closed: &[&str]) -> SlurmNode {
                 free: amount(free.0, free.1),
             },
             devices: Vec::new(),
+            levels: Vec::new(),
             silent_ms: 0,
         }),
         closed: closed.iter().map(|why| (*why).to_owned()).collect(),
