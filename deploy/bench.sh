@@ -1,7 +1,7 @@
 #!/bin/sh
 # Measures the product on this machine and prints one flat JSON line.
 #
-# Usage: sh deploy/bench.sh launch|commands|idle|burst|mesh|failover|gang|queue|silence|rest|people|logins|pages|classify
+# Usage: sh deploy/bench.sh launch|commands|idle|burst|mesh|failover|gang|queue|silence|rest|people|logins|pages|followers|classify
 #
 # MUSTER_PROGRAM: the muster to measure, as target/deb/muster, which is in the package (default: a release build).
 # MUSTER_BESIDE, for launch, commands and idle: the muster of another build, measured in the same run.
@@ -15,7 +15,7 @@ MUSTER_HTTP=${MUSTER_HTTP:-127.0.0.1:17741}
 
 name=${1:-}
 case $name in
-    launch | commands | idle | burst | mesh | failover | gang | queue | silence | rest | people | logins | pages | classify) ;;
+    launch | commands | idle | burst | mesh | failover | gang | queue | silence | rest | people | logins | pages | followers | classify) ;;
     *) sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
 case $name in
@@ -63,6 +63,10 @@ prepare() {
     stop_pid "$MUSTER_HOME/agent.pid"
     # 100 tasks of a core each have to fit on a small machine.
     sed -i 's/^cpu_overcommit = .*/cpu_overcommit = 128.0/' "$MUSTER_HOME/agent.toml"
+    # All followers come from this machine, which counts as one address.
+    if [ "$name" = followers ] && ! grep -q '^connections' "$MUSTER_HOME/agent.toml"; then
+        sed -i 's/^listen = .*/&\nconnections = 4096\nconnections_per_address = 4096/' "$MUSTER_HOME/agent.toml"
+    fi
     printf '{"muster":"%s","url":"%s","containerd":"%s","namespace":"%s"}\n' \
         "$muster" "$url" "$(containerd_socket)" "$namespace" >"$MUSTER_HOME/bench.json"
 }

@@ -11,6 +11,7 @@ mod nodes;
 mod sights;
 mod storages;
 mod users;
+mod uses;
 mod view;
 mod waiting;
 
@@ -38,6 +39,7 @@ use crate::documents::storages::StoragesInForce;
 use crate::images::NodeImages;
 use crate::mesh::Service;
 use crate::node_status::NodeStatus;
+use crate::task_uses::TaskUses;
 use crate::vc::VcHandle;
 
 /// The parts a cluster is made of.
@@ -70,6 +72,8 @@ pub(crate) struct ClusterDependencies {
     pub(crate) policy: PolicyInForce,
     /// The storages that it declares.
     pub(crate) storages: StoragesInForce,
+    /// What its tasks use.
+    pub(crate) uses: TaskUses,
 }
 
 /// The ports to a cluster of these parts.
@@ -91,10 +95,7 @@ pub(crate) fn ports(parts: ClusterDependencies) -> Ports {
         }),
         identity: parts.identity,
         images: parts.images,
-        logs: Arc::new(LocalLogs {
-            tasks: parts.tasks,
-            applied: parts.vc.applied(),
-        }),
+        logs: Arc::new(LocalLogs::new(parts.tasks, parts.vc.applied())),
         jobs: Arc::new(LocalJobs {
             vc: parts.vc,
             accounts: parts.accounts.clone(),
@@ -109,6 +110,7 @@ pub(crate) fn ports(parts: ClusterDependencies) -> Ports {
             storages: parts.storages.clone(),
         }),
         storages: Arc::new(parts.storages),
+        uses: Arc::new(parts.uses),
         users: Arc::new(LocalUsers {
             accounts: parts.accounts,
             descriptions: parts.descriptions,

@@ -102,7 +102,7 @@ impl Default for Http {
             host_names: Vec::new(),
             submits_per_hour: 3600,
             requests_per_minute: 600,
-            connections: NonZeroU32::MIN.saturating_add(1023),
+            connections: NonZeroU32::MIN.saturating_add(4095),
             connections_per_address: NonZeroU32::MIN.saturating_add(63),
         }
     }

@@ -4,6 +4,7 @@
 mod launch;
 mod news;
 mod share;
+mod uses;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -28,6 +29,7 @@ use crate::documents::policy::PolicyInForce;
 use crate::images::NodeImages;
 use crate::loops::hardware::HardwareState;
 use crate::loops::node::NodeHandle;
+use crate::task_uses::TaskUses;
 
 /// Events of all runners that may wait for the ledger.
 const EVENTS_MAX: usize = 1024;
@@ -51,6 +53,8 @@ pub(crate) struct ExecutorDependencies {
     pub(crate) policy: PolicyInForce,
     /// What the machine calls itself, which its containers do too.
     pub(crate) host_name: String,
+    /// What its tasks use.
+    pub(crate) uses: TaskUses,
 }
 
 /// The executor of this node.
@@ -126,6 +130,7 @@ impl Executor {
             disk: OnceCell::new(),
         });
         tokio::spawn(news::run(Arc::clone(&shared), received));
+        tokio::spawn(uses::run(Arc::clone(&shared), parts.uses));
         Self { shared }
     }
 

@@ -46,6 +46,7 @@ mod seal;
 pub mod service;
 mod sockets;
 mod systemd;
+mod task_uses;
 mod thread;
 mod token_uses;
 mod vc;

@@ -61,6 +61,7 @@ use crate::node_status::NodeStatus;
 use crate::paths::{HOME_VARIABLE, Paths};
 use crate::port::{self, Port};
 use crate::systemd::Manager;
+use crate::task_uses::TaskUses;
 use crate::thread::{OwnThread, WaitKind};
 use crate::vc::{Seat, VcHandle};
 use crate::waits::AgentWaits;
@@ -271,6 +272,7 @@ async fn start(
         start: StartId(rand::random()),
     };
     let ledger = Ledger::recover(ledger_identity, store.records()?, capacity)?;
+    let uses = TaskUses::default();
     let executor = Executor::new(crate::executor::ExecutorDependencies {
         engine: engine.clone(),
         images: images.clone(),
@@ -283,6 +285,7 @@ async fn start(
         limits: config.tasks.clone(),
         policy: policy.clone(),
         host_name: identity.host_name.clone(),
+        uses: uses.clone(),
     });
 
     let OpenedStore {
@@ -404,6 +407,7 @@ async fn start(
         node,
         policy,
         storages,
+        uses,
     });
     Ok(((ports, link_key), node_handle, groups))
 }

@@ -33,6 +33,7 @@ pub mod secret;
 pub mod sight;
 pub mod state;
 pub mod storage;
+pub mod task_use;
 pub mod time;
 pub mod usage;
 pub mod user_token;

@@ -23,12 +23,14 @@
       const it = next.querySelectorAll("details")[at];
       if (it) it.open = open;
     });
-    const log = main.querySelector("pre.log");
-    const follows = log && log.scrollTop + log.clientHeight >= log.scrollHeight - 8;
-    const top = log ? log.scrollTop : 0;
+    // A page that begins to show a log shows it live.
+    if (next.querySelector("pre.log[data-stream]")) return location.reload();
+    // What was loaded into the page stays until it is loaded again.
+    for (const part of main.querySelectorAll("[data-part]")) {
+      const its = next.querySelector(`#${part.id}`);
+      if (its && its.dataset.part === part.dataset.part) its.replaceWith(part);
+    }
     main.replaceChildren(...next.childNodes);
-    const now = main.querySelector("pre.log");
-    if (now) now.scrollTop = follows ? now.scrollHeight : top;
   }
 
   async function refresh() {
@@ -52,9 +54,84 @@
     setTimeout(refresh, pause);
   }
 
-  const log = main.querySelector("pre.log");
-  if (log) log.scrollTop = log.scrollHeight;
   setTimeout(refresh, pause);
+})();
+// Shows a part of another page in this one, and renews it.
+for (const part of document.querySelectorAll("[data-part]")) {
+  const place = part.dataset.part;
+  async function load() {
+    if (!document.hidden) {
+      try {
+        const answer = await fetch(place);
+        const page = new DOMParser().parseFromString(answer.ok ? await answer.text() : "", "text/html");
+        const its = page.querySelector(`#${part.id}`);
+        if (its) part.replaceChildren(...its.childNodes);
+      } catch {
+        // The link leads there all the same.
+      }
+    }
+    if (part.isConnected) setTimeout(load, 30000);
+  }
+  load();
+}
+// Goes on with a log while it is written.
+(() => {
+  const log = document.querySelector("pre.log[data-stream]");
+  if (!log) return;
+  const state = document.querySelector("#log-state");
+  // What is kept of a log that goes on for days, in characters.
+  const most = 4e6;
+  let from = log.dataset.from;
+  let length = log.textContent.length;
+  let source = null;
+  let waits = 0;
+  log.scrollTop = log.scrollHeight;
+
+  function add(markup) {
+    const follows = log.scrollTop + log.clientHeight >= log.scrollHeight - 8;
+    const page = new DOMParser().parseFromString(`<pre><span>${markup}</span></pre>`, "text/html");
+    const span = page.querySelector("span");
+    length += span.textContent.length;
+    log.append(...span.childNodes);
+    while (length > most && follows && log.childNodes.length > 1) {
+      length -= log.firstChild.textContent.length;
+      log.firstChild.remove();
+    }
+    if (follows) log.scrollTop = log.scrollHeight;
+  }
+
+  function close() {
+    if (source) source.close();
+    source = null;
+    clearTimeout(waits);
+  }
+
+  function open() {
+    close();
+    source = new EventSource(`${log.dataset.stream}&from=${encodeURIComponent(from)}`);
+    source.onopen = () => { state.textContent = "Live: new lines come by themselves."; };
+    source.onmessage = (event) => {
+      from = event.lastEventId;
+      add(event.data);
+    };
+    source.addEventListener("missing", (event) => add(`\n[${Number(event.data)} bytes are not kept any more]\n`));
+    source.addEventListener("end", () => {
+      close();
+      state.textContent = "The task has ended, and this is the end of its log.";
+    });
+    source.onerror = () => {
+      state.textContent = "The connection is lost. It is tried again; nothing of the log will be missing.";
+      // The browser tries again by itself, but for what is refused.
+      if (source && source.readyState === EventSource.CLOSED) waits = setTimeout(open, 3000);
+    };
+  }
+
+  // A browser has few connections to one server: a page that nobody sees takes none.
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) close();
+    else if (!state.textContent.startsWith("The task has ended")) open();
+  });
+  if (!document.hidden) open();
 })();
 // Marks all rows of a table at once.
 document.addEventListener("change", (event) => {

@@ -56,7 +56,7 @@ pub struct ClientLimits {
 impl Default for ClientLimits {
     fn default() -> Self {
         Self {
-            connections: NonZeroU32::MIN.saturating_add(1023),
+            connections: NonZeroU32::MIN.saturating_add(4095),
             connections_per_address: NonZeroU32::MIN.saturating_add(63),
             socket_connections: NonZeroU32::MIN.saturating_add(63),
             head_bytes: 64 * 1024,

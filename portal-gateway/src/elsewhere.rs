@@ -10,14 +10,16 @@ use http_body_util::{BodyExt as _, BodyStream, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use muster_model::task_use::TaskUse;
 use muster_tls::CertificateTrust;
+use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::config::LogLinkKey;
 use crate::error::ApiError;
-use crate::port::{self, LogFileInfo};
+use crate::port::{self, LogFileInfo, LogPlaces};
 use crate::proof::{self, CertificateProof};
 use crate::reply::HttpReply;
 
@@ -25,7 +27,7 @@ type Sender = http1::SendRequest<String>;
 
 /// How long another node may take to take a connection, and to begin its answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Longest list of files, in bytes.
+/// Longest list of files or of places, in bytes.
 const LIST_BYTES_MAX: usize = 1 << 20;
 /// Longest proof of a certificate, in bytes.
 const PROOF_BYTES_MAX: usize = 1024;
@@ -60,7 +62,21 @@ pub(crate) struct OtherGateway<'a> {
 impl OtherGateway<'_> {
     /// The files of the log.
     pub(crate) async fn files(&self) -> Result<Vec<LogFileInfo>, ApiError> {
-        let answer = self.get("", "", "").await?;
+        self.json("logs", "").await
+    }
+
+    /// What is found in a file of the log.
+    pub(crate) async fn places(&self, name: &str, query: &str) -> Result<LogPlaces, ApiError> {
+        self.json(&format!("logs/{name}/places"), query).await
+    }
+
+    /// What the task used that the log is of.
+    pub(crate) async fn used(&self) -> Result<TaskUse, ApiError> {
+        self.json("use", "").await
+    }
+
+    async fn json<T: DeserializeOwned>(&self, path: &str, query: &str) -> Result<T, ApiError> {
+        let answer = self.get(path, query, "").await?;
         let body = Limited::new(answer.into_body(), LIST_BYTES_MAX);
         let body = timeout(PATIENCE, body.collect()).await;
         let body = body.map_err(|_| self.silent("nothing for 10 s"))?;
@@ -75,7 +91,7 @@ impl OtherGateway<'_> {
         query: &str,
         range: &str,
     ) -> Result<HttpReply, ApiError> {
-        let answer = self.get(&format!("/{name}"), query, range).await?;
+        let answer = self.get(&format!("logs/{name}"), query, range).await?;
         let (head, body) = answer.into_parts();
         let frames = futures::TryStreamExt::map_err(BodyStream::new(body), std::io::Error::other);
         let bytes = frames.try_filter_map(|frame| async { Ok(frame.into_data().ok()) });
@@ -100,7 +116,7 @@ impl OtherGateway<'_> {
         };
         let token = self.token;
         let and = if query.is_empty() { "" } else { "&" };
-        let uri = format!("/log-manager/{host}/api/v1/logs{path}?token={token}{and}{query}");
+        let uri = format!("/log-manager/{host}/api/v1/{path}?token={token}{and}{query}");
         let mut request = Request::get(uri)
             .header(HOST, &host)
             .header(FORWARDED, HeaderValue::from_static("1"));

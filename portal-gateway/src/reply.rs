@@ -21,6 +21,7 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=ut
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const YAML: HeaderValue = HeaderValue::from_static("text/yaml; charset=utf-8");
+const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
 const NDJSON: HeaderValue = HeaderValue::from_static("application/x-ndjson");
 /// What there are routes for.
 pub(crate) const METHODS: &str = "GET,HEAD,PUT,PATCH,POST,DELETE";
@@ -150,6 +151,14 @@ impl HttpReply {
     /// One JSON text a line, as they come.
     pub(crate) fn ndjson_stream(body: ByteStream) -> Self {
         Self::new(NDJSON, ReplyContent::Stream(body))
+    }
+
+    /// Server-sent events, as they come. A web server in between is not to hold them back.
+    pub(crate) fn event_stream(body: ByteStream) -> Self {
+        Self::new(EVENTS, ReplyContent::Stream(body)).with(
+            HeaderName::from_static("x-accel-buffering"),
+            HeaderValue::from_static("no"),
+        )
     }
 
     /// No body.

@@ -125,10 +125,15 @@ pub(crate) static PAGES: &[Route] = routes! { web:
     GET "assets/:file" Open => asset::one();
     GET "jobs" Page List => job_list::page(jobs, membership);
     POST "jobs" Page => job_list::change(jobs);
-    GET "jobs/:job" Page => job_page::page(jobs, membership);
+    GET "jobs/:job" Page => job_page::page(jobs, nodes, membership);
     POST "jobs/:job" Page => job_page::change(jobs);
+    GET "jobs/:job/use" Page => use_page::page(jobs, uses, membership);
     GET "jobs/:job/attempts/:attempt/tasks/:role/:index/:task/log"
         Page => task_log::page(jobs, logs, membership);
+    GET "jobs/:job/attempts/:attempt/tasks/:role/:index/:task/log/stream"
+        Page => log_stream::follow(jobs, logs);
+    GET "jobs/:job/attempts/:attempt/tasks/:role/:index/:task/log/download"
+        Page => log_stream::download(jobs, logs);
     GET "submit" Page => submit::page(jobs, membership);
     POST "submit" Page Submit => submit::send(jobs, membership);
     GET "account" Page => account::page(users, membership);
@@ -231,8 +236,10 @@ pub(crate) static ROUTES: &[Route] = routes! { handle:
     GET "api/v2/jobs/:job/attempts/:attempt/taskRoles/:role/taskIndex/:index/attempts/:task/logs"
         User => logs::locations(jobs, logs);
     GET "log-manager/:node/api/v1/proof" Open => logs::proof();
+    GET "log-manager/:node/api/v1/use" Open => uses::linked(jobs, uses);
     GET "log-manager/:node/api/v1/logs" Open => logs::linked_files(jobs, logs);
     GET "log-manager/:node/api/v1/logs/:file" Open => logs::linked(jobs, logs);
+    GET "log-manager/:node/api/v1/logs/:file/places" Open => logs::linked_places(jobs, logs);
 
     GET "api/v1/jobs" User List => listings::list(jobs);
     GET "api/v1/user/:user/jobs" User List => listings::of_user(jobs);
@@ -300,6 +307,10 @@ pub(crate) static ROUTES: &[Route] = routes! { handle:
         User => logs::files(jobs, logs);
     GET "api/muster/v1/jobs/:job/attempts/:attempt/tasks/:role/:index/:task/logs/:file"
         User => logs::file(jobs, logs);
+    GET "api/muster/v1/jobs/:job/attempts/:attempt/tasks/:role/:index/:task/logs/:file/places"
+        User => logs::places(jobs, logs);
+    GET "api/muster/v1/jobs/:job/attempts/:attempt/tasks/:role/:index/:task/use"
+        User => uses::one(jobs, uses);
 };
 
 /// The route for a request, with its parameters. HEAD is answered like GET.

@@ -23,6 +23,11 @@ const PAGES = [
   ["job-waits", "/jobs/admin~waits", "Why it waits"],
   ["job-missing", "/jobs/admin~missing", "is not found", 404],
   ["log", "/jobs/admin~runs/attempts/0/tasks/main/0/0/log", "Log of task"],
+  ["log-found", "/jobs/admin~runs/attempts/0/tasks/main/0/0/log?find=red", "Lines with"],
+  ["log-none", "/jobs/admin~runs/attempts/0/tasks/main/0/0/log?find=nowhere", "No line has this text."],
+  ["log-mark", "/jobs/admin~runs/attempts/0/tasks/main/0/0/log?mark=0", "id=\"here\""],
+  ["log-time", "/jobs/admin~runs/attempts/0/tasks/main/0/0/log?at=2100-01-01T00:00", "was written at about"],
+  ["log-wrong", "/jobs/admin~runs/attempts/0/tasks/main/0/0/log?at=soon", "at must be a time", 400],
   ["submit", "/submit", "The job is valid."],
   ["virtual-cluster", "/virtual-clusters/default", "Who holds what"],
   ["nodes", "/nodes", "What is wrong"],
@@ -143,6 +148,21 @@ async function live(browser) {
     await page.waitForTimeout(200);
   }
   if (!(await page.$("pre.log span.f1"))) fault("the log has no colour");
+  // What was written while the page could not hear comes afterwards, once.
+  const text = await page.textContent("pre.log");
+  await page.evaluate(() => {
+    Object.defineProperty(document, "hidden", { value: true, configurable: true });
+    document.dispatchEvent(new Event("visibilitychange"));
+  });
+  await page.waitForTimeout(1500);
+  const quiet = await page.textContent("pre.log");
+  await page.evaluate(() => {
+    Object.defineProperty(document, "hidden", { value: false, configurable: true });
+    document.dispatchEvent(new Event("visibilitychange"));
+  });
+  await page.waitForFunction((length) => document.querySelector("pre.log").textContent.length > length, quiet.length);
+  const after = await page.textContent("pre.log");
+  if (!after.startsWith(text) || !/^red\n(step\n)+$/.test(after)) fault("the log is not whole:", after.slice(0, 200));
   await context.close();
 }
 

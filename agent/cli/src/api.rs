@@ -20,6 +20,7 @@ use muster_model::image::ImageView;
 use muster_model::known_node::KnownNode;
 use muster_model::node::NodeView;
 use muster_model::remark::Remark;
+use muster_model::task_use::TaskUse;
 use muster_model::vc::VcView;
 use muster_model::view::{Dated, JobDetail};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -263,6 +264,25 @@ impl Api {
             start: first_byte(&answer, part.start),
             body: answer.into_body(),
         })
+    }
+
+    /// What an attempt of a task used.
+    pub(super) async fn task_use(
+        &self,
+        key: &JobKey,
+        source: &LogSource,
+    ) -> Result<TaskUse, CliError> {
+        let LogSource {
+            task,
+            attempt,
+            task_attempt,
+            ..
+        } = source;
+        let (role, index) = (&task.role, task.index);
+        let path = format!(
+            "/api/muster/v1/jobs/{key}/attempts/{attempt}/tasks/{role}/{index}/{task_attempt}/use"
+        );
+        self.client.get("cannot tell what it used", &path).await
     }
 
     /// Every virtual cluster.

@@ -18,6 +18,9 @@ pub const OLD_SUFFIX: &str = ".1";
 /// What the file is called that says how many bytes of a log are not kept any more, as a decimal number:
 /// `NAME.dropped`. It is there once something was dropped.
 pub const DROPPED_SUFFIX: &str = ".dropped";
+/// What the file is called that says when which byte of a log was written: `NAME.times`, and `NAME.times.1` for
+/// the older part. Records of 16 bytes: the place in the whole log, and milliseconds since the epoch.
+pub const TIMES_SUFFIX: &str = ".times";
 
 /// A task's directory on the host, readable by root alone.
 #[derive(Clone, Debug, PartialEq, Eq)]

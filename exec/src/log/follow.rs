@@ -4,14 +4,12 @@
 //! file that is no longer called `NAME` is complete, and as long as it is called `NAME.1`, the
 //! one called `NAME` is the one right after it.
 
-use std::io;
+use std::io::{self, Seek as _, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use futures::Stream;
-use futures::stream::try_unfold;
 use muster_init::task_dir::{OLD_SUFFIX, TaskDir};
 use tokio::fs::{self, File};
 use tokio::io::AsyncReadExt;
@@ -20,6 +18,7 @@ use tokio::time::{sleep, timeout};
 
 use super::file::open_plain;
 use super::part::CHUNK_BYTES;
+use super::parts::OpenLogFile;
 
 /// How often a log that does not grow is looked at.
 const POLL: Duration = Duration::from_millis(100);
@@ -46,13 +45,19 @@ pub(super) struct LogFollower {
 }
 
 impl LogFollower {
-    /// Goes on from where `file`, the log called `name`, stands.
-    pub(super) async fn new(
+    /// Goes on from where the log called `name` ended when it was opened.
+    pub(super) async fn at_end(
         dir: &TaskDir,
         name: &str,
-        file: File,
+        mut open: OpenLogFile,
         news: EndHint,
     ) -> io::Result<Self> {
+        open.file.seek(SeekFrom::Start(open.size))?;
+        Self::new(dir, name, File::from_std(open.file), news).await
+    }
+
+    /// Goes on from where `file`, the log called `name`, stands.
+    async fn new(dir: &TaskDir, name: &str, file: File, news: EndHint) -> io::Result<Self> {
         let inode = file.metadata().await?.ino();
         Ok(Self {
             path: dir.log().join(name),
@@ -66,14 +71,8 @@ impl LogFollower {
         })
     }
 
-    pub(super) fn into_stream(self) -> impl Stream<Item = io::Result<Bytes>> + Send {
-        try_unfold(self, |mut follower| async move {
-            Ok(follower.chunk().await?.map(|chunk| (chunk, follower)))
-        })
-    }
-
     /// The next bytes, or `None` when the task has ended and there are no more.
-    async fn chunk(&mut self) -> io::Result<Option<Bytes>> {
+    pub(super) async fn chunk(&mut self) -> io::Result<Option<Bytes>> {
         loop {
             // Asked before the read: everything was written before a task is said to have ended.
             let ended = fs::try_exists(&self.exit_report).await?;
@@ -142,8 +141,13 @@ mod tests {
 
     use futures::{StreamExt, TryStreamExt};
 
-    use super::super::{LogBytes, follow};
+    use super::super::{LogBytes, LogPart, LogTails};
     use super::*;
+
+    async fn follow(dir: &TaskDir, range: LogBytes) -> LogPart {
+        let tails = LogTails::default();
+        tails.follow(dir, "all", range, silence()).await.unwrap()
+    }
 
     fn append(dir: &TaskDir, text: &str) {
         let path = dir.log().join("all");
@@ -170,15 +174,14 @@ mod tests {
         let mut follower = LogFollower::new(&dir, "all", file, news).await.unwrap();
         // By the clock alone it would not be heard today.
         follower.poll = Duration::from_secs(86_400);
-        let mut body = Box::pin(follower.into_stream());
-        assert_eq!(body.next().await.unwrap().unwrap(), "one");
+        assert_eq!(follower.chunk().await.unwrap().unwrap(), "one");
         let end = async {
             sleep(2 * POLL_LEAST).await;
             std::fs::write(dir.exit_report(), "").unwrap();
             tell.send_replace(1);
         };
-        let (rest, ()) = tokio::join!(body.next(), end);
-        assert!(rest.is_none());
+        let (rest, ()) = tokio::join!(follower.chunk(), end);
+        assert!(rest.unwrap().is_none());
     }
 
     fn home() -> (tempfile::TempDir, TaskDir) {
@@ -192,9 +195,7 @@ mod tests {
     async fn every_byte_comes_once_over_rotations_until_the_end() {
         let (_home, dir) = home();
         append(&dir, "01");
-        let part = follow(&dir, "all", LogBytes::Tail(1), silence())
-            .await
-            .unwrap();
+        let part = follow(&dir, LogBytes::Tail(1)).await;
         assert_eq!((part.start, part.length), (1, None));
         let mut body = part.body;
         assert_eq!(body.next().await.unwrap().unwrap(), "1");
@@ -216,10 +217,7 @@ mod tests {
     async fn a_reader_that_missed_a_file_is_told_so() {
         let (_home, dir) = home();
         append(&dir, "0");
-        let mut body = follow(&dir, "all", LogBytes::All, silence())
-            .await
-            .unwrap()
-            .body;
+        let mut body = follow(&dir, LogBytes::All).await.body;
         assert_eq!(body.next().await.unwrap().unwrap(), "0");
         for text in ["1", "2"] {
             rotate(&dir);

@@ -8,15 +8,20 @@ mod file;
 mod follow;
 mod part;
 mod parts;
+mod places;
 mod sweep;
+mod tail;
+mod times;
 
 use std::io;
 use std::path::PathBuf;
 
 pub use file::{LogFile, list};
 pub use follow::EndHint;
-pub use part::{LogBytes, LogPart, follow, follow_whole, read, read_whole};
+pub use part::{LogBytes, LogPart, read, read_whole};
+pub use places::{FoundLine, FoundLines, LogLookup, find};
 pub use sweep::{LogSurvey, RetentionPolicy, Swept};
+pub use tail::LogTails;
 
 /// Why a log cannot be read.
 #[derive(Debug, thiserror::Error)]

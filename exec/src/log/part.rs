@@ -12,7 +12,6 @@ use tokio_util::io::ReaderStream;
 
 use super::LogError;
 use super::file::{open_plain, path_of};
-use super::follow::{EndHint, LogFollower};
 use super::parts::LogFiles;
 
 /// Bytes in memory for one reader.
@@ -36,7 +35,7 @@ pub enum LogBytes {
 
 impl LogBytes {
     /// Start and end, exclusive, in a file of `size` bytes.
-    fn resolve(self, size: u64) -> (u64, u64) {
+    pub(super) fn resolve(self, size: u64) -> (u64, u64) {
         match self {
             Self::All => (0, size),
             Self::Tail(count) => (size.saturating_sub(count), size),
@@ -83,33 +82,6 @@ pub async fn read(dir: &TaskDir, name: &str, range: LogBytes) -> Result<LogPart,
     })
 }
 
-/// A log from the range's start on, until the task has ended and all of it was read. Fails if
-/// the reader is so slow that a part it has not seen was rotated away. That the task has ended is seen sooner
-/// where `news` tell of something.
-pub async fn follow(
-    dir: &TaskDir,
-    name: &str,
-    range: LogBytes,
-    news: EndHint,
-) -> Result<LogPart, LogError> {
-    if name.ends_with(OLD_SUFFIX) {
-        // It does not grow.
-        return read(dir, name, range).await;
-    }
-    let (file, size) = open(dir, name).await?;
-    let (start, _) = range.resolve(size);
-    let file = seek(dir, name, file, start).await?;
-    let follower = LogFollower::new(dir, name, file, news)
-        .await
-        .map_err(io_error(dir, name))?;
-    Ok(LogPart {
-        start,
-        size,
-        length: None,
-        body: follower.into_stream().boxed(),
-    })
-}
-
 /// A part of a whole log as it is now: bytes are counted from the first that was ever written, over its
 /// files. What is not kept any more is left out, so that the part may begin later than was asked for.
 pub async fn read_whole(dir: &TaskDir, name: &str, range: LogBytes) -> Result<LogPart, LogError> {
@@ -140,44 +112,6 @@ pub async fn read_whole(dir: &TaskDir, name: &str, range: LogBytes) -> Result<Lo
         size,
         length: Some(end - start),
         body: body.boxed(),
-    })
-}
-
-/// As [`read_whole`], and on until the task has ended, as [`follow`].
-pub async fn follow_whole(
-    dir: &TaskDir,
-    name: &str,
-    range: LogBytes,
-    news: EndHint,
-) -> Result<LogPart, LogError> {
-    if name.ends_with(OLD_SUFFIX) {
-        return read(dir, name, range).await;
-    }
-    let parts = open_parts(dir, name).await?;
-    let range = match range {
-        LogBytes::Bytes { start, .. } => LogBytes::Bytes { start, end: None },
-        other => other,
-    };
-    let cut = LogCut::of(parts, range)
-        .await
-        .map_err(io_error(dir, name))?;
-    let old = cut
-        .old
-        .map(|file| ReaderStream::with_capacity(file, CHUNK_BYTES));
-    let new = match cut.new {
-        Some(new) => Some(
-            LogFollower::new(dir, name, new.file, news)
-                .await
-                .map_err(io_error(dir, name))?,
-        ),
-        None => None,
-    };
-    let new = stream::iter(new).flat_map(|follower| follower.into_stream().boxed());
-    Ok(LogPart {
-        start: cut.start,
-        size: cut.size,
-        length: None,
-        body: stream::iter(old).flatten().chain(new).boxed(),
     })
 }
 
@@ -231,7 +165,7 @@ impl LogCut {
     }
 }
 
-async fn open_parts(dir: &TaskDir, name: &str) -> Result<LogFiles, LogError> {
+pub(super) async fn open_parts(dir: &TaskDir, name: &str) -> Result<LogFiles, LogError> {
     path_of(dir, name)?;
     let (of, called) = (dir.clone(), name.to_owned());
     let opened = tokio::task::spawn_blocking(move || LogFiles::open(&of, &called));
@@ -280,6 +214,7 @@ fn io_error(dir: &TaskDir, name: &str) -> impl FnOnce(io::Error) -> LogError + u
 mod tests {
     use futures::TryStreamExt;
 
+    use super::super::LogTails;
     use super::*;
 
     #[tokio::test]
@@ -312,9 +247,9 @@ mod tests {
         }
         std::fs::write(dir.exit_report(), "").unwrap();
         for (start, expected) in [(0, "456789ab"), (7, "789ab"), (10, "ab"), (12, "")] {
-            let part = follow_whole(&dir, "all", bytes(start, None), news())
-                .await
-                .unwrap();
+            let followed = LogTails::default();
+            let part = followed.follow_whole(&dir, "all", bytes(start, None), news());
+            let part = part.await.unwrap();
             let body: Vec<Bytes> = part.body.try_collect().await.unwrap();
             assert_eq!(body.concat(), expected.as_bytes(), "{start}");
         }
@@ -326,7 +261,7 @@ mod tests {
     }
 
     /// None ever comes.
-    fn news() -> EndHint {
+    fn news() -> super::super::EndHint {
         tokio::sync::watch::channel(0).1
     }
 

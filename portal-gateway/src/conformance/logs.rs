@@ -1,7 +1,7 @@
 use futures::StreamExt as _;
 use muster_model::id::AttemptUid;
 
-use crate::port::{ByteStream, LogRange, LogWish, Logs, PortError};
+use crate::port::{ByteStream, LogQuestion, LogRange, LogWish, Logs, PortError};
 
 /// Logs, where this attempt has written `0123456789` to its standard output, and goes on.
 pub async fn logs(logs: &dyn Logs, uid: &AttemptUid) {
@@ -40,6 +40,39 @@ pub async fn logs(logs: &dyn Logs, uid: &AttemptUid) {
     assert_eq!((followed.start, followed.length), (8, None));
     let first = followed.body.next().await.unwrap().unwrap();
     assert_eq!(&first[..], b"89");
+    places(logs, uid).await;
+}
+
+async fn places(logs: &dyn Logs, uid: &AttemptUid) {
+    let text = |text: &str, from| LogQuestion::Text {
+        text: text.to_owned(),
+        from,
+        line: None,
+    };
+    let other = "no-such-attempt".parse().unwrap();
+    refused!(
+        logs.places(&other, "stdout", text("4", 0)),
+        PortError::NoLog
+    );
+    refused!(
+        logs.places(uid, "no-such-file", text("4", 0)),
+        PortError::NoLog
+    );
+    let found = logs.places(uid, "stdout", text("456", 0)).await.unwrap();
+    assert_eq!((found.start, found.size, found.next), (0, 10, None));
+    let place = &found.places[0];
+    assert_eq!((place.offset, place.line), (0, Some(1)));
+    assert_eq!(place.text, "0123456789");
+    let none = logs.places(uid, "stdout", text("654", 0)).await.unwrap();
+    assert!(none.places.is_empty());
+    let end = logs.places(uid, "stdout", text("456", 10)).await.unwrap();
+    assert!(end.places.is_empty());
+    // A log without times names no place.
+    let then = logs
+        .places(uid, "stdout", LogQuestion::Time(1))
+        .await
+        .unwrap();
+    assert!(then.places.iter().all(|place| place.offset == 0));
 }
 
 async fn whole(body: ByteStream) -> Vec<u8> {

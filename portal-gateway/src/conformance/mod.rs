@@ -22,6 +22,7 @@ mod nodes;
 mod people;
 mod storages;
 mod users;
+mod uses;
 
 pub use documents::documents;
 pub use identity::{identity, without_devices};
@@ -32,6 +33,7 @@ pub use membership::{alone, membership};
 pub use nodes::nodes;
 pub use storages::storages;
 pub use users::users;
+pub use uses::uses;
 
 /// What nothing is called.
 const NOBODY: &str = "nobody";

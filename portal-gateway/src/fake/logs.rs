@@ -8,7 +8,9 @@ use futures::{StreamExt as _, stream};
 use muster_model::id::AttemptUid;
 
 use super::FakeCluster;
-use crate::port::{LogFileInfo, LogRange, LogSlice, LogWish, Logs, PortError};
+use crate::port::{
+    LogFileInfo, LogPlace, LogPlaces, LogQuestion, LogRange, LogSlice, LogWish, Logs, PortError,
+};
 
 #[derive(Debug, Default)]
 pub(super) struct FakeLogs {
@@ -90,4 +92,48 @@ impl Logs for FakeCluster {
             ..part
         })
     }
+
+    async fn places(
+        &self,
+        uid: &AttemptUid,
+        name: &str,
+        question: LogQuestion,
+    ) -> Result<LogPlaces, PortError> {
+        let files = self.state().logs.files.get(uid).cloned();
+        let log = files.unwrap_or_default().remove(name);
+        let log = log.ok_or(PortError::NoLog)?;
+        Ok(LogPlaces {
+            start: 0,
+            size: log.len() as u64,
+            places: match question {
+                LogQuestion::Time(at_ms) => vec![LogPlace {
+                    offset: 0,
+                    line: None,
+                    at_ms: Some(at_ms),
+                    text: String::new(),
+                }],
+                LogQuestion::Text { text, from, line } => found(&log, &text, (from, line)),
+            },
+            next: None,
+        })
+    }
+}
+
+fn found(log: &Bytes, text: &str, (from, line): (u64, Option<u64>)) -> Vec<LogPlace> {
+    let wanted = text.to_ascii_lowercase();
+    let mut places = Vec::new();
+    let mut offset = 0;
+    for (number, bytes) in (1..).zip(log.split_inclusive(|byte| *byte == b'\n')) {
+        let text = String::from_utf8_lossy(bytes);
+        if offset >= from && text.to_ascii_lowercase().contains(&wanted) {
+            places.push(LogPlace {
+                offset,
+                line: line.or_else(|| (from == 0).then_some(number)),
+                at_ms: None,
+                text: text.trim_end().to_owned(),
+            });
+        }
+        offset += bytes.len() as u64;
+    }
+    places
 }

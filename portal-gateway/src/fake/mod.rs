@@ -13,10 +13,14 @@ mod nodes;
 mod people;
 mod storages;
 mod users;
+mod uses;
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use muster_model::id::AttemptUid;
 use muster_model::storage::ClusterStorages;
+use muster_model::task_use::TaskUse;
 
 pub use self::identity::{ISSUER, SigningKey};
 pub use self::membership::member;
@@ -36,6 +40,7 @@ struct FakeState {
     nodes: nodes::FakeNodes,
     storages: ClusterStorages,
     users: users::FakeUsers,
+    uses: BTreeMap<AttemptUid, TaskUse>,
 }
 
 /// See the module.
@@ -57,6 +62,7 @@ impl FakeCluster {
             nodes: Arc::clone(self) as _,
             storages: Arc::clone(self) as _,
             users: Arc::clone(self) as _,
+            uses: Arc::clone(self) as _,
         }
     }
 

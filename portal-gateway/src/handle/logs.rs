@@ -6,7 +6,8 @@ use std::time::Duration;
 use futures::{StreamExt as _, stream};
 use http::header::{ACCEPT_RANGES, CONTENT_RANGE, HeaderName, RANGE};
 use http::{HeaderValue, StatusCode};
-use muster_model::id::TaskId;
+use muster_model::id::{JobKey, TaskId, VcName};
+use muster_model::task_use::TaskUse;
 use muster_model::view::TaskAttemptView;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -18,8 +19,8 @@ use crate::elsewhere::{self, OtherGateway};
 use crate::error::ApiError;
 use crate::log_link::{self, LogLocation};
 use crate::port::{
-    self, ByteStream, HiddenFuture, JobReader, JobTask, Jobs, LogFileInfo, LogRange, LogSlice,
-    LogWish, Logs,
+    self, ByteStream, HiddenFuture, JobReader, JobTask, Jobs, LogFileInfo, LogPlaces, LogQuestion,
+    LogRange, LogSlice, LogWish, Logs,
 };
 use crate::proof::CertificateProof;
 use crate::query::Query;
@@ -34,6 +35,8 @@ const TAIL_BYTES: u64 = 16 * 1024;
 const START: HeaderName = HeaderName::from_static("x-muster-start");
 /// Asks for all files of a log as one.
 const WHOLE: &str = "whole";
+/// Longest text that is looked for, in bytes.
+const FIND_BYTES_MAX: usize = 1024;
 /// Where log links lead, on any node.
 const LINK_ROOT: &str = "/log-manager";
 
@@ -51,14 +54,14 @@ struct LinkedLog {
 }
 
 /// The task attempt that a path names.
-struct LogTarget {
+pub(super) struct LogTarget {
     task: TaskId,
     view: TaskAttemptView,
-    place: LogLocation,
+    pub(super) place: LogLocation,
 }
 
 impl LogTarget {
-    async fn of(call: &Call, jobs: &dyn Jobs) -> Result<Self, ApiError> {
+    pub(super) async fn of(call: &Call, jobs: &dyn Jobs) -> Result<Self, ApiError> {
         let key = call.job_key()?;
         let attempt = call.attempt(&key)?;
         let task = call.task_id(&key)?;
@@ -72,19 +75,39 @@ impl LogTarget {
             .into_iter()
             .find(|view| Ok(view.id) == number)
             .ok_or(port::PortError::NoLog)?;
-        let place = LogLocation {
-            uid: view.uid.clone().ok_or(port::PortError::NoLog)?,
-            node: view.address.clone(),
-            job: key,
-            vc,
-            reader: match call.reader() {
-                JobReader::User(user) => Some(user),
-                JobReader::Root => None,
-                JobReader::Guest => return Err(ApiError::Guest),
-            },
-        };
+        let place = location(call, (key, vc), &view)?.ok_or(port::PortError::NoLog)?;
         Ok(Self { task, view, place })
     }
+}
+
+/// Where what a task attempt of a job leaves lies; none before it is placed.
+pub(super) fn location(
+    call: &Call,
+    (job, vc): (JobKey, VcName),
+    view: &TaskAttemptView,
+) -> Result<Option<LogLocation>, ApiError> {
+    let reader = match call.reader() {
+        JobReader::User(user) => Some(user),
+        JobReader::Root => None,
+        JobReader::Guest => return Err(ApiError::Guest),
+    };
+    Ok(view.uid.clone().map(|uid| LogLocation {
+        uid,
+        node: view.address.clone(),
+        job,
+        vc,
+        reader,
+    }))
+}
+
+/// What the node of a task attempt keeps of its use; nothing if it is not known where that is.
+pub(super) async fn used_elsewhere(call: &Call, place: &LogLocation) -> Result<TaskUse, ApiError> {
+    let Some(address) = other(call, place) else {
+        return Ok(TaskUse::default());
+    };
+    let token = &link_token(call, place, FORWARD_TTL)?;
+    let key = &key(call);
+    elsewhere(call, address, (token, key)).used().await
 }
 
 /// `GET …/attempts/:task/logs`: addresses that work without a login, for a while
@@ -148,7 +171,7 @@ pub(crate) async fn proof(call: Call) -> HandlerResult {
     Ok(HttpReply::plain(text.ok_or_else(wrong)?))
 }
 
-fn linked_place(call: &Call, jobs: &dyn Jobs) -> Result<LogLocation, ApiError> {
+pub(super) fn linked_place(call: &Call, jobs: &dyn Jobs) -> Result<LogLocation, ApiError> {
     let token = call.query.text("token").unwrap_or_default();
     let place = log_link::open(&call.config.log_link_key.borrow(), token, clock::now_s())?;
     place.check(jobs)?;
@@ -215,45 +238,188 @@ pub(crate) async fn file(call: Call, jobs: &dyn Jobs, logs: &dyn Logs) -> Handle
     send(&call, (jobs, logs), (&target.place, wanted)).await
 }
 
-/// The end of one file of a log.
-pub(crate) struct LogTail {
-    /// All files of the log.
-    pub(crate) files: Vec<LogFileInfo>,
+/// A part of a whole log, wherever it lies.
+pub(crate) struct WholePart {
+    /// The first byte, counted from the first that was ever written.
+    pub(crate) start: u64,
     pub(crate) content: ReplyContent,
-    /// Whether the file begins before it.
-    pub(crate) is_cut: bool,
 }
 
-/// The last `bytes` of a file of the task attempt that the path names, wherever it lies.
-pub(crate) async fn tail(
+/// The files of the log of the task attempt that the path names.
+pub(crate) async fn all_files(
     call: &Call,
     (jobs, logs): (&dyn Jobs, &dyn Logs),
-    (file, bytes): (&str, u64),
-) -> Result<LogTail, ApiError> {
+) -> Result<Vec<LogFileInfo>, ApiError> {
     let place = LogTarget::of(call, jobs).await?.place;
-    let files = list(call, logs, &place).await?;
+    list(call, logs, &place).await
+}
+
+/// A part of the whole log called `file` of the task attempt that the path names; followed until the task ends,
+/// or its reader may not see the job any more, if so wished.
+pub(crate) async fn whole_part(
+    call: &Call,
+    (jobs, logs): (&dyn Jobs, &dyn Logs),
+    (file, range, follow): (&str, LogRange, bool),
+) -> Result<WholePart, ApiError> {
+    let place = LogTarget::of(call, jobs).await?.place;
     let name = file_name(file)?;
-    let size = files.iter().find(|file| file.name == name);
-    let is_cut = size.ok_or(port::PortError::NoLog)?.size > bytes;
     let wish = LogWish {
-        range: LogRange::Tail(bytes),
-        follow: false,
-        whole: false,
+        range,
+        follow,
+        whole: true,
     };
-    let content = match (logs.read(&place.uid, name, wish).await, other(call, &place)) {
-        (Err(port::PortError::NoLog), Some(address)) => {
+    let read = logs.read(&place.uid, name, wish).await;
+    let here = logs.files(&place.uid).await.is_ok();
+    let part = match (read, other(call, &place)) {
+        (Err(port::PortError::NoLog), Some(address)) if !here => {
             let token = &link_token(call, &place, FORWARD_TTL)?;
             let key = &key(call);
             let there = elsewhere(call, address, (token, key));
-            let reply = there.file(name, &format!("tail={bytes}"), "").await?;
-            reply.content
+            let (query, header) = whole_query(range, follow);
+            let reply = there.file(name, &query, &header).await?;
+            let start = reply.headers.get(START).and_then(|it| it.to_str().ok());
+            WholePart {
+                start: start.and_then(|it| it.parse().ok()).unwrap_or(0),
+                content: reply.content,
+            }
         }
-        (part, _) => ReplyContent::Stream(part?.body),
+        (part, _) => {
+            let part = part?;
+            WholePart {
+                start: part.start,
+                content: ReplyContent::Stream(part.body),
+            }
+        }
     };
-    Ok(LogTail {
-        files,
-        content,
-        is_cut,
+    match part.content {
+        ReplyContent::Stream(body) if follow => {
+            let hidden = jobs.until_hidden(&place.job_reader(), &place.vc, &place.job.user);
+            let content = ReplyContent::Stream(while_seen(body, hidden));
+            Ok(WholePart { content, ..part })
+        }
+        _ => Ok(part),
+    }
+}
+
+/// The query and the `Range` header by which another node is asked for a part of a whole log.
+fn whole_query(range: LogRange, follow: bool) -> (String, String) {
+    let follow = if follow { "&follow=true" } else { "" };
+    let (tail, header) = match range {
+        LogRange::All => (String::new(), String::new()),
+        LogRange::Tail(bytes) => (format!("&tail={bytes}"), String::new()),
+        LogRange::Bytes { start, end } => {
+            let end = end.map_or_else(String::new, |end| end.to_string());
+            (String::new(), format!("bytes={start}-{end}"))
+        }
+    };
+    (format!("{WHOLE}=true{tail}{follow}"), header)
+}
+
+/// `GET /api/muster/v1/jobs/…/logs/:file/places`
+pub(crate) async fn places(call: Call, jobs: &dyn Jobs, logs: &dyn Logs) -> HandlerResult {
+    // Whether there is such a job is told to those who see it alone.
+    let place = LogTarget::of(&call, jobs).await?.place;
+    let asked = (call.params.text("file"), log_question(&call)?);
+    HttpReply::json(&places_of(&call, logs, (&place, asked)).await?)
+}
+
+/// `GET /log-manager/…/logs/:file/places`: the same by a link; nodes ask each other.
+pub(crate) async fn linked_places(call: Call, jobs: &dyn Jobs, logs: &dyn Logs) -> HandlerResult {
+    let place = linked_place(&call, jobs)?;
+    let asked = (call.params.text("file"), log_question(&call)?);
+    HttpReply::json(&places_of(&call, logs, (&place, asked)).await?)
+}
+
+/// What a question finds in the whole log called `file` of the task attempt that the path names.
+pub(crate) async fn found_places(
+    call: &Call,
+    (jobs, logs): (&dyn Jobs, &dyn Logs),
+    asked: (&str, LogQuestion),
+) -> Result<LogPlaces, ApiError> {
+    let place = LogTarget::of(call, jobs).await?.place;
+    places_of(call, logs, (&place, asked)).await
+}
+
+async fn places_of(
+    call: &Call,
+    logs: &dyn Logs,
+    (place, (file, question)): (&LogLocation, (&str, LogQuestion)),
+) -> Result<LogPlaces, ApiError> {
+    let name = file_name(file)?;
+    let found = logs.places(&place.uid, name, question.clone()).await;
+    let here = logs.files(&place.uid).await.is_ok();
+    match (found, other(call, place)) {
+        (Err(port::PortError::NoLog), Some(address)) if !here => {
+            let token = &link_token(call, place, FORWARD_TTL)?;
+            let key = &key(call);
+            let there = elsewhere(call, address, (token, key));
+            there.places(name, &question_query(&question)).await
+        }
+        (found, _) => Ok(found?),
+    }
+}
+
+fn question_query(question: &LogQuestion) -> String {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    match question {
+        LogQuestion::Time(at_ms) => {
+            query.append_pair("at", &at_ms.to_string());
+        }
+        LogQuestion::Text { text, from, line } => {
+            query.append_pair("find", text);
+            query.append_pair("from", &from.to_string());
+            if let Some(line) = line {
+                query.append_pair("line", &line.to_string());
+            }
+        }
+    }
+    query.finish()
+}
+
+/// What the query looks for.
+fn log_question(call: &Call) -> Result<LogQuestion, ApiError> {
+    let wrong = |rule: &str| ApiError::Parameters(rule.to_owned());
+    match (call.query.text("find"), call.query.text("at")) {
+        (Some(text), None) => text_question(call, text),
+        (None, Some(at)) => Ok(LogQuestion::Time(moment_ms(at)?)),
+        _ => Err(wrong(
+            "either find, a text, or at, a time, is required, and not both",
+        )),
+    }
+}
+
+/// Lines with this text, from where the query says on.
+pub(crate) fn text_question(call: &Call, text: &str) -> Result<LogQuestion, ApiError> {
+    if text.len() > FIND_BYTES_MAX {
+        let rule = format!("find must be at most {FIND_BYTES_MAX} bytes long");
+        return Err(ApiError::Parameters(rule));
+    }
+    Ok(LogQuestion::Text {
+        text: text.to_owned(),
+        from: call.number("from")?.unwrap_or(0),
+        line: call.number("line")?,
+    })
+}
+
+/// A time of a query: milliseconds since the epoch, or as `2026-11-29T17:04:05Z`, also without seconds or the Z.
+pub(crate) fn moment_ms(text: &str) -> Result<u64, ApiError> {
+    if let Ok(ms) = text.parse() {
+        return Ok(ms);
+    }
+    let text = text.trim();
+    let minutes = text.len() == "2026-11-29T17:04".len();
+    let whole = if minutes {
+        format!("{text}:00")
+    } else {
+        text.to_owned()
+    };
+    let parsed = humantime::parse_rfc3339_weak(&whole).ok();
+    let since = parsed.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
+    let ms = since.and_then(|since| u64::try_from(since.as_millis()).ok());
+    ms.ok_or_else(|| {
+        ApiError::Parameters(format!(
+            "at must be a time in UTC as 2026-11-29T17:04:05Z, or milliseconds since the epoch, not {text:?}"
+        ))
     })
 }
 
@@ -376,7 +542,7 @@ fn partial(part: LogSlice) -> HandlerResult {
 
 /// What `/openapi.json` tells of these routes.
 pub(crate) mod about {
-    use super::{ApiError, LinkedLogs, LogFileInfo, StatusCode};
+    use super::{ApiError, LinkedLogs, LogFileInfo, LogPlaces, StatusCode};
     use crate::openapi::{RouteDoc, TEXT, any};
     use crate::port::PortError;
 
@@ -393,6 +559,28 @@ pub(crate) mod about {
             .fails([PortError::NoLog, PortError::Forbidden(any())])
             .answer::<String>(StatusCode::OK, TEXT)
             .answer::<String>(StatusCode::PARTIAL_CONTENT, TEXT)
+    }
+
+    /// Looks in a log.
+    fn looks(sentence: &'static str) -> RouteDoc {
+        RouteDoc::new(sentence)
+            .query::<String>("find", "Finds lines with this text, in capitals or not.")
+            .query::<u64>("from", "The byte where the search begins.")
+            .query::<u64>("line", "The number of the line there, if it is known.")
+            .query::<String>("at", "In place of find: what was written at this time.")
+            .checks_parameters()
+            .fails([PortError::NoLog, PortError::Forbidden(any())])
+            .json::<LogPlaces>()
+    }
+
+    pub(crate) fn places() -> RouteDoc {
+        looks("Finds lines, or a time, in all files of a task attempt's log.").of_task()
+    }
+
+    pub(crate) fn linked_places() -> RouteDoc {
+        by_link(looks(
+            "Finds lines, or a time, in a log that a link leads to.",
+        ))
     }
 
     fn by_link(doc: RouteDoc) -> RouteDoc {

@@ -25,3 +25,4 @@ pub(crate) mod tasks;
 pub(crate) mod tokens;
 pub(crate) mod usage;
 pub(crate) mod users;
+pub(crate) mod uses;

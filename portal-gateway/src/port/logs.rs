@@ -66,6 +66,57 @@ impl fmt::Debug for LogSlice {
     }
 }
 
+/// What is looked for in a log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogQuestion {
+    /// Lines with this text, in capitals or not.
+    Text {
+        /// The text, not empty.
+        text: String,
+        /// Where to begin, counted from the first byte that was ever written.
+        from: u64,
+        /// The number of the line that begins there, where it is known.
+        line: Option<u64>,
+    },
+    /// What was written at this time, milliseconds since the epoch.
+    Time(u64),
+}
+
+/// A place in a log.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, JsonSchema)]
+pub struct LogPlace {
+    /// The first byte of its line, counted from the first byte that was ever written.
+    pub offset: u64,
+    /// The number of the line, counted from 1 at the first byte that is kept; none where it is not known.
+    pub line: Option<u64>,
+    /// About when it was written, milliseconds since the epoch: at most some ten seconds before.
+    pub at_ms: Option<u64>,
+    /// The line, or a part of it around what was found.
+    pub text: String,
+}
+
+/// Where a search goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, JsonSchema)]
+pub struct LogNext {
+    /// `from` of the next request.
+    pub from: u64,
+    /// `line` of the next request.
+    pub line: Option<u64>,
+}
+
+/// What was found in a log.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, JsonSchema)]
+pub struct LogPlaces {
+    /// The first byte of the log that is kept.
+    pub start: u64,
+    /// Bytes of the whole log.
+    pub size: u64,
+    /// In their order, 100 at most. Of a time: one, or none where no time is known.
+    pub places: Vec<LogPlace>,
+    /// Where to go on: one request looks at 32 MiB. None at the end of the log.
+    pub next: Option<LogNext>,
+}
+
 /// Logs on this node. [`PortError::NoLog`] where there is none of that attempt or name.
 #[async_trait]
 pub trait Logs: std::fmt::Debug + Send + Sync {
@@ -79,4 +130,11 @@ pub trait Logs: std::fmt::Debug + Send + Sync {
         name: &str,
         wish: LogWish,
     ) -> Result<LogSlice, PortError>;
+    /// Looks in all files of a log as one.
+    async fn places(
+        &self,
+        uid: &AttemptUid,
+        name: &str,
+        question: LogQuestion,
+    ) -> Result<LogPlaces, PortError>;
 }

@@ -15,6 +15,7 @@ mod membership;
 mod nodes;
 mod storages;
 mod users;
+mod uses;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -32,11 +33,14 @@ pub use images::{Images, ProgressStream};
 pub use jobs::{
     AcceptedSubmission, Awaited, FoundJobs, HiddenFuture, JobReader, JobTask, Jobs, JobsRevision,
 };
-pub use logs::{LogFileInfo, LogRange, LogSlice, LogWish, Logs};
+pub use logs::{
+    LogFileInfo, LogNext, LogPlace, LogPlaces, LogQuestion, LogRange, LogSlice, LogWish, Logs,
+};
 pub use membership::{JoinRequest, Membership};
 pub use nodes::{DEFAULT_VC, FoundUsage, NewScheduling, Nodes};
 pub use storages::Storages;
 pub use users::{Caller, GroupView, Login, LoginTerms, TokenInfo, UserView, Users};
+pub use uses::Uses;
 
 /// A stream of body bytes. An error ends it and closes the connection unfinished, so that a
 /// client never takes a part for the whole.
@@ -63,4 +67,6 @@ pub struct Ports {
     pub storages: Arc<dyn Storages>,
     /// Users and their tokens.
     pub users: Arc<dyn Users>,
+    /// What tasks used on this node.
+    pub uses: Arc<dyn Uses>,
 }

@@ -1,7 +1,11 @@
 //! The fake does what every cluster does.
 
+use muster_model::id::AttemptUid;
+use muster_model::task_use::{TaskUse, UsePoint};
+
 use super::setup::*;
 use crate::conformance;
+use crate::fake::FakeCluster;
 use crate::port::{Caller, NoIdentityProvider};
 
 fn admin() -> Caller {
@@ -37,6 +41,24 @@ async fn images() {
 async fn jobs() {
     let fake = Setup::new().fake;
     conformance::jobs(&*fake, &admin()).await;
+}
+
+#[tokio::test]
+async fn uses() {
+    let fake = std::sync::Arc::new(FakeCluster::default());
+    let uid: AttemptUid = "a-0".parse().unwrap();
+    let point = UsePoint {
+        at_ms: 1,
+        cpu_milli: 1,
+        memory_mb: 1,
+    };
+    fake.set_use(
+        &uid,
+        TaskUse {
+            points: vec![point],
+        },
+    );
+    conformance::uses(&*fake, &uid).await;
 }
 
 #[tokio::test]

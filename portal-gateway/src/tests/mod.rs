@@ -19,6 +19,8 @@ mod openapi;
 mod own;
 mod pages;
 mod pages_cluster;
+mod pages_job;
+mod pages_log;
 mod people_safety;
 mod portal;
 mod rules;

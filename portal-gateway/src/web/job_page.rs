@@ -9,11 +9,11 @@ use muster_model::view::{
 };
 
 use super::frame::{self, PortalPage, Section};
-use super::{chip, explained, form, job_list, moment, time_line};
+use super::{chip, explained, form, job_list, moment, placement, time_line};
 use crate::call::Call;
 use crate::error::ApiError;
 use crate::handle::jobs::checked_tag;
-use crate::port::{Jobs, Membership};
+use crate::port::{Jobs, Membership, Nodes};
 use crate::reply::HandlerResult;
 
 /// Events of a page, the newest.
@@ -27,6 +27,7 @@ const TASKS_MAX: usize = 256;
 pub(crate) async fn page(
     call: Call,
     jobs: &dyn Jobs,
+    nodes: &dyn Nodes,
     membership: &dyn Membership,
 ) -> HandlerResult {
     let key = call.job_key()?;
@@ -44,6 +45,7 @@ pub(crate) async fn page(
     let config = jobs.config(&sight, &key).await?.value;
     let mut events = jobs.events(&sight, &key).await?.value;
     events.sort_by(|a, b| b.last.cmp(&a.last).then_with(|| a.uid.cmp(&b.uid)));
+    let known = nodes.list().await;
     let now = frame::now_ms();
     let body = html! {
         @if let Some(age) = &age { (job_list::old(age)) }
@@ -54,6 +56,8 @@ pub(crate) async fn page(
         (facts(&job, now))
         (attempts(&job))
         @for role in &job.roles { (tasks(&job, role, now)) }
+        (placement::of(&job, &known))
+        (used(&job))
         (happened(&events, now))
         (description(&key, &config)?)
     };
@@ -166,6 +170,22 @@ fn facts(job: &JobDetail, now: u64) -> Markup {
                 @if let Some(code) = summary.exit_code { dt { "Exit code" } dd { (code) } }
             }
             @for warning in &job.warnings { p.warn { (warning.to_string()) } }
+        }
+    }
+}
+
+/// Where the script puts the plots, and what leads to them without it.
+fn used(job: &JobDetail) -> Markup {
+    let Some(attempt) = job.attempt.as_ref().map(|attempt| attempt.id) else {
+        return html! {};
+    };
+    let path = format!(
+        "{}/use?attempt={attempt}",
+        job_list::job_path(&job.summary.key)
+    );
+    html! {
+        section #use data-part=(path) {
+            div.card { h2 { "CPU and memory" } p { a href=(path) { "What each task used over time" } } }
         }
     }
 }

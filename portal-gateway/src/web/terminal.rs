@@ -3,15 +3,97 @@
 use anstyle_parse::{DefaultCharAccumulator, Params, Parser, Perform};
 use maud::{Markup, PreEscaped, Render as _};
 
+/// Bytes of a control sequence that is waited for. A longer one is shown in part.
+const SEQUENCE_BYTES_MAX: usize = 256;
+
 /// The text with its colours.
 pub(super) fn coloured(text: &str) -> Markup {
-    let mut screen = Screen::default();
-    let mut parser = Parser::<DefaultCharAccumulator>::new();
-    for byte in text.bytes() {
-        parser.advance(&mut screen, byte);
+    Terminal::default().write(text.as_bytes())
+}
+
+/// Writes a text in pieces.
+#[derive(Default)]
+pub(super) struct Terminal {
+    screen: Screen,
+    parser: Parser<DefaultCharAccumulator>,
+}
+
+impl Terminal {
+    /// One that goes on where another one stood: [`Self::state`]. What is no state is none.
+    pub(super) fn resumed(state: &str) -> Self {
+        let mut terminal = Self::default();
+        let mut letters = state.chars();
+        while let Some(letter) = letters.next() {
+            if letter == 'r' {
+                terminal.screen.is_returned = true;
+                continue;
+            }
+            let number = letters.next().and_then(|it| it.to_digit(10));
+            let number = number.and_then(|it| u16::try_from(it).ok());
+            match (letter, number) {
+                ('f', Some(number @ 0..=7)) => terminal.screen.style.set(30 + number),
+                ('a', Some(number @ 1..=4)) => terminal.screen.style.set(number),
+                _ => {}
+            }
+        }
+        terminal
     }
-    screen.close();
-    PreEscaped(screen.html)
+
+    /// How what comes next looks, in letters and digits.
+    pub(super) fn state(&self) -> String {
+        let mut state = self.screen.style.classes().replace(' ', "");
+        if self.screen.is_returned {
+            state.push('r');
+        }
+        state
+    }
+
+    /// The next piece, which ends at no half character or control sequence: [`settled`].
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Markup {
+        let text = String::from_utf8_lossy(bytes);
+        for byte in text.bytes() {
+            self.parser.advance(&mut self.screen, byte);
+        }
+        self.screen.close();
+        PreEscaped(std::mem::take(&mut self.screen.html))
+    }
+}
+
+/// How many of these bytes can be written before more come: all but half a character or control sequence.
+pub(super) fn settled(bytes: &[u8]) -> usize {
+    let end = whole_characters(bytes);
+    let from = end.saturating_sub(SEQUENCE_BYTES_MAX);
+    let last = bytes[from..end].iter().rposition(|byte| *byte == 0x1b);
+    match last.map(|at| from + at) {
+        Some(at) if !is_ended(&bytes[at..end]) => at,
+        _ => end,
+    }
+}
+
+fn whole_characters(bytes: &[u8]) -> usize {
+    for back in 1..=bytes.len().min(3) {
+        let at = bytes.len() - back;
+        let length = match bytes[at] {
+            ..0x80 => return bytes.len(),
+            0x80..0xc0 => continue,
+            0xc0..0xe0 => 2,
+            0xe0..0xf0 => 3,
+            0xf0.. => 4,
+        };
+        return if back < length { at } else { bytes.len() };
+    }
+    bytes.len()
+}
+
+/// Whether a control sequence, from its escape on, has its last byte.
+fn is_ended(sequence: &[u8]) -> bool {
+    match sequence {
+        [_] => false,
+        [_, b'[', rest @ ..] => rest.iter().any(|byte| (0x40..=0x7e).contains(byte)),
+        [_, b']' | b'P' | b'X' | b'^' | b'_', rest @ ..] => rest.contains(&0x07),
+        [_, 0x20..=0x2f, rest @ ..] => rest.iter().any(|byte| (0x30..=0x7e).contains(byte)),
+        _ => true,
+    }
 }
 
 /// What was written so far, and how what comes next looks.
@@ -145,5 +227,34 @@ mod tests {
         ] {
             assert_eq!(coloured(text).into_string(), html, "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_text_in_pieces_looks_as_in_one() {
+        let text = "a\u{1b}[31;1mr\u{e4}d\u{1b}]0;title\u{7}\r\n10%\r20% \u{1f600}\u{1b}[0m<b>";
+        let whole = coloured(text).into_string();
+        let visible = |html: &str| html.replace("</span><span class=\"f1 a1\">", "");
+        for length in 1..8 {
+            let (mut held, mut html) = (Vec::new(), String::new());
+            let mut terminal = Terminal::default();
+            for piece in text.as_bytes().chunks(length) {
+                held.extend_from_slice(piece);
+                let rest = held.split_off(settled(&held));
+                html += &terminal.write(&held).into_string();
+                held = rest;
+                // As after another connection.
+                terminal = Terminal::resumed(&terminal.state());
+            }
+            assert_eq!(visible(&html), whole, "in pieces of {length}");
+            assert!(held.is_empty());
+        }
+    }
+
+    #[test]
+    fn no_state_is_trusted() {
+        for state in ["f9", "a0", "<b>", "f", "zz", "f\u{e4}"] {
+            assert_eq!(Terminal::resumed(state).state(), "", "{state}");
+        }
+        assert_eq!(Terminal::resumed("f1a1r").state(), "f1a1r");
     }
 }

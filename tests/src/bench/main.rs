@@ -10,6 +10,7 @@ mod commands;
 mod cores;
 mod ctr;
 mod failover;
+mod followers;
 mod gang;
 mod idle;
 mod launch;
@@ -98,6 +99,8 @@ enum Name {
     Silence(silence::SilenceArguments),
     /// Requests of a job and of a listing of 10,000, against a bare server with the same answers.
     Rest(rest::RestArguments),
+    /// Lines of a log until all of 1,000 who follow it have them, against one alone.
+    Followers(followers::FollowersArguments),
     /// Tokens that are revoked and users that are added at one of five nodes, until all know.
     People(people::PeopleArguments),
     /// Requests of a job while many log in, against the same alone.
@@ -123,6 +126,7 @@ async fn main() -> Result<()> {
         Name::Queue(arguments) => queue::run(&arguments).await?,
         Name::Silence(arguments) => silence::run(&arguments).await?,
         Name::Rest(arguments) => rest::run(&arguments).await?,
+        Name::Followers(arguments) => followers::run(&arguments).await?,
         Name::People(arguments) => people::run(&arguments).await?,
         Name::Logins(arguments) => logins::run(&arguments).await?,
         Name::Pages(arguments) => pages::run(&arguments).await?,

@@ -8,6 +8,7 @@ mod page;
 mod show;
 mod stop;
 mod submit;
+mod top;
 mod validate;
 mod wait;
 mod written;
@@ -39,6 +40,9 @@ pub enum JobCommand {
     /// Print what a job's tasks wrote.
     #[command(after_help = logs::EXAMPLES)]
     Logs(logs::LogsArguments),
+    /// Show what a job's tasks use of CPU and memory, and used at most.
+    #[command(after_help = top::EXAMPLES)]
+    Top(top::TopArguments),
     /// Stop a job. A stopped job is not started again.
     #[command(after_help = stop::EXAMPLES)]
     Stop(stop::StopArguments),
@@ -62,6 +66,7 @@ impl JobCommand {
             Self::Show(arguments) => arguments.run(connection, console).await,
             Self::Explain(arguments) => arguments.run(connection, console).await,
             Self::Logs(arguments) => arguments.run(connection, console).await,
+            Self::Top(arguments) => arguments.run(connection, console).await,
             Self::Stop(arguments) => arguments.run(connection, console).await,
             Self::Wait(arguments) => arguments.run(connection, console).await,
             Self::Validate(arguments) => arguments.run(console),

@@ -13,6 +13,7 @@ mod control;
 mod pace;
 mod rotating_file;
 mod source;
+mod time_index;
 
 use std::fs::{self, File};
 use std::io::{self, Write};

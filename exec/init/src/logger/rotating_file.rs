@@ -8,7 +8,9 @@ use std::rc::Rc;
 use nix::fcntl::{OFlag, PosixFadviseAdvice, openat, posix_fadvise, renameat};
 use nix::sys::stat::Mode;
 
+use super::time_index::TimeIndex;
 use crate::task_dir::{DROPPED_SUFFIX, OLD_SUFFIX};
+use crate::wall_clock::now_ms;
 
 /// After so many bytes the page cache is told to forget what was written before.
 const CACHE_BYTES: u64 = 8 << 20;
@@ -33,6 +35,7 @@ pub(crate) struct RotatingFile {
     full: bool,
     /// Where the part of it begins whose write-back was not begun yet.
     cached_from: u64,
+    times: TimeIndex,
 }
 
 impl RotatingFile {
@@ -49,6 +52,7 @@ impl RotatingFile {
             ends_line: true,
             full: false,
             cached_from: 0,
+            times: TimeIndex::default(),
         }
     }
 
@@ -74,6 +78,9 @@ impl RotatingFile {
         if self.full || self.part_of(bytes).is_empty() {
             self.rotate()?;
         }
+        // Without it readers find no time in the log, and nothing else goes wrong.
+        let place = self.dropped + self.old_size + self.size;
+        drop(self.times.note(&self.dir, &self.name, (place, now_ms())));
         let part = self.part_of(bytes);
         let count = match &mut self.file {
             Some(file) => file.write(part)?,
@@ -138,6 +145,7 @@ impl RotatingFile {
         self.file = None;
         // Without it readers do not hear that something is missing, and nothing else goes wrong.
         drop(self.note_dropped());
+        drop(self.times.rotate(&self.dir, &self.name));
         self.open()
     }
 
@@ -189,7 +197,7 @@ impl RotatingFile {
 }
 
 /// Readable by root and its group alone.
-fn mode() -> Mode {
+pub(super) fn mode() -> Mode {
     Mode::S_IRUSR | Mode::S_IWUSR | Mode::S_IRGRP
 }
 

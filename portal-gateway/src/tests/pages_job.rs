@@ -1,0 +1,103 @@
+//! What the page of a job shows of its nodes, and what its tasks used.
+
+use muster_model::id::AttemptUid;
+use muster_model::state::SubState;
+use muster_model::task_use::{TaskUse, UsePoint};
+
+use super::pages::{SCRIPT, ask, page};
+use super::setup::*;
+
+fn with_use() -> Setup {
+    let setup = Setup::new();
+    setup.fake.put(placed("ann~job", SubState::AttemptRunning));
+    let points = (0..60).map(|nth| UsePoint {
+        at_ms: 1_795_167_174_000 + nth * 10_000,
+        cpu_milli: if nth == 30 { 3500 } else { 500 },
+        memory_mb: 700,
+    });
+    let uid: AttemptUid = "a-0".parse().unwrap();
+    let used = TaskUse {
+        points: points.collect(),
+    };
+    setup.fake.set_use(&uid, used);
+    setup
+}
+
+#[tokio::test]
+async fn a_job_is_drawn_on_its_nodes() {
+    let setup = with_use();
+    let text = page(&setup, "ann-token", "/jobs/ann~job").await;
+    for part in [
+        "Where it runs",
+        "class=\"mine\"",
+        "Device 0, Tesla &lt;V100&gt;: of task worker 1",
+        "Device 3, Tesla &lt;V100&gt;: faulty: Xid 79: fell off the bus",
+        "class=\"idle\"",
+        "task worker 1 on device 0",
+        "data-part=\"/jobs/ann%7Ejob/use?attempt=0\"",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[tokio::test]
+async fn a_job_whose_node_is_gone_is_shown_by_its_record() {
+    let setup = Setup::new();
+    let mut job = placed("ann~job", SubState::AttemptRunning);
+    job.roles[0].tasks[1].attempts[0].node = Some("n7".parse().unwrap());
+    job.roles[0].tasks[1].attempts[0].devices = vec![4, 5];
+    setup.fake.put(job);
+    let text = page(&setup, "ann-token", "/jobs/ann~job").await;
+    assert!(
+        text.contains("It is no member of the cluster any more"),
+        "{text}"
+    );
+    assert!(text.contains("task worker 1 on devices 4, 5"), "{text}");
+    // Nobody answers at the address of its tasks.
+    let used = page(&setup, "ann-token", "/jobs/ann~job/use").await;
+    assert!(
+        used.contains("The figures are on n7, which cannot be asked now"),
+        "{used}"
+    );
+}
+
+#[tokio::test]
+async fn a_task_is_plotted_and_told() {
+    let setup = with_use();
+    let text = page(&setup, "ann-token", "/jobs/ann~job/use").await;
+    for part in [
+        "CPU: 0.50 cores at last, 0.55 cores on average, 3.50 cores at most",
+        "Memory: 700 MiB at last",
+        "<polyline points=\"0,",
+        "Task worker 0 on n1",
+        "cannot be asked now",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let path = "/api/muster/v1/jobs/ann~job/attempts/0/tasks/worker/0/0/use";
+    let json = setup.get(ANN, path).await.json();
+    assert_eq!(json["points"][30]["cpu_milli"], 3500);
+    assert_eq!(setup.guest("GET", path).await.status, 401);
+    let other = path.replace("worker/0", "worker/7");
+    assert_eq!(setup.get(ANN, &other).await.status, 404);
+    let forged = "/log-manager/127.0.0.1:7741/api/v1/use?token=x";
+    assert_eq!(setup.guest("GET", forged).await.status, 403);
+    let wrong = ask(&setup, "ann-token", "GET", "/jobs/ann~job/use?from=x", "").await;
+    assert_eq!(wrong.status, 400);
+}
+
+#[tokio::test]
+async fn what_nodes_say_of_themselves_is_no_markup() {
+    let setup = with_use();
+    let mut node = node();
+    node.capacity.devices[1].model = SCRIPT.to_owned();
+    node.capacity.devices[2].fault = Some(SCRIPT.to_owned());
+    setup.fake.set_node(node);
+    for path in ["/jobs/ann~job", "/jobs/ann~job/use"] {
+        let text = page(&setup, "ann-token", path).await;
+        assert_eq!(text.matches("<script").count(), 1, "{path}: {text}");
+        assert!(!text.contains("<img"), "{path}: {text}");
+    }
+    let text = page(&setup, "ann-token", "/jobs/ann~job").await;
+    assert!(text.matches("&lt;script&gt;").count() >= 2, "{text}");
+}
