@@ -287,6 +287,7 @@ pub(crate) static ROUTES: &[Route] = routes! { handle:
     GET "api/muster/v1/virtual-clusters/:vc/recovery" Admin => membership::recovery(membership);
     POST "api/muster/v1/virtual-clusters/:vc/recovery" Admin => membership::recover(membership);
     GET "api/muster/v1/jobs" User List => own::list(jobs);
+    POST "api/muster/v1/jobs/what-if" User Submit => own::what_if(jobs);
     GET "api/muster/v1/jobs/:job" User => own::detail(jobs);
     GET "api/muster/v1/jobs/:job/explanation" User => own::explanation(jobs);
     GET "api/muster/v1/jobs/:job/wait" User => own::wait(jobs);

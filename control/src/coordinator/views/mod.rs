@@ -2,6 +2,7 @@
 //! changes anything.
 
 mod explain;
+mod forecast;
 mod outlook;
 mod problems;
 mod quotas;
