@@ -128,8 +128,8 @@ pub(crate) static PAGES: &[Route] = routes! { web:
     POST "jobs/:job" Page => job_page::change(jobs);
     GET "jobs/:job/attempts/:attempt/tasks/:role/:index/:task/log"
         Page => task_log::page(jobs, logs, membership);
-    GET "submit" Page => submit::page(jobs, membership);
-    POST "submit" Page Submit => submit::send(jobs, membership);
+    GET "submit" Page => submit::page(jobs, nodes, users, membership);
+    POST "submit" Page Submit => submit::send(jobs, nodes, users, membership);
     GET "account" Page => account::page(users, membership);
     POST "account" Page => account::change(users, membership);
     GET "people" AdminPage => people::page(users, membership);

@@ -24,6 +24,7 @@ const PAGES = [
   ["job-missing", "/jobs/admin~missing", "is not found", 404],
   ["log", "/jobs/admin~runs/attempts/0/tasks/main/0/0/log", "Log of task"],
   ["submit", "/submit", "The job is valid."],
+  ["submit-many", "/submit?template=many", "Task role"],
   ["virtual-cluster", "/virtual-clusters/default", "Who decides"],
   ["nodes", "/nodes", "What is wrong"],
   ["cluster", "/cluster", "Who leads what"],
@@ -85,6 +86,27 @@ async function look(browser, colorScheme, width, javaScriptEnabled) {
   await context.close();
 }
 
+// The form beside the YAML: both are in step, by themselves or by a button.
+async function fillForm(page, way, { name, javaScriptEnabled }) {
+  const inStep = async (isSo, what) => {
+    const until = Date.now() + 10_000;
+    while (!(await page.evaluate(isSo))) {
+      if (Date.now() > until) return fault(way, what);
+      await page.waitForTimeout(100);
+    }
+  };
+  if (!javaScriptEnabled) await page.click("#fields + button");
+  const hasImage = () => document.querySelector("#role0_image")?.value === "muster/busybox";
+  await inStep(hasImage, "the form does not follow the YAML");
+  if ((await page.inputValue("#form_name")) !== name) fault(way, "the form has another name than the YAML");
+  await page.fill("#role0_command", "sleep 600");
+  if (!javaScriptEnabled) await page.click("#fields + button");
+  const hasCommand = () => document.querySelector("#job").value.includes("- sleep 600");
+  await inStep(hasCommand, "the YAML does not follow the form");
+  await page.click("button[value=forecast]");
+  await page.waitForSelector("text=What it would take");
+}
+
 // What a user does, with the content security policy in force.
 async function use(browser, javaScriptEnabled) {
   const context = await browser.newContext({ javaScriptEnabled });
@@ -101,7 +123,8 @@ async function use(browser, javaScriptEnabled) {
     await page.fill("#job", text.replace("instances: 1", "instances: many"));
     await page.waitForSelector("#judged code:has-text('instances')");
   }
-  await page.fill("#job", text.replace("uri: pytorch/pytorch", "uri: muster/busybox").replace(/- python.*/, "- sleep 600"));
+  await page.fill("#job", text.replace("uri: pytorch/pytorch", "uri: muster/busybox"));
+  await fillForm(page, way, { name, javaScriptEnabled });
   await page.click("button[value=submit]");
   await page.waitForURL(/\/(jobs\/|submit$)/);
   if (!page.url().includes("/jobs/")) fault(way, "was not accepted:", await page.textContent("#judged"));

@@ -18,6 +18,7 @@ mod oidc;
 mod openapi;
 mod own;
 mod pages;
+mod pages_submit;
 mod people_safety;
 mod portal;
 mod rules;

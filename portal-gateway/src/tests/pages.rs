@@ -15,7 +15,13 @@ use crate::web::session;
 const FORM: &str = "application/x-www-form-urlencoded";
 
 /// Asks with the session of a token.
-async fn ask(setup: &Setup, token: &str, method: &str, path: &str, body: &str) -> WholeAnswer {
+pub(super) async fn ask(
+    setup: &Setup,
+    token: &str,
+    method: &str,
+    path: &str,
+    body: &str,
+) -> WholeAnswer {
     let cookie = format!("other=1; muster_session={token}");
     let headers = [("cookie", cookie.as_str()), ("content-type", FORM)];
     let ask = TestRequest {
@@ -27,14 +33,14 @@ async fn ask(setup: &Setup, token: &str, method: &str, path: &str, body: &str) -
     setup.ask(ask).await
 }
 
-async fn page(setup: &Setup, token: &str, path: &str) -> String {
+pub(super) async fn page(setup: &Setup, token: &str, path: &str) -> String {
     let answer = ask(setup, token, "GET", path, "").await;
     assert_eq!(answer.status, 200, "{path}: {}", answer.text());
     answer.text().to_owned()
 }
 
 /// Sends a form of a session's page.
-async fn send(setup: &Setup, token: &str, path: &str, fields: &str) -> WholeAnswer {
+pub(super) async fn send(setup: &Setup, token: &str, path: &str, fields: &str) -> WholeAnswer {
     let body = format!("form_key={}&{fields}", session::form_key(token));
     ask(setup, token, "POST", path, &body).await
 }
@@ -142,7 +148,7 @@ async fn every_page_says_what_it_may_load_and_is_not_kept() {
     setup
         .fake
         .put(placed("admin~hush", SubState::AttemptRunning));
-    for route in pages().filter(|route| method_of(route) == "GET") {
+    for route in pages().filter(super::pages_submit::is_shown) {
         let path = path_of(route, "admin~hush");
         let answer = ask(&setup, "admin-token", "GET", &path, "").await;
         let policy = answer.header("content-security-policy");
