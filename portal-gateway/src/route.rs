@@ -124,6 +124,7 @@ pub(crate) static PAGES: &[Route] = routes! { web:
     GET "assets/:file" Open => asset::one();
     GET "jobs" Page List => job_list::page(jobs, membership);
     POST "jobs" Page => job_list::change(jobs);
+    GET "jobs/export" Page List => job_export::file(jobs);
     GET "jobs/:job" Page => job_page::page(jobs, membership);
     POST "jobs/:job" Page => job_page::change(jobs);
     GET "jobs/:job/attempts/:attempt/tasks/:role/:index/:task/log"

@@ -14,7 +14,7 @@ const [part, url, passwordFile, screenshots] = process.argv.slice(2);
 const password = fs.readFileSync(passwordFile, "utf8").trim();
 const axe = fs.readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 const PAGES = [
-  ["overview", "/", "Virtual clusters"],
+  ["overview", "/", "Devices by kind"],
   ["jobs", "/jobs", "Stop the marked jobs"],
   ["jobs-empty", "/jobs?text=no-job-is-called-so", "No job is like this."],
   ["jobs-wrong", "/jobs?state=LATE", "state must be of", 400],

@@ -44,6 +44,13 @@ impl<'j> OwnJob<'j> {
     }
 }
 
+/// A job as [`list`] has it, as a line of JSON.
+pub(crate) fn line(job: &JobSummary, aged: &[Age]) -> Result<String, ApiError> {
+    let text = serde_json::to_string(&OwnJob::of(job, aged));
+    let text = text.map_err(|error| ApiError::Answer(error.to_string()))?;
+    Ok(format!("{text}\n"))
+}
+
 /// `GET jobs`, with the filters of OpenPAI's listing
 pub(crate) async fn list(call: Call, port: &dyn Jobs) -> HandlerResult {
     let listing = Listing::parse(&call.query)?;

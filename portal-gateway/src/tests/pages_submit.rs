@@ -1,13 +1,15 @@
-//! The page to submit a job: its form and its text in step, and what the job would take.
+//! The page to submit a job: its form and its text in step, and what the job would take. The file of jobs.
 
 use form_urlencoded::Serializer;
 use http::Method;
 use muster_model::forecast::{ForecastOutcome, JobForecast, NodeShare};
 use muster_model::id::TaskId;
 use muster_model::protocol::JobForm;
+use muster_model::state::SubState;
 use muster_model::vc::Amount;
+use muster_model::view::Age;
 
-use super::pages::{page, send};
+use super::pages::{ask, page, send};
 use super::setup::*;
 use crate::route::Route;
 
@@ -195,4 +197,69 @@ async fn what_a_job_would_take_is_shown_and_nothing_is_submitted() {
     let wrong = send(&setup, "ann-token", "/submit", "action=forecast&job=x").await;
     assert_eq!(wrong.status, 400);
     assert!(wrong.text().contains("The job is not accepted."));
+}
+
+#[tokio::test]
+async fn the_jobs_are_a_file_with_the_filters_of_the_page() {
+    let setup = Setup::new();
+    setup.fake.put(ended("ann~broken", &failure(1)));
+    let mut waits = waiting("ann~waits");
+    waits.summary.tags = vec!["=cmd|' /C calc'!A0".to_owned(), "two".to_owned()];
+    setup.fake.put(waits);
+    setup
+        .fake
+        .put(placed("admin~runs", SubState::AttemptRunning));
+    let path = "/jobs?user=ann";
+    let list = page(&setup, "ann-token", path).await;
+    let link = "/jobs/export?user=ann&amp;format=csv";
+    assert!(list.contains(link), "{list}");
+
+    let file = ask(
+        &setup,
+        "ann-token",
+        "GET",
+        "/jobs/export?user=ann&format=csv",
+        "",
+    )
+    .await;
+    assert_eq!(file.status, 200, "{}", file.text());
+    assert_eq!(file.header("content-type"), "text/csv; charset=utf-8");
+    let name = "attachment; filename=\"jobs.csv\"";
+    assert_eq!(file.header("content-disposition"), name);
+    let lines: Vec<&str> = file.text().split("\r\n").collect();
+    assert_eq!(lines.len(), 4, "{lines:?}");
+    assert!(lines[0].starts_with("name,user,virtual_cluster,state,gpus"));
+    assert!(!file.text().contains("runs"));
+    let tagged = "\"'=cmd|' /C calc'!A0 two\"";
+    assert!(file.text().contains(tagged), "{}", file.text());
+
+    let path = "/jobs/export?state=FAILED&format=jsonl";
+    let file = ask(&setup, "ann-token", "GET", path, "").await;
+    let job: serde_json::Value = serde_json::from_str(file.text().trim_end()).unwrap();
+    assert_eq!(
+        (&job["key"]["name"], &job["state"]),
+        (&"broken".into(), &"FAILED".into())
+    );
+    let wrong = ask(&setup, "ann-token", "GET", "/jobs/export?format=xls", "").await;
+    assert_eq!(wrong.status, 400);
+    setup.fake.age(Age {
+        vc: "default".parse().unwrap(),
+        seconds: Some(5),
+    });
+    setup.fake.silence("lab".parse().unwrap());
+    let part = ask(&setup, "ann-token", "GET", "/jobs/export", "").await;
+    assert!(
+        part.header("content-disposition")
+            .contains("jobs-incomplete.csv")
+    );
+}
+
+#[tokio::test]
+async fn the_overview_tells_devices_by_kind() {
+    let setup = Setup::new();
+    let text = page(&setup, "ann-token", "/").await;
+    let card = text.split("Devices by kind</h2>").nth(1).unwrap();
+    let row = "<td class=\"name\">Tesla &lt;V100&gt;</td><td class=\"n\">1</td><td class=\"n\">2</td>\
+               <td class=\"n\"><span class=\"bad\">1</span></td>";
+    assert!(card.contains(row), "{card}");
 }

@@ -13,6 +13,7 @@ pub(crate) mod failure;
 mod forecast;
 pub(crate) mod form;
 mod frame;
+pub(crate) mod job_export;
 mod job_form;
 pub(crate) mod job_list;
 pub(crate) mod job_page;
