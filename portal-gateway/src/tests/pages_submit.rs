@@ -186,7 +186,7 @@ async fn what_a_job_would_take_is_shown_and_nothing_is_submitted() {
         "n7",
         "worker:1",
         "3, 5",
-        "and 1 more nodes",
+        "and 1 more node",
         "/jobs/bob%7Evictim",
         "a job that you do not see",
     ] {

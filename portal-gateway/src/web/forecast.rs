@@ -60,7 +60,7 @@ fn places(forecast: &JobForecast) -> Markup {
                 td { (devices(share)) }
             } } }
         } }
-        @if more > 0 { p.dim { "and " (more) " more nodes" } }
+        @if more > 0 { p.dim { "and " (more) @if more == 1 { " more node" } @else { " more nodes" } } }
     }
 }
 

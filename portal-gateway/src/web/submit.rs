@@ -300,28 +300,28 @@ fn written(
                 div #fields { (fields) }
                 button name="action" value="check" { "Apply to the YAML" }
             }
-            section.card aria-label="YAML" {
-                label for="job" { "The job in YAML" }
-                textarea #job name="job" spellcheck="false" autocapitalize="none" autocomplete="off" {
-                    // A browser drops the first line break of a text.
-                    "\n" (text)
+            div {
+                section.card aria-label="YAML" {
+                    label for="job" { "The job in YAML" }
+                    textarea #job name="job" spellcheck="false" autocapitalize="none" autocomplete="off" {
+                        // A browser drops the first line break of a text.
+                        "\n" (text)
+                    }
+                    div.row {
+                        button.main name="action" value="submit" { "Submit" }
+                        button name="action" value="forecast" { "What would it take?" }
+                        button name="action" value="check" { "Check" }
+                    }
                 }
-                div.row {
-                    button.main name="action" value="submit" { "Submit" }
-                    button name="action" value="forecast" { "What would it take?" }
-                    button name="action" value="check" { "Check" }
-                }
+                div #judged aria-live="polite" { (judged) }
             }
         }
-        div.half {
-            div #judged aria-live="polite" { (judged) }
-            section.card {
-                h2 { "Start from" }
-                ul { @for one in template::TEMPLATES {
-                    li { a href={ "/submit?template=" (one.name) } { (one.title) } }
-                } }
-                p.dim { "A job of yours is a start too: its page has a link to submit it again." }
-            }
+        section.card {
+            h2 { "Start from" }
+            ul { @for one in template::TEMPLATES {
+                li { a href={ "/submit?template=" (one.name) } { (one.title) } }
+            } }
+            p.dim { "A job of yours is a start too: its page has a link to submit it again." }
         }
     };
     let page = PortalPage {
