@@ -12,6 +12,7 @@ mod document_text;
 pub mod exit;
 pub mod explanation;
 pub mod finding;
+pub mod forecast;
 pub mod id;
 pub mod image;
 pub mod image_name;

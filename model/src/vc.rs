@@ -24,6 +24,29 @@ pub struct Amount {
     pub gpu: u32,
 }
 
+/// How many devices of one kind there are, and how many of them are in use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DeviceUse {
+    /// With those that cannot be used now.
+    pub total: u32,
+    /// Those that can be used.
+    pub healthy: u32,
+    /// Those in use.
+    pub used: u32,
+}
+
+impl DeviceUse {
+    /// Those that can be used and are not in use.
+    pub const fn free(self) -> u32 {
+        self.healthy.saturating_sub(self.used)
+    }
+
+    /// Those that cannot be used now.
+    pub const fn bad(self) -> u32 {
+        self.total.saturating_sub(self.healthy)
+    }
+}
+
 /// A virtual cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct VcView {
@@ -37,6 +60,9 @@ pub struct VcView {
     pub total: Amount,
     /// What one cell of each type that it is promised brings along; empty if nothing is stated.
     pub skus: BTreeMap<String, Amount>,
+    /// Its devices, by what they are.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub devices: BTreeMap<String, DeviceUse>,
     /// Plain sentences on what it is short of.
     pub problems: Vec<String>,
     /// How old what is known of its jobs is, if its leader does not answer.
@@ -53,6 +79,7 @@ impl VcView {
             guaranteed: Amount::default(),
             total: Amount::default(),
             skus: BTreeMap::new(),
+            devices: BTreeMap::new(),
             problems: Vec::new(),
             age: None,
         }

@@ -7,7 +7,7 @@ use muster_model::time::Time;
 
 use crate::cells::Cells;
 use crate::decide::Turns;
-use crate::gang::Gang;
+use crate::gang::{Gang, GangNumber};
 
 /// A gang that waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +38,20 @@ pub(crate) struct GangTurn<'a> {
 }
 
 impl GangQueue {
+    /// The gangs whose turn comes before that of this one, in any order; none if it is not in the queue.
+    pub fn ahead_of(
+        &self,
+        gang: GangNumber,
+        cells: &Cells,
+        turns: &Turns,
+        now: Time,
+    ) -> Option<Vec<GangNumber>> {
+        let order = self.in_order(cells, turns, now);
+        let all: Vec<GangNumber> = order.iter().map(|turn| turn.queued.gang.id).collect();
+        let at = all.iter().position(|one| *one == gang)?;
+        Some(all[..at].to_vec())
+    }
+
     /// The most important first; among equals whoever is overdue, then as [`Turns`] says, then
     /// whoever waits longest.
     pub(crate) fn in_order(&self, cells: &Cells, turns: &Turns, now: Time) -> Vec<GangTurn<'_>> {

@@ -139,13 +139,34 @@ document.addEventListener("change", (event) => {
   const boxes = event.target.closest("table").querySelectorAll("tbody input[type=checkbox]");
   for (const box of boxes) box.checked = event.target.checked;
 });
-// Says what is wrong with a text while it is written.
+// Says what is wrong with a text while it is written, and keeps a form beside it in step with it. What either of
+// them becomes by a change of the other one, the server says.
 for (const form of document.querySelectorAll("form[data-check]")) {
   const shown = form.dataset.check;
   // A button is called action too, so that the property of that name is not the address.
   const to = form.getAttribute("action");
   let waits = 0;
   let asked = 0;
+
+  function keepInStep(page) {
+    const text = form.querySelector("#job");
+    const newText = page.querySelector("#job");
+    if (text && newText && text.value !== newText.value) {
+      const { selectionStart, selectionEnd, scrollTop } = text;
+      text.value = newText.value;
+      text.setSelectionRange(selectionStart, selectionEnd);
+      text.scrollTop = scrollTop;
+    }
+    const fields = form.querySelector("#fields");
+    const newFields = page.querySelector("#fields");
+    if (!fields || !newFields) return;
+    if (!fields.contains(document.activeElement)) return fields.replaceChildren(...newFields.childNodes);
+    // Who writes in the form is not disturbed: only what it was shown with is new.
+    const was = fields.querySelector("[name=form_shown]");
+    const is = newFields.querySelector("[name=form_shown]");
+    if (was && is) was.value = is.value;
+  }
+
   async function check() {
     const mine = ++asked;
     const body = new URLSearchParams(new FormData(form));
@@ -154,12 +175,16 @@ for (const form of document.querySelectorAll("form[data-check]")) {
       const answer = await fetch(to, { method: "POST", body });
       if (!answer.ok || mine !== asked) return;
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      if (mine !== asked) return;
       document.querySelector(shown).replaceChildren(...page.querySelector(shown).childNodes);
+      keepInStep(page);
     } catch {
       // The button asks again, and says what is wrong.
     }
   }
   form.addEventListener("input", () => {
+    // An answer to what stood there before is of no use.
+    asked += 1;
     clearTimeout(waits);
     waits = setTimeout(check, 300);
   });

@@ -14,7 +14,7 @@ const [part, url, passwordFile, screenshots] = process.argv.slice(2);
 const password = fs.readFileSync(passwordFile, "utf8").trim();
 const axe = fs.readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 const PAGES = [
-  ["overview", "/", "Virtual clusters"],
+  ["overview", "/", "Devices by kind"],
   ["jobs", "/jobs", "Stop the marked jobs"],
   ["jobs-empty", "/jobs?text=no-job-is-called-so", "No job is like this."],
   ["jobs-wrong", "/jobs?state=LATE", "state must be of", 400],
@@ -29,6 +29,7 @@ const PAGES = [
   ["log-time", "/jobs/admin~runs/attempts/0/tasks/main/0/0/log?at=2100-01-01T00:00", "was written at about"],
   ["log-wrong", "/jobs/admin~runs/attempts/0/tasks/main/0/0/log?at=soon", "at must be a time", 400],
   ["submit", "/submit", "The job is valid."],
+  ["submit-many", "/submit?template=many", "Task role"],
   ["virtual-cluster", "/virtual-clusters/default", "Who holds what"],
   ["nodes", "/nodes", "What is wrong"],
   ["cluster", "/cluster", "Who leads what"],
@@ -91,6 +92,27 @@ async function look(browser, colorScheme, width, javaScriptEnabled) {
   await context.close();
 }
 
+// The form beside the YAML: both are in step, by themselves or by a button.
+async function fillForm(page, way, { name, javaScriptEnabled }) {
+  const inStep = async (isSo, what) => {
+    const until = Date.now() + 10_000;
+    while (!(await page.evaluate(isSo))) {
+      if (Date.now() > until) return fault(way, what);
+      await page.waitForTimeout(100);
+    }
+  };
+  if (!javaScriptEnabled) await page.click("#fields + button");
+  const hasImage = () => document.querySelector("#role0_image")?.value === "muster/busybox";
+  await inStep(hasImage, "the form does not follow the YAML");
+  if ((await page.inputValue("#form_name")) !== name) fault(way, "the form has another name than the YAML");
+  await page.fill("#role0_command", "sleep 600");
+  if (!javaScriptEnabled) await page.click("#fields + button");
+  const hasCommand = () => document.querySelector("#job").value.includes("- sleep 600");
+  await inStep(hasCommand, "the YAML does not follow the form");
+  await page.click("button[value=forecast]");
+  await page.waitForSelector("text=What it would take");
+}
+
 // What a user does, with the content security policy in force.
 async function use(browser, javaScriptEnabled) {
   const context = await browser.newContext({ javaScriptEnabled });
@@ -107,7 +129,8 @@ async function use(browser, javaScriptEnabled) {
     await page.fill("#job", text.replace("instances: 1", "instances: many"));
     await page.waitForSelector("#judged code:has-text('instances')");
   }
-  await page.fill("#job", text.replace("uri: pytorch/pytorch", "uri: muster/busybox").replace(/- python.*/, "- sleep 600"));
+  await page.fill("#job", text.replace("uri: pytorch/pytorch", "uri: muster/busybox"));
+  await fillForm(page, way, { name, javaScriptEnabled });
   await page.click("button[value=submit]");
   await page.waitForURL(/\/(jobs\/|submit$)/);
   if (!page.url().includes("/jobs/")) fault(way, "was not accepted:", await page.textContent("#judged"));

@@ -15,6 +15,7 @@ use http::{Method, Response};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use muster_model::explanation::Explanation;
+use muster_model::forecast::JobForecast;
 use muster_model::id::{JobKey, TaskId, UserName};
 use muster_model::image::ImageView;
 use muster_model::known_node::KnownNode;
@@ -28,7 +29,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::time::sleep;
 
-use super::client::{self, ANSWER_TIMEOUT, AgentClient, RequestBody, broken};
+use super::client::{self, ANSWER_TIMEOUT, AgentClient, RequestBody, broken, understood};
 use super::endpoint::{AgentEndpoint, EndpointArguments};
 use super::error::CliError;
 pub(super) use events::ListedEvent;
@@ -169,6 +170,14 @@ impl Api {
             what: "the job was submitted".into(),
             source: "it does not name the job".into(),
         })
+    }
+
+    /// What would become of a job if it were submitted now.
+    pub(super) async fn forecast(&self, yaml: String) -> Result<JobForecast, CliError> {
+        let what = "the job would not be accepted";
+        let path = "/api/muster/v1/jobs/what-if";
+        let answer = self.client.send_yaml(what, Method::POST, path, yaml);
+        understood(what, &answer.await?)
     }
 
     /// Asks for a job's end.

@@ -31,6 +31,10 @@ pub struct OutputOption {
 }
 
 impl OutputOption {
+    pub(super) const fn of(format: Format) -> Self {
+        Self { format }
+    }
+
     pub(super) const fn format(self) -> Format {
         self.format
     }

@@ -150,6 +150,33 @@ async fn submit_names_the_job_and_its_user() {
 }
 
 #[tokio::test]
+async fn a_dry_run_tells_what_would_become_of_the_job_and_submits_nothing() {
+    let stub = AgentStub::start();
+    let route = "POST /api/muster/v1/jobs/what-if";
+    let told = |outcome: &str| {
+        StubAnswer::json(json!({
+            "key": {"user": "ada", "name": "train"}, "vc": "default", "outcome": outcome,
+            "reason": "needs 8 devices; 4 are free", "takes": {"cpu": 1, "memory_mb": 64, "gpu": 8},
+            "tasks": 1, "placed": 0, "places": [], "nodes": 0, "victims": [], "ahead": 1, "gangs": [],
+            "waiting": 1, "warnings": [],
+        }))
+    };
+    stub.answer(route, [told("waits"), told("starts")]);
+    let file = TextFile::of("name: train\n");
+    let dry = ["job", "submit", file.path(), "--dry-run"];
+    let (status, out, _) = stub.muster(&dry).await;
+    assert_eq!(status, CliStatus::Negative);
+    let wants = "It would wait: it needs 8 devices; 4 are free.\n  1 waiting job comes before it.";
+    assert!(out.contains(wants), "{out}");
+    let as_json = [dry.as_slice(), &["-o", "json"]].concat();
+    let (status, out, _) = stub.muster(&as_json).await;
+    assert_eq!(status, CliStatus::Ok);
+    let shown: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(shown["outcome"], "starts");
+    assert!(stub.asked().iter().all(|asked| asked.line == route));
+}
+
+#[tokio::test]
 async fn refusals_say_what_failed_and_what_to_do() {
     let stub = AgentStub::start();
     let ajv = r#"[{"keyword":"type","dataPath":".name","message":"should be string"}]"#;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use muster_control::vc::{AcceptedJob, JobDocument, NotFound, VcEntry};
 use muster_model::explanation::Explanation;
+use muster_model::forecast::JobForecast;
 use muster_model::id::{JobKey, TaskId, UserName, VcName};
 use muster_model::job::JobSpec;
 use muster_model::job_query::{JobFilter, JobQuery};
@@ -97,6 +98,23 @@ impl LocalJobs {
             submitted_ms: clock::now().as_millis(),
         };
         Ok((job, config))
+    }
+
+    /// A job that its virtual cluster can be given, as far as this node knows.
+    async fn ready(&self, caller: &Caller, yaml: &str) -> Result<NewJob, PortError> {
+        self.mesh.check_membership().await.map_err(told)?;
+        let (job, document) = self.accepted(caller, yaml).await?;
+        // What is left is for the jobs that run.
+        if let Some(problem) = self.node.disk_problem() {
+            return Err(PortError::Unavailable(format!(
+                "no new jobs are accepted: {problem}"
+            )));
+        }
+        self.serves(&job.spec.vc).await?;
+        if self.is_elsewhere(&job).await {
+            return Err(self.exists(&job.key, &document).await);
+        }
+        Ok((job, document))
     }
 
     /// That there is a job of that name, and whether it is the one of this document.
@@ -250,18 +268,7 @@ impl LocalJobs {
 #[async_trait]
 impl Jobs for LocalJobs {
     async fn submit(&self, caller: &Caller, yaml: &str) -> Result<AcceptedSubmission, PortError> {
-        self.mesh.check_membership().await.map_err(told)?;
-        let (job, document) = self.accepted(caller, yaml).await?;
-        // What is left is for the jobs that run.
-        if let Some(problem) = self.node.disk_problem() {
-            return Err(PortError::Unavailable(format!(
-                "no new jobs are accepted: {problem}"
-            )));
-        }
-        self.serves(&job.spec.vc).await?;
-        if self.is_elsewhere(&job).await {
-            return Err(self.exists(&job.key, &document).await);
-        }
+        let (job, document) = self.ready(caller, yaml).await?;
         let submitted = AcceptedSubmission {
             key: job.key.clone(),
             warnings: job.spec.warnings.clone(),
@@ -269,6 +276,20 @@ impl Jobs for LocalJobs {
         match self.vc.submit(job).await.map_err(PortError::from) {
             Err(PortError::JobExists { .. }) => Err(self.exists(&submitted.key, &document).await),
             done => done.map(|_| submitted),
+        }
+    }
+
+    async fn forecast(
+        &self,
+        caller: &Caller,
+        sight: &JobSight,
+        yaml: &str,
+    ) -> Result<JobForecast, PortError> {
+        let (job, document) = self.ready(caller, yaml).await?;
+        let key = job.key.clone();
+        match self.vc.forecast(job, sight).await.map_err(PortError::from) {
+            Err(PortError::JobExists { .. }) => Err(self.exists(&key, &document).await),
+            done => done,
         }
     }
 

@@ -10,15 +10,19 @@ use muster_control::fence::Term;
 use muster_control::groups::{Local, name};
 use muster_control::request::cluster::RenewLeases;
 use muster_control::request::member::RenewLed;
-use muster_control::request::vc::{ChangeJob, GetTerm, NotTaken, OfVc, RenewLease, Submit};
-use muster_control::request::{Answers, RequestFailure};
+use muster_control::request::vc::{
+    ChangeJob, ForecastJob, GetTerm, NotTaken, OfVc, RenewLease, Submit,
+};
+use muster_control::request::{Answers, Json, RequestFailure};
 use muster_control::vc::{AcceptedJob, VcApplied, VcEntry, VcRejection};
 #[cfg(test)]
 use muster_gossip::member::MemberId;
+use muster_model::forecast::JobForecast;
 use muster_model::id::{self, VcName};
 use muster_model::image::ImageView;
 use muster_model::protocol;
 use muster_model::pull::Pull;
+use muster_model::sight::JobSight;
 use muster_portal_gateway::port;
 use tokio::sync::watch;
 
@@ -179,6 +183,24 @@ impl VcHandle {
         let vc = job.spec.vc.clone();
         match self.ask(&vc, Submit(job)).await? {
             Ok(applied) => Ok(applied),
+            Err(NotTaken::Rejected(rejected)) => Err(VcError::Rejected(rejected)),
+            Err(NotTaken::Impossible(why)) => Err(VcError::Impossible(why)),
+        }
+    }
+
+    /// What would become of a job if its virtual cluster were given it now.
+    ///
+    /// # Errors
+    /// [`VcError`], as [`Self::submit`].
+    pub(crate) async fn forecast(
+        &self,
+        job: AcceptedJob,
+        sight: &JobSight,
+    ) -> Result<JobForecast, VcError> {
+        let vc = job.spec.vc.clone();
+        let sight = sight.clone();
+        match self.ask(&vc, ForecastJob { job, sight }).await? {
+            Ok(Json(forecast)) => Ok(forecast),
             Err(NotTaken::Rejected(rejected)) => Err(VcError::Rejected(rejected)),
             Err(NotTaken::Impossible(why)) => Err(VcError::Impossible(why)),
         }

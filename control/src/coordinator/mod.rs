@@ -32,7 +32,7 @@
 //! Parts know of each other in one direction only, each line of the lines below it:
 //!
 //! ```text
-//!  Coordinator              queries.rs: what it answers
+//!  Coordinator              queries.rs: what it answers; trial.rs: what would become of a job, found out on a copy of it
 //!  views                    what people are told; changes nothing
 //!  gangs
 //!  planner, bindings, history
@@ -59,6 +59,7 @@ mod planner;
 mod queries;
 #[cfg(test)]
 mod tests;
+mod trial;
 mod views;
 
 use std::collections::BTreeSet;
@@ -73,6 +74,7 @@ pub use inventory::UnplaceableJob;
 pub use liveness::Cordon;
 pub use options::{CoordinatorOptions, LeaderPolicy};
 pub use output::CoordinatorOutput;
+pub use trial::JobTrial;
 pub use views::Outlook;
 
 use crate::fence::Term;

@@ -16,7 +16,9 @@ use super::Coordinator;
 use super::allowance::Allowance;
 use super::inventory::UnplaceableJob;
 use super::places;
+use super::trial::JobTrial;
 use super::views::{self, CellLister, Explainer, NodeRoster, Outlook, Quotas, Viewpoint};
+use crate::now::Now;
 use crate::usage_rules::{GangUse, HeldUse};
 use crate::vc::{NotFound, VcState};
 
@@ -132,6 +134,12 @@ impl Coordinator {
         self.explainer(state, sight).explanation(now, key)
     }
 
+    /// A copy of this leader, on which a job can be tried without an effect on anything. `wall`: the time of day.
+    pub fn trial(&self, wall: Time, state: &VcState) -> JobTrial {
+        let steady = self.leadership.now().steady;
+        JobTrial::new(self.clone(), state.sketch(), Now { steady, wall })
+    }
+
     /// A description of the machines that were found, promised to one virtual cluster: to be edited.
     pub fn found(&self) -> String {
         views::found(&self.nodes)
@@ -199,7 +207,11 @@ impl Coordinator {
         }
     }
 
-    const fn explainer<'a>(&'a self, state: &'a VcState, sight: &'a JobSight) -> Explainer<'a> {
+    pub(super) const fn explainer<'a>(
+        &'a self,
+        state: &'a VcState,
+        sight: &'a JobSight,
+    ) -> Explainer<'a> {
         Explainer {
             sight,
             context: self.leadership.context(state),

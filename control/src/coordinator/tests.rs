@@ -16,6 +16,7 @@ mod queueing;
 mod recovered;
 mod relocation;
 mod settling;
+mod trying;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,6 +25,7 @@ use muster_model::explanation::Earliest;
 use muster_model::id::NodeId;
 use muster_model::job::{JobSpec, Partition};
 use muster_model::node::Free;
+use muster_model::policy::{AccessPolicy, JobVisibility};
 use muster_model::sight::JobSight;
 use muster_model::state::{JobState, PriorityClass};
 use muster_model::vc::WhatIf;

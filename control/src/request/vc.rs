@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use muster_gossip::member::MemberId;
 use muster_model::explanation::Explanation;
+use muster_model::forecast::JobForecast;
 use muster_model::id::{JobKey, NodeId, TaskId, UserName};
 use muster_model::job_query::JobQuery;
 use muster_model::known_node::KnownNode;
@@ -49,6 +50,7 @@ requests! {
         ListNodes,
         ListUsage,
         ListCells,
+        ForecastJob,
 }
 
 /// What a copy of the log answers too, with how old that is.
@@ -84,6 +86,20 @@ impl Request for Submit {
     fn changes(&self) -> bool {
         true
     }
+}
+
+/// What would become of a job if it were submitted now. Nothing is changed by it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ForecastJob {
+    /// The job.
+    pub job: AcceptedJob,
+    /// Which others may be named.
+    pub sight: JobSight,
+}
+
+impl Request for ForecastJob {
+    /// Or why it would not be taken.
+    type Answer = Result<Json<JobForecast>, NotTaken>;
 }
 
 /// A user changes something about a job.

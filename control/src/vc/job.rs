@@ -9,6 +9,7 @@ use muster_model::view::Trigger;
 use serde::{Deserialize, Serialize};
 
 use super::attempt::{AttemptOutcome, AttemptRecord, GangPhase, Pause};
+use super::document::JobDocument;
 use super::entry::{AcceptedJob, Placed};
 use super::news::{Happened, some_of};
 use super::retry::Count;
@@ -61,6 +62,31 @@ impl JobRecord {
         );
         job.tell_warnings();
         job
+    }
+
+    /// The same without what only people look at.
+    pub(super) fn sketch(&self) -> Self {
+        let accepted = &self.accepted;
+        Self {
+            id: self.id,
+            accepted: AcceptedJob {
+                key: accepted.key.clone(),
+                uid: accepted.uid.clone(),
+                spec: accepted.spec.clone(),
+                document: JobDocument::default(),
+                sealed_secrets: Vec::new(),
+                submitted_ms: accepted.submitted_ms,
+            },
+            execution: self.execution,
+            tags: Vec::new(),
+            retries: self.retries,
+            created: self.created,
+            launched: self.launched,
+            completed: self.completed,
+            attempt: self.attempt.clone(),
+            old: Vec::new(),
+            happened: Happened::default(),
+        }
     }
 
     /// What of it is not carried out. Its other events find room beside.

@@ -143,6 +143,21 @@ impl VcState {
         Ok(state)
     }
 
+    /// The same without the jobs that have ended, and without what only people look at: to try something on.
+    pub(crate) fn sketch(&self) -> Self {
+        let jobs = self.jobs.iter();
+        Self {
+            term: self.term,
+            jobs: jobs
+                .map(|(id, job)| (*id, Box::new(job.sketch())))
+                .collect(),
+            own_cells: self.own_cells.clone(),
+            gpu_time: self.gpu_time.clone(),
+            index: self.index.clone(),
+            ..Self::default()
+        }
+    }
+
     /// The tasks that the node may be running, by job.
     pub fn tasks_on(&self, node: &NodeId) -> Vec<(JobKey, TaskId)> {
         let live = self.live().flat_map(|current| {

@@ -6,6 +6,8 @@
 //! into a [`JobSpec`](crate::job::JobSpec) (`spec`, `plugins`) and gives up its secrets
 //! ([`Secrets`]).
 //!
+//! A form that shows a few of its fields reads them from the text, and changes them there ([`JobForm`]).
+//!
 //! What needs the cluster is not judged here: which SKUs and virtual clusters exist, quotas,
 //! and who may submit where. What is accepted and not carried out is told by the warnings of the
 //! [`JobSpec`](crate::job::JobSpec) (`warnings`), storages among it (`storages`).
@@ -26,6 +28,7 @@
 mod advice;
 mod document;
 mod document_yaml;
+mod form;
 mod js_text;
 mod muster;
 mod nearest;
@@ -44,11 +47,13 @@ mod verdict;
 mod warnings;
 mod written;
 mod yaml;
+mod yaml_edit;
 
 #[cfg(test)]
 mod tests;
 
 pub use document_yaml::document_yaml;
+pub use form::{EditedJob, JobForm, RoleForm};
 pub use muster::RUN_S_MAX;
 pub use parse::{CheckedJob, parse, text_of};
 pub use problem::{JobProblem, ProblemAdvice, remarks, upstream_message};

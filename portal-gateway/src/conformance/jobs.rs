@@ -51,11 +51,23 @@ async fn submitted(jobs: &dyn Jobs, caller: &Caller, key: &JobKey) {
                 uri: no.such.registry/i}]\ntaskRoles: {w: {dockerImage: i, resourcePerInstance: {cpu: 1, \
                 memoryMB: 64, gpu: 0}, commands: ['true']}}\n";
     refused!(jobs.submit(caller, "[]"), PortError::InvalidJob(_));
+    refused!(jobs.forecast(caller, ALL, "[]"), PortError::InvalidJob(_));
+    let forecast = jobs.forecast(caller, ALL, text).await.unwrap();
+    assert_eq!((&forecast.key, forecast.tasks), (key, 1));
+    // It was not submitted by that.
+    refused!(jobs.job(ALL, key, None), PortError::NoJob(_));
     let submitted = jobs.submit(caller, text).await.unwrap();
     assert_eq!((&submitted.key, submitted.warnings.len()), (key, 0));
     let again = jobs.submit(caller, text);
     refused!(
         again,
+        PortError::JobExists {
+            same: Some(true),
+            ..
+        }
+    );
+    refused!(
+        jobs.forecast(caller, ALL, text),
         PortError::JobExists {
             same: Some(true),
             ..

@@ -5,13 +5,15 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use muster_model::explanation::Explanation;
-use muster_model::id::{JobKey, TaskId, UserName, VcName};
+use muster_model::forecast::{ForecastOutcome, JobForecast};
+use muster_model::id::{InvalidName, JobKey, TaskId, UserName, VcName};
 use muster_model::job_query::{JobFilter, JobQuery};
 use muster_model::policy::AccessPolicy;
 use muster_model::protocol::{JobProblem, ProblemAdvice};
 use muster_model::remark::Remark;
 use muster_model::sight::JobSight;
 use muster_model::state::{ExecutionType, SubState};
+use muster_model::vc::Amount;
 use muster_model::view::{Age, Dated, JobDetail, JobEvent, JobSummary, Retries};
 use tokio::sync::watch;
 use xxhash_rust::xxh3::xxh3_64;
@@ -37,6 +39,7 @@ pub(super) struct FakeJobs {
     pub(super) away: Vec<VcName>,
     pub(super) aged: Vec<Age>,
     access: watch::Sender<AccessPolicy>,
+    forecast: Option<JobForecast>,
 }
 
 impl FakeJobs {
@@ -76,6 +79,30 @@ impl FakeCluster {
     /// Says which users see which jobs.
     pub fn set_access(&self, access: AccessPolicy) {
         self.state().jobs.access.send_replace(access);
+    }
+
+    /// What is told of every job that is not submitted yet, but for its name and its warnings.
+    pub fn set_forecast(&self, forecast: JobForecast) {
+        self.state().jobs.forecast = Some(forecast);
+    }
+
+    /// A job as it would be accepted.
+    fn new_submission(&self, caller: &Caller, yaml: &str) -> Result<AcceptedSubmission, PortError> {
+        let name = yaml.lines().find_map(|line| line.strip_prefix("name: "));
+        let key = JobKey {
+            user: caller.user.clone(),
+            name: name.ok_or_else(not_an_object)?.parse().map_err(invalid)?,
+        };
+        if self.state().jobs.jobs.contains_key(&key) {
+            let submitted = self.state().jobs.texts.get(&key).cloned();
+            return Err(PortError::JobExists {
+                job: key.to_string(),
+                same: submitted.map(|text| text == yaml),
+            });
+        }
+        let warnings = yaml.lines().filter_map(|line| line.strip_prefix(WARNING));
+        let warnings = warnings.map(|text| Remark::at("", text)).collect();
+        Ok(AcceptedSubmission { key, warnings })
     }
 
     fn edit_job<T>(
@@ -121,6 +148,30 @@ fn new_job(key: JobKey, vc: VcName) -> JobDetail {
     }
 }
 
+/// A job that would start at once.
+fn started(key: JobKey, vc: VcName) -> JobForecast {
+    JobForecast {
+        key,
+        vc,
+        outcome: ForecastOutcome::Starts,
+        reason: None,
+        takes: Amount::default(),
+        tasks: 1,
+        placed: 1,
+        places: Vec::new(),
+        nodes: 1,
+        victims: Vec::new(),
+        ahead: 0,
+        gangs: Vec::new(),
+        waiting: 0,
+        warnings: Vec::new(),
+    }
+}
+
+fn invalid(name: InvalidName) -> PortError {
+    PortError::Invalid(name.to_string())
+}
+
 fn not_an_object() -> PortError {
     PortError::InvalidJob(vec![JobProblem {
         path: String::new(),
@@ -135,21 +186,7 @@ fn not_an_object() -> PortError {
 #[async_trait]
 impl Jobs for FakeCluster {
     async fn submit(&self, caller: &Caller, yaml: &str) -> Result<AcceptedSubmission, PortError> {
-        let invalid = |e: muster_model::id::InvalidName| PortError::Invalid(e.to_string());
-        let name = yaml.lines().find_map(|line| line.strip_prefix("name: "));
-        let key = JobKey {
-            user: caller.user.clone(),
-            name: name.ok_or_else(not_an_object)?.parse().map_err(invalid)?,
-        };
-        if self.state().jobs.jobs.contains_key(&key) {
-            let submitted = self.state().jobs.texts.get(&key).cloned();
-            return Err(PortError::JobExists {
-                job: key.to_string(),
-                same: submitted.map(|text| text == yaml),
-            });
-        }
-        let warnings = yaml.lines().filter_map(|line| line.strip_prefix(WARNING));
-        let warnings: Vec<Remark> = warnings.map(|text| Remark::at("", text)).collect();
+        let AcceptedSubmission { key, warnings } = self.new_submission(caller, yaml)?;
         let text = yaml.to_owned();
         self.state().jobs.texts.insert(key.clone(), text);
         self.put(JobDetail {
@@ -157,6 +194,24 @@ impl Jobs for FakeCluster {
             ..new_job(key.clone(), DEFAULT_VC.parse().map_err(invalid)?)
         });
         Ok(AcceptedSubmission { key, warnings })
+    }
+
+    /// Every job would start, unless another is told by [`FakeCluster::set_forecast`].
+    async fn forecast(
+        &self,
+        caller: &Caller,
+        _: &JobSight,
+        yaml: &str,
+    ) -> Result<JobForecast, PortError> {
+        let AcceptedSubmission { key, warnings } = self.new_submission(caller, yaml)?;
+        let told = self.state().jobs.forecast.clone();
+        let vc = DEFAULT_VC.parse().map_err(invalid)?;
+        let forecast = told.unwrap_or_else(|| started(key.clone(), vc));
+        Ok(JobForecast {
+            key,
+            warnings,
+            ..forecast
+        })
     }
 
     fn sight(&self, reader: &JobReader) -> Result<JobSight, PortError> {

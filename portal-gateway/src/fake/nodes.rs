@@ -150,6 +150,14 @@ impl Nodes for FakeCluster {
         vc.guaranteed = share.healthy;
         vc.used = share.used();
         vc.skus = self.state().nodes.skus.clone();
+        for device in &node.capacity.devices {
+            let kind = vc.devices.entry(device.model.clone()).or_default();
+            let mut free = node.free.devices.iter();
+            kind.total += 1;
+            kind.healthy += u32::from(device.fault.is_none());
+            let is_free = free.any(|(index, _)| *index == device.index);
+            kind.used += u32::from(device.fault.is_none() && !is_free);
+        }
         Ok(vec![vc])
     }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use muster_model::protocol;
 use muster_model::state::JobState;
 use muster_model::view::{Age, JobSummary};
 use schemars::JsonSchema;
@@ -43,6 +44,13 @@ impl<'j> OwnJob<'j> {
     }
 }
 
+/// A job as [`list`] has it, as a line of JSON.
+pub(crate) fn line(job: &JobSummary, aged: &[Age]) -> Result<String, ApiError> {
+    let text = serde_json::to_string(&OwnJob::of(job, aged));
+    let text = text.map_err(|error| ApiError::Answer(error.to_string()))?;
+    Ok(format!("{text}\n"))
+}
+
 /// `GET jobs`, with the filters of OpenPAI's listing
 pub(crate) async fn list(call: Call, port: &dyn Jobs) -> HandlerResult {
     let listing = Listing::parse(&call.query)?;
@@ -59,6 +67,15 @@ pub(crate) async fn list(call: Call, port: &dyn Jobs) -> HandlerResult {
         .without(&away)
         .aged(&aged)
         .hiding(&hidden))
+}
+
+/// `POST jobs/what-if`, the body being a job: what it would take, and when it would start
+pub(crate) async fn what_if(mut call: Call, jobs: &dyn Jobs) -> HandlerResult {
+    let body = call.read(call.config.limits.job_bytes).await?;
+    let yaml = protocol::text_of(&body);
+    let yaml = yaml.map_err(|problem| port::PortError::InvalidJob(vec![problem]))?;
+    let sight = call.sight(jobs)?;
+    HttpReply::json(&jobs.forecast(call.caller()?, &sight, yaml).await?)
 }
 
 /// `GET jobs/:job?attempt=`
@@ -104,15 +121,35 @@ pub(crate) async fn wait(call: Call, jobs: &dyn Jobs) -> HandlerResult {
 /// What `/openapi.json` tells of these routes.
 pub(crate) mod about {
     use muster_model::explanation::Explanation;
+    use muster_model::forecast::JobForecast;
     use muster_model::view::{Dated, JobDetail};
 
     use super::OwnJob;
     use crate::handle::listings;
-    use crate::openapi::{RouteDoc, any};
+    use crate::openapi::{FreeObject, RouteDoc, YAML, any};
     use crate::port::PortError;
 
     pub(crate) fn list() -> RouteDoc {
         listings::about::asks("Lists jobs in Muster's own shape.").json::<Vec<OwnJob<'static>>>()
+    }
+
+    pub(crate) fn what_if() -> RouteDoc {
+        RouteDoc::new(
+            "Tells what a job would take and when it would start if it were submitted now. Nothing is changed.",
+        )
+        .body::<FreeObject>(YAML)
+        .checks_parameters()
+        .fails([
+            PortError::InvalidJob(Vec::new()),
+            PortError::NoStorage(Vec::new()),
+            PortError::JobExists {
+                job: any(),
+                same: None,
+            },
+            PortError::Forbidden(any()),
+            PortError::NoVc(any()),
+        ])
+        .json::<JobForecast>()
     }
 
     pub(crate) fn detail() -> RouteDoc {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use muster_model::explanation::Explanation;
+use muster_model::forecast::JobForecast;
 use muster_model::id::{JobKey, TaskId, UserName, VcName};
 use muster_model::job_query::{JobFilter, JobQuery};
 use muster_model::remark::Remark;
@@ -90,6 +91,14 @@ impl Awaited {
 pub trait Jobs: std::fmt::Debug + Send + Sync {
     /// Accepts a job. When this returns, the job is on disk and every read shows it.
     async fn submit(&self, caller: &Caller, yaml: &str) -> Result<AcceptedSubmission, PortError>;
+    /// What would become of a job if it were submitted now, with the refusals of a submission. Other jobs are
+    /// named as far as they are seen. Nothing is changed by it.
+    async fn forecast(
+        &self,
+        caller: &Caller,
+        sight: &JobSight,
+        yaml: &str,
+    ) -> Result<JobForecast, PortError>;
     /// Which jobs a reader sees now, by the policy and their groups. [`PortError::InvalidToken`] where there is
     /// no such user.
     fn sight(&self, reader: &JobReader) -> Result<JobSight, PortError>;

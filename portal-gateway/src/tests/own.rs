@@ -147,6 +147,28 @@ async fn a_job_that_waits_is_explained() {
 }
 
 #[tokio::test]
+async fn what_would_become_of_a_job_is_told_and_nothing_is_submitted() {
+    let setup = Setup::new();
+    let path = format!("{ROOT}/jobs/what-if");
+    let body = "name: job\n# warning: mind this\n";
+    let told = setup.send(ANN, "POST", &path, body).await;
+    assert_eq!(told.status, 200, "{}", told.text());
+    let told = told.json();
+    assert_eq!(told["outcome"], "starts");
+    assert_eq!(told["key"]["name"], "job");
+    assert_eq!(told["warnings"][0]["message"], "mind this");
+    let detail = setup.get(ANN, &format!("{ROOT}/jobs/ann~job")).await;
+    assert_eq!(detail.status, 404, "it was not submitted");
+    let wrong = setup.send(ANN, "POST", &path, "[]").await;
+    assert_eq!(wrong.json()["code"], "InvalidProtocolError");
+    setup.send(ANN, "POST", "/api/v2/jobs", body).await;
+    let known = setup.send(ANN, "POST", &path, body).await;
+    assert_eq!(known.json()["code"], "ConflictJobError");
+    let guest = setup.guest("POST", &path).await;
+    assert_eq!(guest.status, 401);
+}
+
+#[tokio::test]
 async fn waiting_ends_with_the_job_or_the_time() {
     let setup = Setup::new();
     setup.fake.put(placed("ann~job", SubState::AttemptRunning));

@@ -149,8 +149,7 @@ async fn every_page_says_what_it_may_load_and_is_not_kept() {
     setup
         .fake
         .put(placed("admin~hush", SubState::AttemptRunning));
-    let is_shown = |it: &&Route| method_of(it) == "GET" && !it.pattern.contains("/log/");
-    for route in pages().filter(is_shown) {
+    for route in pages().filter(super::pages_submit::is_shown) {
         let path = path_of(route, "admin~hush");
         let answer = ask(&setup, "admin-token", "GET", &path, "").await;
         let policy = answer.header("content-security-policy");

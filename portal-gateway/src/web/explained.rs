@@ -41,7 +41,7 @@ fn pulled(pull: &Pull) -> String {
     }
 }
 
-fn gang_reason(gang: &GangExplanation, now: u64) -> Markup {
+pub(super) fn gang_reason(gang: &GangExplanation, now: u64) -> Markup {
     html! {
         div {
             @if let Some(task) = &gang.task { p { "Task " (task.to_string()) ": " (gang.reason) } }

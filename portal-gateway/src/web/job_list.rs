@@ -43,7 +43,7 @@ pub(crate) async fn page(
     membership: &dyn Membership,
 ) -> HandlerResult {
     let number = call.number("page")?.unwrap_or(1).max(1);
-    let listing = asked(&call.query, number)?;
+    let listing = asked(&call.query, (number - 1).saturating_mul(ROWS), ROWS)?;
     let found = listing.ask(&call.sight(jobs)?, jobs).await?;
     let rows = listing.page(&found.jobs);
     // A number alone: an address may come from anybody.
@@ -133,7 +133,7 @@ pub(super) fn named(name: &str) -> Result<JobKey, ApiError> {
 }
 
 /// The listing that an address asks for, in the words of the REST API.
-fn asked(query: &Query, number: u64) -> Result<Listing, ApiError> {
+pub(super) fn asked(query: &Query, offset: u64, limit: u64) -> Result<Listing, ApiError> {
     let mut text = Serializer::new(String::new());
     for (own, theirs) in [
         ("state", "state"),
@@ -146,11 +146,22 @@ fn asked(query: &Query, number: u64) -> Result<Listing, ApiError> {
             text.append_pair(theirs, value.trim());
         }
     }
-    let offset = (number - 1).saturating_mul(ROWS);
     text.append_pair("offset", &offset.to_string());
-    text.append_pair("limit", &ROWS.to_string());
+    text.append_pair("limit", &limit.to_string());
     text.append_pair("order", "submissionTime,DESC");
     Listing::parse(&Query::parse(&text.finish()))
+}
+
+/// A path with the filters of the page, and one thing more.
+fn filtered(path: &str, query: &Query, more: (&str, &str)) -> String {
+    let mut text = Serializer::new(String::new());
+    for name in ["state", "user", "vc", "tag", "text"] {
+        if let Some(value) = query.text(name) {
+            text.append_pair(name, value);
+        }
+    }
+    text.append_pair(more.0, more.1);
+    format!("{path}?{}", text.finish())
 }
 
 /// The path of the list with these filters.
@@ -299,20 +310,16 @@ pub(super) fn ran_for(job: &JobSummary, now: u64) -> String {
 fn pages(query: &Query, number: u64, total: usize) -> Markup {
     let total = u64::try_from(total).unwrap_or(u64::MAX);
     let last = total.div_ceil(ROWS).max(1);
-    let to = |number: u64| {
-        let number = number.to_string();
-        let kept = ["state", "user", "vc", "tag", "text"];
-        let kept = kept
-            .iter()
-            .filter_map(|name| Some((*name, query.text(name)?)));
-        let all: Vec<_> = kept.chain([("page", number.as_str())]).collect();
-        list_path(&all)
-    };
+    let to = |number: u64| filtered("/jobs", query, ("page", &number.to_string()));
+    let export = |format: &str| filtered("/jobs/export", query, ("format", format));
     html! {
         div.pages {
             @if number > 1 { a href=(to(number - 1)) rel="prev" { "Newer" } }
             span.dim { (total) @if total == 1 { " job" } @else { " jobs" } ", page " (number) " of " (last) }
             @if number < last { a href=(to(number + 1)) rel="next" { "Older" } }
+            @if total > 0 { span { "All of these as a file: "
+                a href=(export("csv")) download { "CSV" } ", "
+                a href=(export("jsonl")) download { "JSON lines" } } }
         }
     }
 }

@@ -33,6 +33,14 @@ pub(super) fn stamp(ms: u64) -> String {
     }
 }
 
+/// A time as machines write it: `2026-11-29T17:04:05Z`; nothing for one that cannot be written.
+pub(super) fn rfc3339(ms: u64) -> String {
+    match stamp(ms).strip_suffix(" UTC") {
+        Some(text) => format!("{}Z", text.replace(' ', "T")),
+        None => String::new(),
+    }
+}
+
 /// A duration in its two largest units: `3 h 12 min`. A short one is told to a tenth of a second.
 pub(super) fn long(ms: u64) -> String {
     if ms < 10_000 {
@@ -74,5 +82,7 @@ mod tests {
     fn a_time_is_in_utc_and_a_clock_that_is_wrong_does_no_harm() {
         assert_eq!(stamp(1_795_167_174_000), "2026-11-20 09:32:54 UTC");
         assert_eq!(stamp(u64::MAX), "unknown");
+        assert_eq!(rfc3339(1_795_167_174_000), "2026-11-20T09:32:54Z");
+        assert_eq!(rfc3339(u64::MAX), "");
     }
 }

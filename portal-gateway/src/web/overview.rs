@@ -8,7 +8,7 @@ use muster_model::job_query::JobFilter;
 use muster_model::known_node::KnownNode;
 use muster_model::mesh::MemberState;
 use muster_model::state::JobState;
-use muster_model::vc::VcView;
+use muster_model::vc::{DeviceUse, VcView};
 use muster_model::view::JobSummary;
 
 use super::frame::{self, PortalPage, Section};
@@ -39,16 +39,18 @@ pub(crate) async fn page(
     let own = job_list::newest(&call, jobs, (own, ROWS)).await?;
     let waiting = job_list::newest(&call, jobs, (waiting, ROWS)).await?;
     let now = frame::now_ms();
+    let vcs = nodes.virtual_clusters().await;
     let body = html! {
         h1 { "Overview" }
         (alarms(&membership.alarms(&AlarmsAfter::default()).await?.standing, now))
         (job_list::warnings(&own))
         div.grid {
-            (virtual_clusters(&nodes.virtual_clusters().await))
+            (virtual_clusters(&vcs))
             (sick(nodes, membership).await?)
         }
+        (devices(&vcs))
         div.grid {
-            (card("My jobs", &own, "You have no jobs yet. Submit one with `muster job submit FILE`.", now))
+            (card("My jobs", &own, "You have no jobs yet. Submit one on the page Submit.", now))
             (card("What waits", &waiting, "Nothing waits.", now))
         }
     };
@@ -95,6 +97,37 @@ fn vc_row(vc: &VcView) -> Markup {
                     @if vc.total.gpu > all.gpu { span.bad { ", " (vc.total.gpu - all.gpu) " faulty" } } } }
             td.n { (used.cpu) " of " (all.cpu) }
             td.n.narrow-off { (used.memory_mb / 1024) " of " (all.memory_mb / 1024) " GiB" }
+        }
+    }
+}
+
+/// What is in use of each kind of device, by virtual cluster. Without devices there is no such card.
+fn devices(found: &Result<Vec<VcView>, crate::port::PortError>) -> Markup {
+    let vcs = found.iter().flatten();
+    let vcs: Vec<&VcView> = vcs.filter(|vc| !vc.devices.is_empty()).collect();
+    html! {
+        @if !vcs.is_empty() {
+            section.card {
+                h2 { "Devices by kind" }
+                div.wide tabindex="0" role="region" aria-label="Devices by kind" { table {
+                    thead { tr { th { "Virtual cluster" } th { "Kind" } th.n { "In use" } th.n { "Free" } th.n { "Faulty" } th.narrow-off { "Use" } } }
+                    tbody { @for vc in vcs { @for (kind, count) in &vc.devices { (device_row(vc, kind, *count)) } } }
+                } }
+            }
+        }
+    }
+}
+
+fn device_row(vc: &VcView, kind: &str, count: DeviceUse) -> Markup {
+    html! {
+        tr {
+            td { a href={ "/virtual-clusters/" (vc.name.as_str()) } { (vc.name.as_str()) } }
+            td.name { (kind) }
+            td.n { (count.used) }
+            td.n { (count.free()) }
+            td.n { @if count.bad() > 0 { span.bad { (count.bad()) } } @else { "0" } }
+            td.narrow-off { progress max=(count.healthy.max(1)) value=(count.used)
+                aria-label={ (kind) " in use in " (vc.name.as_str()) } { } }
         }
     }
 }

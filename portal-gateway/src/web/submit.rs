@@ -1,21 +1,42 @@
-//! The page to submit a job: its text, and what is wrong with it as it is written.
+//! The page to submit a job: a form and its text in step, what is wrong with it as it is written, and what it
+//! would take.
+//!
+//! Whatever a button does, what was changed in the form goes into the text before. The page comes back with the
+//! form as the text has it then. A script presses the button `check` while the user writes.
 
+use std::collections::BTreeSet;
+
+use http::StatusCode;
 use maud::{Markup, html};
-use muster_model::protocol::{self, JobValidation, remarks};
+use muster_model::protocol::{self, EditedJob, JobForm, JobProblem, JobValidation, remarks};
 use muster_model::remark::Remark;
 use serde_json::Value;
 
 use super::frame::{self, PortalPage, Section};
-use super::{form, job_list, template};
+use super::{forecast, form, job_form, job_list, template};
 use crate::call::Call;
 use crate::error::ApiError;
-use crate::port::{Jobs, Membership, PortError};
+use crate::port::{Jobs, Membership, Nodes, PortError, Users};
+use crate::query::Query;
 use crate::reply::{HandlerResult, HttpReply};
+
+/// Before the name of a role in the value of the button that removes it.
+const REMOVE_ROLE: &str = "remove-role:";
+
+/// The ports that say what the page is about.
+#[derive(Clone, Copy)]
+struct PageSources<'a> {
+    nodes: &'a dyn Nodes,
+    users: &'a dyn Users,
+    membership: &'a dyn Membership,
+}
 
 /// `GET /submit?template=NAME` or `?clone=USER~JOB`
 pub(crate) async fn page(
     call: Call,
     jobs: &dyn Jobs,
+    nodes: &dyn Nodes,
+    users: &dyn Users,
     membership: &dyn Membership,
 ) -> HandlerResult {
     let text = match call.query.text("clone") {
@@ -25,40 +46,148 @@ pub(crate) async fn page(
             template::of(name).text.to_owned()
         }
     };
+    let sources = PageSources {
+        nodes,
+        users,
+        membership,
+    };
     let judged = judged(&protocol::verdict(&text));
-    Ok(shown(&call, &text, &judged, membership))
+    shown(&call, SubmitDraft::of(text), judged, sources).await
 }
 
-/// `POST /submit`: `action` is `check` or `submit`
+/// `POST /submit`: `action` is `check`, `forecast`, `submit`, `add-role`, or `remove-role:` with a role
 pub(crate) async fn send(
     mut call: Call,
     jobs: &dyn Jobs,
+    nodes: &dyn Nodes,
+    users: &dyn Users,
     membership: &dyn Membership,
 ) -> HandlerResult {
-    let limit = call.config.limits.job_bytes;
+    let sources = PageSources {
+        nodes,
+        users,
+        membership,
+    };
+    // The form says again what the text says, and once more what it was shown with.
+    let limit = call.config.limits.job_bytes.saturating_mul(3);
     let fields = form::read_up_to(&mut call, limit).await?;
     // Browsers send each line of a text with a carriage return.
     let text = fields.text("job").unwrap_or_default().replace("\r\n", "\n");
-    match fields.text("action") {
-        Some("check") => {
-            let judged = judged(&protocol::verdict(&text));
-            Ok(shown(&call, &text, &judged, membership))
-        }
-        Some("submit") => match jobs.submit(call.caller()?, &text).await {
-            Ok(accepted) => Ok(frame::see(&job_list::job_path(&accepted.key))),
-            Err(error) => {
-                let error = ApiError::from(error);
-                let status = error.code().0;
-                if !status.is_client_error() {
-                    return Err(error);
+    let mut draft = SubmitDraft::with_form(text, &fields);
+    let action = fields.text("action").unwrap_or_default();
+    match action {
+        "check" => {}
+        "forecast" => {
+            let sight = call.sight(jobs)?;
+            let told = jobs.forecast(call.caller()?, &sight, &draft.text).await;
+            return match told {
+                Ok(told) => {
+                    let card = forecast::card(&told, frame::now_ms());
+                    let card = html! { (judged(&protocol::verdict(&draft.text))) (card) };
+                    shown(&call, draft, card, sources).await
                 }
-                let refused = refused(&error);
-                Ok(shown(&call, &text, &refused, membership).with_status(status))
+                Err(error) => not_accepted(&call, draft, error.into(), sources).await,
+            };
+        }
+        "submit" => {
+            return match jobs.submit(call.caller()?, &draft.text).await {
+                Ok(accepted) => Ok(frame::see(&job_list::job_path(&accepted.key))),
+                Err(error) => not_accepted(&call, draft, error.into(), sources).await,
+            };
+        }
+        "add-role" => draft.add_role(fields.text("new_role").unwrap_or_default().trim()),
+        _ => match action.strip_prefix(REMOVE_ROLE) {
+            Some(role) => draft.take(JobForm::without_role(role, &draft.text)),
+            None => {
+                let rule = "action must be check, forecast, submit, add-role or remove-role";
+                return Err(ApiError::Parameters(rule.to_owned()));
             }
         },
-        _ => Err(ApiError::Parameters(
-            "action must be check or submit".to_owned(),
-        )),
+    }
+    let judged = judged(&protocol::verdict(&draft.text));
+    shown(&call, draft, judged, sources).await
+}
+
+/// The page with why the job is not taken as it is.
+async fn not_accepted(
+    call: &Call,
+    draft: SubmitDraft,
+    error: ApiError,
+    sources: PageSources<'_>,
+) -> HandlerResult {
+    let status = error.code().0;
+    if !status.is_client_error() || status == StatusCode::TOO_MANY_REQUESTS {
+        return Err(error);
+    }
+    let page = shown(call, draft, refused(&error), sources).await?;
+    Ok(page.with_status(status))
+}
+
+/// A job that is being written.
+struct SubmitDraft {
+    text: String,
+    /// What came back of the form, where it could not be written into the text.
+    left: Option<job_form::ReturnedForm>,
+    /// What is to be told of that.
+    notes: Vec<String>,
+}
+
+impl SubmitDraft {
+    const fn of(text: String) -> Self {
+        Self {
+            text,
+            left: None,
+            notes: Vec::new(),
+        }
+    }
+
+    /// The text with what was changed in the form.
+    fn with_form(text: String, fields: &Query) -> Self {
+        let mut draft = Self::of(text);
+        let Some(form) = job_form::returned(fields) else {
+            return draft;
+        };
+        if form.filled == form.shown {
+            return draft;
+        }
+        match form.filled.applied(&form.shown, &draft.text) {
+            Ok(edited) => draft.put(edited),
+            Err(_) => {
+                let note = "The form waits: the YAML cannot be read. Mend it first; the form is written into it then.";
+                draft.notes.push(note.to_owned());
+                draft.left = Some(form);
+            }
+        }
+        draft
+    }
+
+    fn put(&mut self, edited: EditedJob) {
+        self.text = edited.text;
+        match edited.comments_lost {
+            0 => {}
+            1 => self.notes.push(
+                "A comment of the YAML could not be kept: a part was written anew.".to_owned(),
+            ),
+            lost => self.notes.push(format!(
+                "{lost} comments of the YAML could not be kept: a part was written anew."
+            )),
+        }
+    }
+
+    fn take(&mut self, edited: Result<EditedJob, JobProblem>) {
+        match edited {
+            Ok(edited) => self.put(edited),
+            Err(problem) => self.notes.push(problem.message),
+        }
+    }
+
+    fn add_role(&mut self, name: &str) {
+        match name {
+            "" => self
+                .notes
+                .push("Name the task role that is to be added.".to_owned()),
+            name => self.take(JobForm::with_role(name, &self.text)),
+        }
     }
 }
 
@@ -80,9 +209,11 @@ async fn clone(call: &Call, jobs: &dyn Jobs, name: &str) -> Result<String, ApiEr
 /// What is wrong with a text, or that nothing is.
 fn judged(verdict: &JobValidation) -> Markup {
     html! {
-        @if verdict.valid { p.good { "The job is valid." } }
-        (list(&verdict.errors, "bad"))
-        (list(&verdict.warnings, "warn"))
+        section.card {
+            @if verdict.valid { p.good { "The job is valid." } }
+            (list(&verdict.errors, "bad"))
+            (list(&verdict.warnings, "warn"))
+        }
     }
 }
 
@@ -94,7 +225,12 @@ fn refused(error: &ApiError) -> Markup {
         }
         _ => vec![Remark::at("", error.to_string())],
     };
-    html! { p.bad role="alert" { strong { "The job was not accepted." } } (list(&found, "bad")) }
+    html! {
+        section.card.bad role="alert" {
+            p.bad { strong { "The job is not accepted." } }
+            (list(&found, "bad"))
+        }
+    }
 }
 
 fn list(remarks: &[Remark], class: &str) -> Markup {
@@ -107,32 +243,85 @@ fn list(remarks: &[Remark], class: &str) -> Markup {
     }
 }
 
-fn shown(call: &Call, text: &str, judged: &Markup, membership: &dyn Membership) -> HttpReply {
+/// The virtual clusters that the user may use. Where no leader says which there are, their groups do.
+async fn own_vcs(call: &Call, sources: PageSources<'_>) -> Result<Vec<String>, ApiError> {
+    let caller = call.caller()?;
+    let own = sources.users.user(caller.user.as_str()).await;
+    let own = own.map(|user| user.vcs).unwrap_or_default();
+    let own: BTreeSet<String> = own.iter().map(ToString::to_string).collect();
+    let Ok(all) = sources.nodes.virtual_clusters().await else {
+        return Ok(own.into_iter().collect());
+    };
+    let all = all.iter().map(|vc| vc.name.to_string());
+    Ok(all.filter(|vc| caller.admin || own.contains(vc)).collect())
+}
+
+async fn shown(
+    call: &Call,
+    draft: SubmitDraft,
+    judged: Markup,
+    sources: PageSources<'_>,
+) -> HandlerResult {
+    let vcs = own_vcs(call, sources).await?;
+    let fields = match (&draft.left, JobForm::read(&draft.text)) {
+        (Some(form), _) => job_form::fields(&form.shown, &form.filled, &vcs),
+        (None, Ok(form)) => job_form::fields(&form, &form, &vcs),
+        (None, Err(_)) => html! {
+            p.warn { "The form is here again when the YAML can be read." }
+        },
+    };
+    let notes = html! {
+        @if !draft.notes.is_empty() {
+            section.card.warn role="status" { @for note in &draft.notes { p { (note) } } }
+        }
+    };
+    Ok(written(
+        call,
+        (&draft.text, &fields),
+        &html! { (notes) (judged) },
+        sources,
+    ))
+}
+
+fn written(
+    call: &Call,
+    (text, fields): (&str, &Markup),
+    judged: &Markup,
+    sources: PageSources<'_>,
+) -> HttpReply {
     let body = html! {
         h1 { "Submit a job" }
-        form.two method="post" action="/submit" data-check="#judged" {
+        form.half method="post" action="/submit" data-check="#judged" {
             (frame::key_field(call))
-            div.card {
-                label for="job" { "The job in YAML" }
-                textarea #job name="job" spellcheck="false" autocapitalize="none" autocomplete="off" {
-                    // A browser drops the first line break of a text.
-                    "\n" (text)
-                }
-                div.row {
-                    button.main name="action" value="submit" { "Submit" }
-                    button name="action" value="check" { "Check" }
-                }
+            // The first button of a form is pressed by the key Enter: it is to submit nothing.
+            button.unseen name="action" value="check" tabindex="-1" aria-hidden="true" { "Check" }
+            section.card aria-label="Form" {
+                h2 { "Form" }
+                div #fields { (fields) }
+                button name="action" value="check" { "Apply to the YAML" }
             }
             div {
-                section #judged.card aria-live="polite" { (judged) }
-                section.card {
-                    h2 { "Start from" }
-                    ul { @for one in template::TEMPLATES {
-                        li { a href={ "/submit?template=" (one.name) } { (one.title) } }
-                    } }
-                    p.dim { "A job of yours is a start too: its page has a link to submit it again." }
+                section.card aria-label="YAML" {
+                    label for="job" { "The job in YAML" }
+                    textarea #job name="job" spellcheck="false" autocapitalize="none" autocomplete="off" {
+                        // A browser drops the first line break of a text.
+                        "\n" (text)
+                    }
+                    div.row {
+                        button.main name="action" value="submit" { "Submit" }
+                        button name="action" value="forecast" { "What would it take?" }
+                        button name="action" value="check" { "Check" }
+                    }
                 }
+                div #judged aria-live="polite" { (judged) }
             }
+        }
+        section.card {
+            h2 { "Start from" }
+            ul { @for one in template::TEMPLATES {
+                li { a href={ "/submit?template=" (one.name) } { (one.title) } }
+            } }
+            p.dim { "A job of yours is a start too: its page has a link to submit it again." }
         }
     };
     let page = PortalPage {
@@ -141,5 +330,5 @@ fn shown(call: &Call, text: &str, judged: &Markup, membership: &dyn Membership) 
         refresh_s: None,
         body,
     };
-    page.reply(call, &membership.node_name())
+    page.reply(call, &sources.membership.node_name())
 }

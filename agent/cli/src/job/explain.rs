@@ -70,11 +70,7 @@ fn page(explanation: &Explanation, now: u64, paint: Paint) -> String {
     let launches = launches(&explanation.launches);
     page.section("Machines that it was placed on", &launches);
     for gang in &explanation.gangs {
-        let name = match &gang.task {
-            Some(task) => format!("Task {task}"),
-            None => "All tasks, which start together".to_owned(),
-        };
-        page.section(&name, &gang_lines(gang, now).join("\n"));
+        page.section(&gang_title(gang), &gang_lines(gang, now).join("\n"));
     }
     let shown = u32::try_from(explanation.gangs.len()).unwrap_or(u32::MAX);
     if let Some(more @ 1..) = explanation.waiting.checked_sub(shown)
@@ -83,6 +79,13 @@ fn page(explanation: &Explanation, now: u64, paint: Paint) -> String {
         page.lines(&format!("\nand {more} more that wait"));
     }
     page.into_text()
+}
+
+pub(super) fn gang_title(gang: &GangExplanation) -> String {
+    match &gang.task {
+        Some(task) => format!("Task {task}"),
+        None => "All tasks, which start together".to_owned(),
+    }
 }
 
 fn without_reason(explanation: &Explanation) -> &'static str {
@@ -121,7 +124,7 @@ fn launches(launches: &[Launch]) -> String {
     text
 }
 
-fn gang_lines(gang: &GangExplanation, now: u64) -> Vec<String> {
+pub(super) fn gang_lines(gang: &GangExplanation, now: u64) -> Vec<String> {
     let mut lines = vec![format!("blocked by       {}", gang.constraint)];
     if gang.task.is_some() {
         lines.push(format!("which means      it {}", gang.reason));
@@ -157,7 +160,7 @@ fn gang_lines(gang: &GangExplanation, now: u64) -> Vec<String> {
 }
 
 /// What a job is called, as far as the user sees it.
-fn name(job: Option<&JobKey>) -> String {
+pub(super) fn name(job: Option<&JobKey>) -> String {
     job.map_or_else(|| HIDDEN_JOB.to_owned(), ToString::to_string)
 }
 

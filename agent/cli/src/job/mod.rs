@@ -1,6 +1,7 @@
 //! `muster job`: a file for each thing that can be done with jobs.
 
 mod explain;
+mod forecast_page;
 mod last_end;
 mod list;
 mod logs;

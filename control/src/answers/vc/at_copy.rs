@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use muster_consensus::GroupId;
 use muster_gossip::member::MemberId;
 use muster_model::explanation::Explanation;
+use muster_model::forecast::JobForecast;
 use muster_model::id::{JobKey, TaskId};
 use muster_model::known_node::KnownNode;
 use muster_model::usage::UsageView;
@@ -18,7 +19,7 @@ use muster_model::view::{JobDetail, JobEvent, JobSummary, TaskView};
 use crate::answers::port::CopiesPort;
 use crate::groups::{GroupState, Local};
 use crate::request::vc::{
-    ChangeJob, CurrentTerm, DescriptionVersion, Explain, FindJob, GetJobsRevision, GetTerm, GiveUp,
+    ChangeJob, CurrentTerm, DescriptionVersion, Explain, FindJob, ForecastJob, GetJobsRevision, GetTerm, GiveUp,
     JobList, ListCells, ListEvents, ListFoundTasks, ListJobs, ListNodes, ListTasksOn, ListUsage,
     ListUsed, ListVcs, ListWantedImages, NotTaken, RenewLease, SayOff, ShowConfig, ShowJob,
     ShowTask, Submit, TryDescription,
@@ -167,4 +168,5 @@ for_the_leader_alone! {
     ListNodes => Vec<KnownNode>,
     ListUsage => Json<Vec<UsageView>>,
     ListCells => Json<VcCells>,
+    ForecastJob => Result<Json<JobForecast>, NotTaken>,
 }

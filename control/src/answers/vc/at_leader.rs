@@ -6,6 +6,7 @@ use muster_consensus::{GroupId, NodeId};
 use muster_gossip::member::MemberId;
 use muster_model::cluster_spec::SpecProblem;
 use muster_model::explanation::Explanation;
+use muster_model::forecast::JobForecast;
 use muster_model::id::{JobKey, TaskId};
 use muster_model::known_node::KnownNode;
 use muster_model::remark::Remark;
@@ -22,7 +23,7 @@ use crate::coordinator::UnplaceableJob;
 use crate::fence::Term;
 use crate::groups::{ApplyOutcome, GroupError, Local, LocalGroup};
 use crate::request::vc::{
-    ChangeJob, CurrentTerm, DescriptionVersion, Explain, FindJob, GetJobsRevision, GetTerm, GiveUp,
+    ChangeJob, CurrentTerm, DescriptionVersion, Explain, FindJob, ForecastJob, GetJobsRevision, GetTerm, GiveUp,
     JobList, ListCells, ListEvents, ListFoundTasks, ListJobs, ListNodes, ListTasksOn, ListUsage,
     ListUsed, ListVcs, ListWantedImages, NotTaken, RenewLease, SayOff, ShowConfig, ShowJob,
     ShowTask, Submit, TryDescription,
@@ -112,6 +113,32 @@ impl<P: CopiesPort> Answers<Submit> for AtLeader<'_, P> {
                 Ok(taken.map_err(NotTaken::Rejected))
             }
         }
+    }
+}
+
+impl<P: CopiesPort> Answers<ForecastJob> for AtLeader<'_, P> {
+    /// Found out beside the loop of the groups, which has others waiting.
+    async fn answer(
+        &self,
+        _: MemberId,
+        ForecastJob { mut job, sight }: ForecastJob,
+    ) -> Result<Result<Json<JobForecast>, NotTaken>, RequestFailure> {
+        match self.judge(&job).await? {
+            Err(refused) => return Ok(Err(NotTaken::Impossible(refused))),
+            Ok(remark) => {
+                let remark = remark.map(|told| Remark::at("", told));
+                job.spec.warnings.extend(remark);
+            }
+        }
+        let key = job.key.clone();
+        let trial = match self.read(move |view| view.trial(&key)).await? {
+            Ok(trial) => trial,
+            Err(rejected) => return Ok(Err(NotTaken::Rejected(rejected))),
+        };
+        let found = self.port.aside(move || trial.forecast(job, &sight));
+        let ended = || RequestFailure::unavailable(ENDED);
+        let forecast = found.await.ok_or_else(ended)?;
+        Ok(forecast.map(Json).map_err(NotTaken::Rejected))
     }
 }
 

@@ -15,10 +15,10 @@ use muster_model::vc::VcView;
 use muster_model::vc_cells::VcCells;
 use muster_model::view::{JobDetail, JobSummary, NodeLease, RunLease};
 
-use crate::coordinator::{Coordinator, Outlook, UnplaceableJob};
+use crate::coordinator::{Coordinator, JobTrial, Outlook, UnplaceableJob};
 use crate::groups::{GroupState, LocalGroup, Reports};
 use crate::lease::{Hearing, LeaseTime};
-use crate::vc::{NotFound, VcState};
+use crate::vc::{NotFound, VcRejection, VcState};
 
 /// What is committed, and what the leader knows besides.
 #[derive(Debug)]
@@ -137,6 +137,17 @@ impl<'a> VcLeaderView<'a> {
     pub fn judge(&self, job: &JobSpec, user: &UserName) -> Result<Option<String>, UnplaceableJob> {
         let unheard = self.reports.map_or(0, |reports| reports.unheard());
         self.coordinator.judge(job, user, unheard)
+    }
+
+    /// A copy of the leader to try a job of this name on.
+    ///
+    /// # Errors
+    /// When there is a job of the name.
+    pub fn trial(&self, key: &JobKey) -> Result<JobTrial, VcRejection> {
+        match self.state.job_id(key) {
+            Some(_) => Err(VcRejection::JobExists(key.clone())),
+            None => Ok(self.coordinator.trial(self.wall, self.state)),
+        }
     }
 
     /// What these users, and the groups that they are in, have of what is limited.

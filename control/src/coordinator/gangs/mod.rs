@@ -80,6 +80,12 @@ impl GangSteering {
         work.is_some_and(|work| work.reserving.is_some())
     }
 
+    /// The places that are being reserved for this very run; none if there are none.
+    pub(super) fn places_reserved(&self, run: &GangRun) -> Option<&[TaskPlacement]> {
+        let work = self.runs.get(&run.gang).filter(|work| work.run == *run)?;
+        Some(&work.reserving.as_ref()?.members)
+    }
+
     /// Gangs that wait, and whose places are being reserved.
     pub(super) fn reserving<'s, 'a: 's>(
         &'s self,

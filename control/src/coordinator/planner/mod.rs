@@ -244,6 +244,12 @@ impl Planner {
         self.waiting.get(gang)
     }
 
+    /// Whether a plan has left something to tell of a gang that was given no place.
+    pub(super) fn has_decided(&self, gang: &GangId) -> bool {
+        let waits = self.waiting.contains_key(gang) || self.limited.contains_key(gang);
+        waits || self.preempting.contains_key(gang) || self.impossible.contains_key(gang)
+    }
+
     /// When a gang's pause ends, by the clock that nobody sets.
     pub(super) fn pause_end(&self, context: &Context<'_>, current: &Current<'_>) -> Time {
         self.pauses.end(context, current)

@@ -127,7 +127,7 @@ impl Explainer<'_> {
     }
 
     /// What is missing before anything can be placed.
-    fn nothing_there(&self) -> Option<String> {
+    pub(super) fn nothing_there(&self) -> Option<String> {
         if self.inventory.layout().description().is_none() {
             return Some("waits for its leader to hear how the cluster is described".to_owned());
         }
@@ -239,7 +239,7 @@ impl Explainer<'_> {
     }
 
     /// The job of a gang; `Some(None)` if it is not seen.
-    fn key_of(&self, number: Number) -> Option<Option<&JobKey>> {
+    pub(super) fn key_of(&self, number: Number) -> Option<Option<&JobKey>> {
         let (vc, key) = self.inventory.job_of(self.context.state, number)?;
         Some(self.sight.sees(vc, &key.user).then_some(key))
     }
@@ -310,7 +310,7 @@ impl Explainer<'_> {
     }
 
     /// Everything that waits, as the next plan will see it.
-    fn waiting_queue(&self, now: Time) -> GangQueue {
+    pub(super) fn waiting_queue(&self, now: Time) -> GangQueue {
         let terms = Terms {
             now,
             ..self.context.terms()
@@ -328,7 +328,12 @@ impl Explainer<'_> {
         }
     }
 
-    fn explain_gang(&self, now: Time, current: &Current<'_>, queue: &GangQueue) -> GangExplanation {
+    pub(super) fn explain_gang(
+        &self,
+        now: Time,
+        current: &Current<'_>,
+        queue: &GangQueue,
+    ) -> GangExplanation {
         let number = self.inventory.number(&current.run);
         let gang = &current.run.gang;
         let is_planned =

@@ -3,6 +3,7 @@
 
 mod cells;
 mod explain;
+mod forecast;
 mod outlook;
 mod problems;
 mod quotas;

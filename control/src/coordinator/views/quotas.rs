@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use muster_model::cluster_spec::{ABSENT, CPU_LEAVES, EVERYTHING, PLAIN_LEAF, Sku};
 use muster_model::id::VcName;
 use muster_model::known_node::Share;
-use muster_model::node::Capacity;
+use muster_model::node::{Capacity, Free};
 use muster_model::vc::{Amount, VcView};
 use muster_placement::cells::{Cells, GangState};
 use muster_placement::explain::{Shortfall, shortfalls};
@@ -49,6 +49,8 @@ impl Quotas<'_> {
             let share = Share::of(&node.capacity, &node.free.free);
             view.total = view.total.plus(share.total);
             view.used = view.used.plus(share.used());
+            let is_open = !self.liveness.is_cordoned(id) && !self.nodes.mute().contains(id);
+            count_devices(&mut view, &node.capacity, (&node.free.free, is_open));
             if self.liveness.is_cordoned(id) {
                 let problem = format!("{id} is kept free: `muster cluster members` says why");
                 view.problems.push(problem);
@@ -115,6 +117,10 @@ impl Quotas<'_> {
                 of_node.usable += u64::from(is_usable);
                 continue;
             }
+            let kind = view.devices.entry(leaf_type.to_owned()).or_default();
+            kind.total += 1;
+            kind.healthy += u32::from(is_usable);
+            kind.used += u32::from(cells.is_held_by(leaf, name.as_str()));
             let brings = self.brings(leaf_type);
             view.total = view.total.plus(brings);
             if is_usable {
@@ -152,6 +158,18 @@ impl Quotas<'_> {
             memory_mb: stated.memory_mb,
             gpu: stated.gpu,
         }
+    }
+}
+
+/// Counts the devices of a machine by what they are. `is_open`: whether anything is placed there.
+fn count_devices(view: &mut VcView, capacity: &Capacity, (free, is_open): (&Free, bool)) {
+    for device in &capacity.devices {
+        let kind = view.devices.entry(device.model.clone()).or_default();
+        let is_well = device.fault.is_none();
+        let is_free = free.devices.iter().any(|(index, _)| *index == device.index);
+        kind.total += 1;
+        kind.healthy += u32::from(is_well && is_open);
+        kind.used += u32::from(is_well && !is_free);
     }
 }
 
