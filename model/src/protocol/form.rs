@@ -171,7 +171,7 @@ impl JobForm {
 impl RoleForm {
     fn of(document: &Value, name: &str, role: &Value) -> Self {
         let field = |path: &str| shown(value_at(role, &steps(path)));
-        let uri = image_of(document, role).map(|at| image_path(at));
+        let uri = image_of(document, role).map(image_path);
         let commands = role.get("commands").and_then(Value::as_array);
         let commands = commands.into_iter().flatten();
         let commands: Vec<String> = commands.map(|one| shown(Some(one))).collect();

@@ -87,7 +87,7 @@ impl Cells {
             });
         for cell in cells {
             let states = self.states(pool, self.leaves_of(pool.chain, level, cell));
-            let has = |state| states.iter().any(|it| *it == state);
+            let has = |state| states.contains(&state);
             found.total += 1;
             found.used += u32::from(has(LeafState::Used));
             found.bad += u32::from(has(LeafState::Bad));

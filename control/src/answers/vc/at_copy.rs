@@ -19,10 +19,10 @@ use muster_model::view::{JobDetail, JobEvent, JobSummary, TaskView};
 use crate::answers::port::CopiesPort;
 use crate::groups::{GroupState, Local};
 use crate::request::vc::{
-    ChangeJob, CurrentTerm, DescriptionVersion, Explain, FindJob, ForecastJob, GetJobsRevision, GetTerm, GiveUp,
-    JobList, ListCells, ListEvents, ListFoundTasks, ListJobs, ListNodes, ListTasksOn, ListUsage,
-    ListUsed, ListVcs, ListWantedImages, NotTaken, RenewLease, SayOff, ShowConfig, ShowJob,
-    ShowTask, Submit, TryDescription,
+    ChangeJob, CurrentTerm, DescriptionVersion, Explain, FindJob, ForecastJob, GetJobsRevision,
+    GetTerm, GiveUp, JobList, ListCells, ListEvents, ListFoundTasks, ListJobs, ListNodes,
+    ListTasksOn, ListUsage, ListUsed, ListVcs, ListWantedImages, NotTaken, RenewLease, SayOff,
+    ShowConfig, ShowJob, ShowTask, Submit, TryDescription,
 };
 use crate::request::{Answers, Json, RequestFailure};
 use crate::vc::{NotFound, StateJob, VcApplied, VcRejection, VcState};

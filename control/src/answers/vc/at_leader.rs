@@ -23,10 +23,10 @@ use crate::coordinator::UnplaceableJob;
 use crate::fence::Term;
 use crate::groups::{ApplyOutcome, GroupError, Local, LocalGroup};
 use crate::request::vc::{
-    ChangeJob, CurrentTerm, DescriptionVersion, Explain, FindJob, ForecastJob, GetJobsRevision, GetTerm, GiveUp,
-    JobList, ListCells, ListEvents, ListFoundTasks, ListJobs, ListNodes, ListTasksOn, ListUsage,
-    ListUsed, ListVcs, ListWantedImages, NotTaken, RenewLease, SayOff, ShowConfig, ShowJob,
-    ShowTask, Submit, TryDescription,
+    ChangeJob, CurrentTerm, DescriptionVersion, Explain, FindJob, ForecastJob, GetJobsRevision,
+    GetTerm, GiveUp, JobList, ListCells, ListEvents, ListFoundTasks, ListJobs, ListNodes,
+    ListTasksOn, ListUsage, ListUsed, ListVcs, ListWantedImages, NotTaken, RenewLease, SayOff,
+    ShowConfig, ShowJob, ShowTask, Submit, TryDescription,
 };
 use crate::request::{Answers, Json, RequestFailure};
 use crate::vc::{AcceptedJob, NotFound, VcApplied, VcEntry, VcRejection};

@@ -47,7 +47,7 @@ impl<'a> Explainer<'a> {
         let first = gangs.first().map(|gang| gang.reason.clone());
         let reason = match outcome {
             ForecastOutcome::Starts | ForecastOutcome::Preempts => None,
-            ForecastOutcome::Unknown => self.nothing_there().or(Some(UNPLANNED.to_owned())),
+            ForecastOutcome::Unknown => self.nothing_there().or_else(|| Some(UNPLANNED.to_owned())),
             ForecastOutcome::Waits | ForecastOutcome::StartsInPart => first,
         };
         let mut shares = shares(&standings.places);
