@@ -183,7 +183,11 @@ async function live(browser) {
     Object.defineProperty(document, "hidden", { value: false, configurable: true });
     document.dispatchEvent(new Event("visibilitychange"));
   });
-  await page.waitForFunction((length) => document.querySelector("pre.log").textContent.length > length, quiet.length);
+  const heard = Date.now() + 30_000;
+  while ((await page.textContent("pre.log")).length <= quiet.length) {
+    if (Date.now() > heard) return fault("a log does not go on once its page is seen again");
+    await page.waitForTimeout(100);
+  }
   const after = await page.textContent("pre.log");
   if (!after.startsWith(text) || !/^red\n(step\n)+$/.test(after)) fault("the log is not whole:", after.slice(0, 200));
   await context.close();

@@ -201,12 +201,14 @@ async fn sbatch_checks_a_job_without_submitting_it() {
 #[tokio::test]
 async fn a_type_of_gpu_gets_the_name_that_the_cluster_has() {
     let stub = AgentStub::start();
-    let device = |model: &str| json!({ "index": 0, "model": model, "fault": null });
+    let device =
+        |model: &str| json!({ "index": 0, "model": model, "fault": null, "is_used": false });
     let nodes = json!([{
         "id": "n1",
         "has": {
             "share": { "total": *AMOUNT, "healthy": *AMOUNT, "free": *AMOUNT },
             "devices": [device("Tesla V100-SXM2-16GB"), device("NVIDIA A100")],
+            "levels": [],
             "silent_ms": 0,
         },
         "closed": [],
