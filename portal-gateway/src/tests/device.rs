@@ -6,8 +6,10 @@ use serde_json::{Value, json};
 
 use super::oidc::{Bench, node_with, oidc, sign, with};
 use super::setup::*;
+use crate::clock::now_s;
 use crate::fake::{ISSUER, SigningKey};
 use crate::gateway::Gateway;
+use crate::oidc::device::DeviceFlight;
 use crate::peer::RemoteEnd;
 use crate::port::{DeviceOutcome, Users as _};
 
@@ -41,7 +43,7 @@ fn claims() -> Value {
         "iss": ISSUER,
         "aud": "muster",
         "sub": "s-17",
-        "exp": crate::clock::now_s() + 300,
+        "exp": now_s() + 300,
         "preferred_username": "ada",
         "groups": ["/lab/vision"],
     })
@@ -161,6 +163,23 @@ async fn a_person_may_refuse_or_take_too_long() {
         assert_eq!(poll(&bench.setup, &handle).await.status, 401);
     }
     assert!(bench.setup.fake.user("ada").await.is_err());
+}
+
+#[tokio::test]
+async fn a_handle_is_good_for_as_long_as_its_code_and_the_provider_is_not_asked_after_that() {
+    let bench = Bench::new().await;
+    let handle = begin(&bench.setup).await;
+    bench.grant(&claims());
+    let key = bench.setup.gateway.config().log_link_key.borrow().clone();
+    let sealed = |until_s| {
+        let flight = DeviceFlight::open(&key, &handle).unwrap();
+        DeviceFlight { until_s, ..flight }.seal(&key).unwrap()
+    };
+    let late = poll(&bench.setup, &sealed(now_s())).await;
+    assert_eq!(late.status, 400, "{}", late.text());
+    assert!(late.text().contains("LoginExpiredError"), "{}", late.text());
+    // The code was not redeemed meanwhile.
+    assert_eq!(poll(&bench.setup, &sealed(now_s() + 60)).await.status, 200);
 }
 
 #[tokio::test]

@@ -69,7 +69,7 @@ async fn a_task_is_plotted_and_told() {
         "CPU: 0.50 cores at last, 0.55 cores on average, 3.50 cores at most",
         "Memory: 700 MiB at last",
         "<polyline points=\"0,",
-        "Task worker 0 on n1",
+        "CPU and memory of task worker 0 on n1",
         "cannot be asked now",
     ] {
         assert!(text.contains(part), "{part}: {text}");

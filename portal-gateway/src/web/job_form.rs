@@ -71,7 +71,7 @@ pub(super) fn fields(shown: &JobForm, filled: &JobForm, vcs: &[String]) -> Marku
             (vc(&filled.vc, vcs))
             (priority(&filled.priority))
             (number("form_retries", "Retries after a failure", &filled.retries, "0"))
-            (number("form_max_run", "Runs at most, seconds", &filled.max_run_s, "not said"))
+            (number("form_max_run", "Runs at most, seconds", &filled.max_run_s, "no limit"))
         }
         @for (nth, role) in filled.roles.iter().enumerate().take(ROLES_MAX) { (role_fields(nth, role)) }
         @if more > 0 { p.dim { (more) " more task roles are in the YAML." } }
@@ -127,7 +127,7 @@ fn vc(value: &str, vcs: &[String]) -> Markup {
     html! {
         div { label for="form_vc" { "Virtual cluster" }
             select #form_vc name="form_vc" {
-                option value="" selected[value.is_empty()] { "not said: default" }
+                option value="" selected[value.is_empty()] { "default (not set)" }
                 @for vc in vcs { option value=(vc) selected[vc == value] { (vc) } }
                 @if !is_own { option value=(value) selected { (value) ", which is not yours" } }
             } }
@@ -139,7 +139,7 @@ fn priority(value: &str) -> Markup {
     html! {
         div { label for="form_priority" { "Priority" }
             select #form_priority name="form_priority" {
-                option value="" selected[value.is_empty()] { "not said: test" }
+                option value="" selected[value.is_empty()] { "test (not set)" }
                 @for one in PRIORITIES { option value=(one.as_str()) selected[one.as_str() == value] { (one.as_str()) } }
                 @if !is_known { option value=(value) selected { (value) ", which there is not" } }
             } }

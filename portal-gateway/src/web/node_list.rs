@@ -67,9 +67,9 @@ fn row(member: &MemberView, known: Option<&KnownNode>) -> Markup {
 /// Whether a node can be reached.
 pub(super) fn reach(member: &MemberView) -> Markup {
     match member.reach {
-        MemberReach::Alive => chip::word(true, "yes"),
+        MemberReach::Alive => chip::word(true, "alive"),
         MemberReach::Suspect => html! { span.chip.warn { "suspect" } },
-        MemberReach::Unreachable => chip::word(false, "no"),
+        MemberReach::Unreachable => chip::word(false, "unreachable"),
     }
 }
 

@@ -181,7 +181,7 @@ fn image_table(images: &[ImageView]) -> Markup {
     sorted.sort_by_key(|image| (std::cmp::Reverse(image.size_bytes), &image.name));
     let all: u64 = images.iter().map(|image| image.size_bytes).sum();
     html! {
-        p.dim { (images.len()) " images, " (size(all)) " in all as their registries pack them." }
+        p.dim { (images.len()) @if images.len() == 1 { " image, " } @else { " images, " } (size(all)) " in all as their registries pack them." }
         div.wide tabindex="0" role="region" aria-label="Images" { table {
             thead { tr { th scope="col" { "Image" } th.n scope="col" { "Size" } } }
             tbody { @for image in sorted { tr { td.name { (image.name) } td.n { (size(image.size_bytes)) } } } }

@@ -100,7 +100,7 @@ fn plots(task: &TaskView, view: &TaskAttemptView, found: &Result<TaskUse, String
     let node = view.node.as_ref().map_or("its node", |node| node.as_str());
     html! {
         section.card {
-            h2 { "Task " (task.id.role.as_str()) " " (task.id.index) " on " (node) }
+            h2 { "CPU and memory of task " (task.id.role.as_str()) " " (task.id.index) " on " (node) }
             @match found {
                 Err(why) => { p.warn { "The figures are on " (node) ", which cannot be asked now: " (why) } }
                 Ok(used) if used.points.len() < 2 => {
