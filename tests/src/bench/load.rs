@@ -3,6 +3,7 @@
 //! rate requests are due at fixed times, whether those before were answered or not, and their times count
 //! from then on.
 
+use std::collections::VecDeque;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd as _;
@@ -90,7 +91,8 @@ impl Load {
             pace,
             sent: 0,
         };
-        let mut idle: Vec<usize> = (0..self.connections.len()).collect();
+        // In turn, so that the server finds none of them idle for long, which it would close.
+        let mut idle: VecDeque<usize> = (0..self.connections.len()).collect();
         let mut result = LoadResult {
             answers: 0,
             took: Duration::ZERO,
@@ -107,7 +109,7 @@ impl Load {
                 if connection.receive()? {
                     result.times.add(connection.due.elapsed());
                     result.answers += 1;
-                    idle.push(at);
+                    idle.push_back(at);
                 }
             }
         }
@@ -121,9 +123,9 @@ impl Load {
     fn send_due(
         &mut self,
         schedule: &mut LoadSchedule,
-        idle: &mut Vec<usize>,
+        idle: &mut VecDeque<usize>,
     ) -> Result<Option<Instant>> {
-        while let Some(at) = idle.last().copied() {
+        while let Some(at) = idle.front().copied() {
             let now = Instant::now();
             let Some(due) = schedule.due(now) else {
                 return Ok(None);
@@ -133,7 +135,7 @@ impl Load {
             }
             schedule.sent += 1;
             self.connections[at].send(&self.request, due)?;
-            idle.pop();
+            idle.pop_front();
         }
         Ok(None)
     }
