@@ -94,7 +94,7 @@ pub struct Evidence {
     pub double_ecc_error: bool,
 }
 
-/// An end that somebody tells of, to see what the rules say of it.
+/// The end of a task as a user describes it, to be held against the rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TriedEnd {
     /// Exit status as a shell would see it: 128+N for signal N.

@@ -73,7 +73,7 @@ pub struct JobQuery {
     pub filter: JobFilter,
     /// The first of them; none for all.
     pub first: Option<First>,
-    /// Whether to tell why each job waits, which takes longer than all else.
+    /// Whether to tell why each job waits, which takes about as long as the rest of a list.
     pub reasons: bool,
 }
 

@@ -1,7 +1,7 @@
 //! Listings that were written before: pages that are open ask for the same one again and again.
 //!
-//! An answer is kept with the revision of the jobs that it was written after. A leader says at each request
-//! which revision that is now, so that nobody is shown an older list than without this.
+//! An answer is kept with the revision that the jobs had before it was written. At each request the leader tells the
+//! present revision, and the kept answer is sent only if the two are equal: no client gets a stale list.
 
 use bytes::Bytes;
 use http::HeaderMap;

@@ -181,7 +181,7 @@ impl HttpReply {
         let ReplyContent::Whole(body) = &self.content else {
             return self;
         };
-        // Of a long list, a cryptographic one takes longer than all else.
+        // A cryptographic digest of a long list would take a large part of the whole request.
         let mut digest = Xxh3::new();
         for name in [AWAY, AGE, HIDDEN] {
             digest.update(

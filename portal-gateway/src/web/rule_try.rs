@@ -1,4 +1,4 @@
-//! Failure rules tried on a log that somebody pastes: what a node would say of such an end.
+//! Failure rules tried on a log that a user pastes: what a node would say of such an end.
 
 use http::StatusCode;
 use maud::{Markup, html};

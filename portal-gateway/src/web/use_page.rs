@@ -83,7 +83,7 @@ fn started(job: &JobDetail) -> impl Iterator<Item = (&TaskView, &TaskAttemptView
     })
 }
 
-/// What is known of an attempt; else why nothing is.
+/// What the node tells of the use of an attempt, or why it tells nothing.
 async fn used(
     call: &Call,
     uses: &dyn Uses,
