@@ -16,6 +16,7 @@ pub mod forecast;
 pub mod id;
 pub mod image;
 pub mod image_name;
+pub mod inventory;
 pub mod job;
 pub mod job_order;
 pub mod job_query;
