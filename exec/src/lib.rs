@@ -6,6 +6,7 @@ pub mod cgroup;
 pub mod engine;
 pub mod hardware;
 pub mod image;
+pub mod inventory;
 pub mod log;
 mod oci;
 pub mod port;
