@@ -1,7 +1,7 @@
 //! A request on its way to a handler: matched, authenticated, body unread.
 
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use http::HeaderMap;
@@ -45,6 +45,8 @@ pub(crate) struct Call {
     pub(crate) caller: Option<Caller>,
     /// The token they came with; absent on the socket.
     pub(crate) token: Option<String>,
+    /// The form key of the session, as all forms of this answer write it.
+    pub(crate) form_key: OnceLock<Option<String>>,
     /// What the portal's bar has besides its own pages; empty for what is no page.
     pub(crate) plugins: Vec<PortalPlugin>,
 }

@@ -1,4 +1,8 @@
 //! gzip for whole bodies. A stream is never compressed: it would wait for more to come.
+//!
+//! A page may hold a secret of its session and a text of an address beside it. The size of the
+//! compressed page would tell the secret letter by letter (the attack BREACH), so the form key,
+//! the one secret that stays the same, is masked anew in each answer.
 
 use std::io::Write as _;
 
@@ -16,9 +20,10 @@ const BYTES_MIN: usize = 1024;
 
 /// Compresses the body if that helps and the client takes it.
 pub(crate) async fn gzip(mut reply: HttpReply, asked: bool) -> HttpReply {
-    let ReplyContent::Whole(body) = &reply.content else {
+    let (ReplyContent::Whole(body) | ReplyContent::Page(body)) = &reply.content else {
         return reply;
     };
+    let is_page = matches!(reply.content, ReplyContent::Page(_));
     if body.len() < BYTES_MIN {
         return reply;
     }
@@ -32,7 +37,10 @@ pub(crate) async fn gzip(mut reply: HttpReply, asked: bool) -> HttpReply {
     // Thousands of jobs take tens of milliseconds, too long for an async thread.
     let packed = tokio::task::spawn_blocking(move || pack(&plain)).await;
     if let Ok(Ok(packed)) = packed {
-        reply.content = ReplyContent::Whole(packed);
+        reply.content = match is_page {
+            true => ReplyContent::Page(packed),
+            false => ReplyContent::Whole(packed),
+        };
         reply
             .headers
             .insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));

@@ -1,7 +1,7 @@
 //! What happens to every request, in order: CORS, rate, route, login, handler, gzip.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
@@ -220,6 +220,7 @@ impl Gateway {
             body: UnreadBody::new(incoming.body, length),
             caller,
             token,
+            form_key: OnceLock::new(),
             plugins: match route.access.is_page() {
                 true => ports.membership.plugins(),
                 false => Vec::new(),
@@ -315,8 +316,7 @@ fn preflight(headers: &HeaderMap) -> HttpReply {
 pub(crate) fn response(reply: HttpReply) -> Response {
     let cross_origin = !matches!(reply.content, ReplyContent::Page(_));
     let mut response = match reply.content {
-        ReplyContent::Whole(body) => Response::new(body.into()),
-        ReplyContent::Page(html) => Response::new(html.into()),
+        ReplyContent::Whole(body) | ReplyContent::Page(body) => Response::new(body.into()),
         ReplyContent::Stream(body) => streamed(body),
     };
     *response.status_mut() = reply.status;

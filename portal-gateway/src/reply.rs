@@ -49,7 +49,7 @@ pub(crate) enum ReplyContent {
     Whole(Bytes),
     /// A page for people. Unlike the API, pages of other origins may not read it: it is open,
     /// and a browser inside the network would read it out for a page from outside.
-    Page(String),
+    Page(Bytes),
     Stream(ByteStream),
 }
 
@@ -116,26 +116,26 @@ impl HttpReply {
             "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; \
              base-uri 'none'; form-action 'none'",
         );
-        Self::new(HTML, ReplyContent::Page(html))
+        Self::new(HTML, ReplyContent::Page(html.into()))
             .with(CONTENT_SECURITY_POLICY, policy)
             .with(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"))
     }
 
     /// A page of the portal. Its frame says what it may load.
     pub(crate) fn html(html: String) -> Self {
-        Self::new(HTML, ReplyContent::Page(html))
+        Self::new(HTML, ReplyContent::Page(html.into()))
     }
 
     /// A page as text.
     pub(crate) fn open_text(text: String) -> Self {
-        Self::new(TEXT, ReplyContent::Page(text))
+        Self::new(TEXT, ReplyContent::Page(text.into()))
     }
 
     /// What a page shows, as JSON.
     pub(crate) fn open_json(value: &impl Serialize) -> Result<Self, ApiError> {
         let text = serde_json::to_string_pretty(value);
         let text = text.map_err(|e| ApiError::Answer(e.to_string()))?;
-        Ok(Self::new(JSON, ReplyContent::Page(text)))
+        Ok(Self::new(JSON, ReplyContent::Page(text.into())))
     }
 
     /// Text as it comes, of a known length or open.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use form_urlencoded::Serializer;
 use http::header::{CONTENT_TYPE, COOKIE, HOST, LOCATION, REFERRER_POLICY, SET_COOKIE};
 use http::{HeaderValue, StatusCode};
@@ -317,7 +318,7 @@ fn sent_to(place: String) -> HandlerResult {
     let place = HeaderValue::try_from(place)
         .map_err(|_| ApiError::Parameters("redirect_uri is no address".to_owned()))?;
     let mut reply = HttpReply::empty(StatusCode::FOUND).with(LOCATION, place);
-    reply.content = ReplyContent::Page(String::new());
+    reply.content = ReplyContent::Page(Bytes::new());
     Ok(reply)
 }
 

@@ -10,7 +10,6 @@ use super::setup::*;
 use crate::auth::RouteAccess;
 use crate::port::Jobs as _;
 use crate::route::{PAGES, Route};
-use crate::web::session;
 
 const FORM: &str = "application/x-www-form-urlencoded";
 
@@ -41,7 +40,7 @@ pub(super) async fn page(setup: &Setup, token: &str, path: &str) -> String {
 
 /// Sends a form of a session's page.
 pub(super) async fn send(setup: &Setup, token: &str, path: &str, fields: &str) -> WholeAnswer {
-    let body = format!("form_key={}&{fields}", session::form_key(token));
+    let body = format!("form_key={}&{fields}", form_key(token));
     ask(setup, token, "POST", path, &body).await
 }
 
@@ -182,8 +181,8 @@ async fn a_form_of_elsewhere_changes_nothing() {
             RouteAccess::AdminPage => ("admin-token", "ann-token"),
             _ => ("ann-token", "admin-token"),
         };
-        let own = session::form_key(token);
-        let others = session::form_key(other);
+        let own = form_key(token);
+        let others = form_key(other);
         let forms = [
             "action=stop&job=ann~mine".to_owned(),
             "form_key=&action=stop&job=ann~mine".to_owned(),
@@ -665,7 +664,7 @@ async fn a_password_cannot_be_guessed_on_the_account_page() {
     };
     let guess = "action=password&old=guessed-it&new=another-one&again=another-one";
     // What is refused for another reason says nothing of the old one.
-    let late = format!("form_key={}&{guess}", session::form_key("ann-token"));
+    let late = format!("form_key={}&{guess}", form_key("ann-token"));
     let late = TestRequest {
         method: "POST",
         path: "/account",

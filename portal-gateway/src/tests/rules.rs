@@ -631,3 +631,44 @@ async fn large_answers_are_packed_for_those_who_take_it() {
     assert_eq!(text, plain.text());
     assert_eq!(plain.header("content-encoding"), "");
 }
+
+#[tokio::test]
+async fn pages_are_packed_and_their_form_keys_differ_each_time() {
+    use std::io::Read as _;
+    let setup = Setup::new();
+    let mut texts = Vec::new();
+    for _ in 0..2 {
+        let ask = TestRequest {
+            method: "GET",
+            path: "/submit",
+            headers: &[
+                ("cookie", "muster_session=ann-token"),
+                ("accept-encoding", "gzip"),
+            ],
+            body: "",
+        };
+        let packed = setup.ask(ask).await;
+        assert_eq!(packed.header("content-encoding"), "gzip");
+        assert_eq!(packed.header("vary"), "Accept-Encoding");
+        // A page of another origin may not read a page of the portal, packed or not.
+        assert_eq!(packed.header("access-control-allow-origin"), "");
+        let mut text = String::new();
+        let mut plain = flate2::read::GzDecoder::new(&packed.body[..]);
+        plain.read_to_string(&mut text).unwrap();
+        assert!(packed.body.len() < text.len() / 2);
+        texts.push(text);
+    }
+    let keys = texts.iter().map(|text| {
+        let (_, rest) = text.split_once("name=\"form_key\" value=\"").unwrap();
+        let keys: Vec<_> = text.matches("name=\"form_key\" value=\"").collect();
+        let key = rest.split_once('"').unwrap().0;
+        assert_eq!(
+            text.matches(key).count(),
+            keys.len(),
+            "one key in each answer"
+        );
+        key
+    });
+    let keys: Vec<_> = keys.collect();
+    assert_ne!(keys[0], keys[1]);
+}

@@ -21,6 +21,7 @@ use crate::fake::FakeCluster;
 use crate::gateway::Gateway;
 use crate::peer::RemoteEnd;
 use crate::port::{Caller, UserView};
+use crate::web::session;
 
 pub(super) const ADMIN: &str = "Bearer admin-token";
 pub(super) const ANN: &str = "Bearer ann-token";
@@ -426,4 +427,9 @@ pub(super) fn storages_declared() -> muster_model::storage::ClusterStorages {
      data: {containerName: c, accountName: a, accountKey: hunter2}}
 ";
     muster_model::storage::ClusterStorages::read(text).unwrap()
+}
+
+/// The key that the forms of a session's page carry.
+pub(super) fn form_key(token: &str) -> String {
+    session::form_key(token).unwrap_or_default()
 }

@@ -1,5 +1,6 @@
 //! What is around every page: the bar with the sections, and the line that names the node.
 
+use bytes::Bytes;
 use http::header::{CONTENT_SECURITY_POLICY, LOCATION, REFERRER_POLICY, X_FRAME_OPTIONS};
 use http::{HeaderValue, StatusCode};
 use maud::{DOCTYPE, Markup, html};
@@ -156,7 +157,8 @@ pub(super) fn policy_with_frame(origin: &str) -> Option<HeaderValue> {
 
 /// The field of a form that says that this session's page sent it.
 pub(super) fn key_field(call: &Call) -> Markup {
-    let key = call.token.as_deref().map(session::form_key);
+    let make = || call.token.as_deref().and_then(session::form_key);
+    let key = call.form_key.get_or_init(make).as_deref();
     html! {
         @if let Some(key) = key { input type="hidden" name=(form::KEY_FIELD) value=(key); }
     }
@@ -166,7 +168,7 @@ pub(super) fn key_field(call: &Call) -> Markup {
 pub(super) fn see(place: &str) -> HttpReply {
     let reply = HttpReply::empty(StatusCode::SEE_OTHER).with(LOCATION, ascii(place.to_owned()));
     HttpReply {
-        content: ReplyContent::Page(String::new()),
+        content: ReplyContent::Page(Bytes::new()),
         ..reply
     }
 }

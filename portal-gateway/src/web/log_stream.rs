@@ -80,8 +80,7 @@ fn resumption(id: &str) -> Result<(u64, &str), ApiError> {
 fn bytes_of(content: ReplyContent) -> ByteStream {
     match content {
         ReplyContent::Stream(body) => body,
-        ReplyContent::Whole(whole) => one(whole),
-        ReplyContent::Page(page) => one(page.into()),
+        ReplyContent::Whole(whole) | ReplyContent::Page(whole) => one(whole),
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Nothing of a session is kept on a node, so that every node of the cluster knows it.
 
-use aws_lc_rs::hmac;
+use aws_lc_rs::{hmac, rand};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::header::COOKIE;
@@ -14,6 +14,8 @@ use crate::reply::ascii;
 const COOKIE_NAME: &str = "muster_session";
 /// What a form key is made for, so that the same token signs nothing else.
 const PURPOSE: &[u8] = b"muster portal form key";
+/// Bytes of an HMAC-SHA256.
+const KEY_BYTES: usize = 32;
 
 /// The token that a browser keeps, if it has a session.
 pub(crate) fn token(headers: &HeaderMap) -> Option<&str> {
@@ -48,15 +50,67 @@ fn cookie(call: &Call, token: &str, life_s: u64) -> HeaderValue {
     ))
 }
 
-/// What a form of this session carries: only pages that this session was shown know it.
-pub(crate) fn form_key(token: &str) -> String {
-    let key = hmac::Key::new(hmac::HMAC_SHA256, token.as_bytes());
-    URL_SAFE_NO_PAD.encode(hmac::sign(&key, PURPOSE))
+/// What a form of this session carries: only pages that this session was shown know it. Each answer is given
+/// another text, so that the sizes of compressed pages tell nothing of the key (the attack BREACH). None if
+/// the system has no random numbers.
+pub(crate) fn form_key(token: &str) -> Option<String> {
+    let mut masked = [0; 2 * KEY_BYTES];
+    let (mask, rest) = masked.split_at_mut(KEY_BYTES);
+    rand::fill(mask).ok()?;
+    let tag = hmac::sign(&key(token), PURPOSE);
+    for ((byte, tag), mask) in rest.iter_mut().zip(tag.as_ref()).zip(mask.iter()) {
+        *byte = tag ^ mask;
+    }
+    Some(URL_SAFE_NO_PAD.encode(masked))
 }
 
 /// Whether a form came from a page of this session. The comparison takes the same time for every wrong key.
 pub(crate) fn is_form_key(token: &str, text: &str) -> bool {
-    let key = hmac::Key::new(hmac::HMAC_SHA256, token.as_bytes());
-    let given = URL_SAFE_NO_PAD.decode(text);
-    given.is_ok_and(|given| hmac::verify(&key, PURPOSE, &given).is_ok())
+    let masked = URL_SAFE_NO_PAD.decode(text).unwrap_or_default();
+    let Some((mask, rest)) = masked.split_at_checked(KEY_BYTES) else {
+        return false;
+    };
+    let given: Vec<u8> = rest
+        .iter()
+        .zip(mask)
+        .map(|(byte, mask)| byte ^ mask)
+        .collect();
+    rest.len() == KEY_BYTES && hmac::verify(&key(token), PURPOSE, &given).is_ok()
+}
+
+fn key(token: &str) -> hmac::Key {
+    hmac::Key::new(hmac::HMAC_SHA256, token.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_form_key_is_written_anew_each_time_and_belongs_to_one_session() {
+        let [first, second] = [(); 2].map(|()| form_key("token").unwrap());
+        let bytes = |text: &str| URL_SAFE_NO_PAD.decode(text).unwrap();
+        let shared = bytes(&first)
+            .into_iter()
+            .zip(bytes(&second))
+            .filter(|(a, b)| a == b);
+        // Of 64 random pairs of bytes, more than eight are alike once in 10^9 runs.
+        assert!(shared.count() <= 8, "{first} {second}");
+        for key in [&first, &second] {
+            assert!(is_form_key("token", key));
+            assert!(!is_form_key("another", key));
+        }
+        let mut wrong = bytes(&first);
+        wrong[KEY_BYTES] ^= 1;
+        let cut = URL_SAFE_NO_PAD.encode(&bytes(&first)[..KEY_BYTES]);
+        for text in [
+            &URL_SAFE_NO_PAD.encode(wrong),
+            &cut,
+            "",
+            "+",
+            &format!("{first}AAAA"),
+        ] {
+            assert!(!is_form_key("token", text), "{text}");
+        }
+    }
 }

@@ -360,8 +360,9 @@ fn link(pairs: &[(&str, &str)]) -> String {
 async fn read(content: ReplyContent) -> Result<Vec<u8>, ApiError> {
     let mut bytes = Vec::new();
     match content {
-        ReplyContent::Whole(whole) => bytes.extend_from_slice(&whole),
-        ReplyContent::Page(page) => bytes.extend_from_slice(page.as_bytes()),
+        ReplyContent::Whole(whole) | ReplyContent::Page(whole) => {
+            bytes.extend_from_slice(&whole);
+        }
         ReplyContent::Stream(mut stream) => {
             // Another node may send more than it was asked for.
             while bytes.len() < BYTES_MAX
