@@ -12,6 +12,7 @@
     document.hidden ||
     main.contains(document.activeElement) ||
     main.querySelector("input[type=checkbox]:checked") ||
+    [...main.querySelectorAll("textarea, input:not([type=hidden], [type=checkbox])")].some((it) => it.value !== it.defaultValue) ||
     String(document.getSelection());
 
   const opened = (root) => [...root.querySelectorAll("details")].map((it) => it.open);

@@ -101,6 +101,9 @@ impl port::Documents for LocalDocuments {
 
     async fn rollback(&self, caller: &Caller, name: &str, version: u64) -> Result<u64, PortError> {
         let kind = self.documents.named(name)?;
+        if version == 0 && !kind.first_text().is_empty() {
+            return self.edit_as_shipped(caller, name).await;
+        }
         let request = RollBack {
             document: kind.about().id.0,
             version,
@@ -119,6 +122,20 @@ impl port::Documents for LocalDocuments {
             }
             Err(error) => Err(unedited_for(error, name, None)),
         }
+    }
+}
+
+impl LocalDocuments {
+    /// Has a document say again what nodes were shipped with, which the cluster keeps no version of.
+    async fn edit_as_shipped(&self, caller: &Caller, name: &str) -> Result<u64, PortError> {
+        let all = port::Documents::list(self).await?;
+        let newest = all.iter().find(|one| one.name == name);
+        let edit = EditedText {
+            base: newest.map_or(0, |one| one.newest.version),
+            text: self.documents.named(name)?.first_text().to_string(),
+            now: false,
+        };
+        port::Documents::edit(self, caller, name, edit).await
     }
 }
 

@@ -62,6 +62,11 @@ pub async fn documents(documents: &dyn Documents, caller: &Caller, name: &str) {
     );
     assert_eq!(history[1].version.version, version);
 
+    let shipped = documents.text(name, Some(0)).await.unwrap();
+    let first = documents.rollback(caller, name, 0).await.unwrap();
+    let read = documents.text(name, Some(first)).await.unwrap();
+    assert_eq!((first, read.text), (again + 1, shipped.text));
+
     let none = documents.text(name, Some(99));
     refused!(none, PortError::NoVersion { version: 99, .. });
     let none = documents.rollback(caller, name, 99);

@@ -21,6 +21,7 @@ mod pages;
 mod pages_cluster;
 mod pages_job;
 mod pages_log;
+mod pages_settings;
 mod pages_submit;
 mod people_safety;
 mod portal;

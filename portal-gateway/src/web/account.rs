@@ -8,7 +8,7 @@ use muster_model::user_token::{
 };
 
 use super::frame::{self, PortalPage, Section};
-use super::{form, moment};
+use super::{form, moment, notice};
 use crate::call::Call;
 use crate::error::ApiError;
 use crate::handle::users::patch_user;
@@ -24,13 +24,17 @@ const LIVES_D: [(&str, u64); 4] = [
     ("no end", 0),
 ];
 
+/// What a change is told as once it is made.
+const DONE: [(&str, &str); 1] = [("revoke", "The token was revoked.")];
+
 /// `GET /account`
 pub(crate) async fn page(
     call: Call,
     users: &dyn Users,
     membership: &dyn Membership,
 ) -> HandlerResult {
-    shown(&call, users, &html! {}, membership).await
+    let told = notice::done(&call, &DONE);
+    shown(&call, users, &told, membership).await
 }
 
 /// `POST /account`: `action` is `password`, `token` or `revoke`
@@ -40,22 +44,38 @@ pub(crate) async fn change(
     membership: &dyn Membership,
 ) -> HandlerResult {
     let fields = form::read(&mut call).await?;
+    match changed(&call, users, &fields, membership).await {
+        Ok(reply) => Ok(reply),
+        Err(error) => {
+            let (status, told) = notice::refused(error)?;
+            let page = shown(&call, users, &told, membership).await?;
+            Ok(page.with_status(status))
+        }
+    }
+}
+
+async fn changed(
+    call: &Call,
+    users: &dyn Users,
+    fields: &Query,
+    membership: &dyn Membership,
+) -> HandlerResult {
     match fields.text("action") {
         Some("password") => {
-            set_password(&call, users, &fields).await?;
+            set_password(call, users, fields).await?;
             // Every login has ended with the old password, this one too.
-            Ok(frame::see("/login?next=/account"))
+            Ok(frame::see("/login?next=/account&done=password"))
         }
         Some("token") => {
-            let issued = issue(&call, users, &fields).await?;
-            shown(&call, users, &issued, membership).await
+            let issued = issue(call, users, fields).await?;
+            shown(call, users, &issued, membership).await
         }
         Some("revoke") => {
             let id = fields.text("token").unwrap_or_default();
             let id: UserTokenId = id.parse().map_err(|_| PortError::NoToken)?;
             let which = TokenSelection::Id(call.caller()?.user.clone(), id);
             users.revoke_tokens(&call.author()?, which).await?;
-            Ok(frame::see("/account"))
+            Ok(frame::see("/account?done=revoke"))
         }
         _ => Err(ApiError::Parameters(
             "action must be password, token or revoke".to_owned(),

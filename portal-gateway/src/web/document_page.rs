@@ -3,7 +3,9 @@
 use http::StatusCode;
 use maud::{Markup, html};
 use muster_model::exit::TriedEnd;
-use muster_model::mesh::{DocumentText, DocumentView, VersionView};
+use muster_model::mesh::{
+    ActivationStage, DocumentText, DocumentVersion, DocumentView, VersionView,
+};
 use muster_model::storage::STORAGES_DOCUMENT;
 use muster_model::vc::WhatIf;
 
@@ -17,6 +19,8 @@ use crate::reply::{HandlerResult, HttpReply};
 
 /// The document of which the cluster can say what an edit would do.
 const DESCRIPTION: &str = "virtual-clusters";
+/// How soon the page of a version on its way is renewed.
+const REFRESH_S: u32 = 2;
 /// Names of jobs that an answer lists at most.
 const NAMED_MAX: usize = 20;
 
@@ -59,7 +63,10 @@ pub(crate) async fn page(
         let versions = difference::versions(compared)?;
         return difference::page(&call, documents, membership, versions).await;
     }
-    let text = documents.text(name, version).await?;
+    let text = match version {
+        None => newest_text(documents, name).await?,
+        _ => documents.text(name, version).await?,
+    };
     let edit = DocumentEdit {
         base: newest(documents, name).await?.newest.version,
         text: text.text.clone(),
@@ -114,7 +121,7 @@ pub(crate) async fn change(
         Some("try") => rule_try::end(&fields)?,
         _ => TriedEnd::default(),
     };
-    let in_force = documents.text(&name, None).await?;
+    let newest = newest_text(documents, &name).await?;
     let edit = DocumentEdit {
         base: number("base")?,
         text,
@@ -122,7 +129,7 @@ pub(crate) async fn change(
         told,
         status,
     };
-    shown(&call, documents, (&in_force, &edit), membership).await
+    shown(&call, documents, (&newest, &edit), membership).await
 }
 
 /// What is to be said of a text that is not saved.
@@ -240,14 +247,43 @@ fn effects(found: &WhatIf) -> Markup {
     }
 }
 
+/// How far the newest version is.
 fn stage(view: &DocumentView) -> Markup {
-    let class = if view.coverage.rejected.is_empty() {
-        ""
+    let (version, coverage) = (view.newest.version, &view.coverage);
+    let nodes = if coverage.members == 1 {
+        "node"
     } else {
-        "bad"
+        "nodes"
     };
-    html! { span class=(class) { (view.to_string()) }
-    @if !view.here.problem.is_empty() { div.bad { (view.here.problem) } } }
+    let of = |count: u32| format!("{count} of {} {nodes}", coverage.members);
+    html! {
+        @match &view.newest.stage {
+            _ if version == 0 => { "As shipped with the nodes" }
+            ActivationStage::Distribute => { "Version " (version) " is being checked: " (of(coverage.valid)) " found it valid" }
+            ActivationStage::Canary { .. } => { "Version " (version) " is being tried: in force on " (of(coverage.active)) }
+            ActivationStage::Active => { "Version " (version) " is in force on " (of(coverage.active)) }
+            ActivationStage::Withdrawn { reason } => { span.bad { "Version " (version) " was withdrawn" }
+                @if !reason.is_empty() { ": " (reason) } }
+        }
+        @if !coverage.unreachable.is_empty() { div.warn { "Not reachable: " (coverage.unreachable.join(", ")) } }
+        @if !coverage.rejected.is_empty() { div.bad { "Rejected by: " (rejected_by(view)) } }
+        @if !view.here.problem.is_empty() { div.bad { (view.here.problem) } }
+    }
+}
+
+fn rejected_by(view: &DocumentView) -> String {
+    let names = view.coverage.rejected.iter().map(|one| one.member.as_str());
+    names.collect::<Vec<_>>().join(", ")
+}
+
+/// Whether its newest version is on its way to nodes.
+fn is_on_its_way(view: &DocumentView) -> bool {
+    let is_over = match view.newest.stage {
+        ActivationStage::Active => view.coverage.missing.is_empty(),
+        ActivationStage::Withdrawn { .. } => true,
+        ActivationStage::Distribute | ActivationStage::Canary { .. } => false,
+    };
+    view.newest.version > 0 && !is_over
 }
 
 async fn shown(
@@ -263,18 +299,18 @@ async fn shown(
     let is_admin = call.caller()?.admin;
     let body = html! {
         h1 { (name) }
-        section.card { p { (stage(&view)) }
+        section.card { p role="status" { (stage(&view)) }
             (rollout::table(&view, &members)) }
         (edit.told)
         @if is_admin { (editor(call, name, text, edit)) }
         @else { section.card { h2 { "Version " (text.version) } pre.log tabindex="0" { (text.text) } } }
         @if name == rule_try::RULES && !is_admin { (rule_try::form(call, &edit.tried)) }
-        (versions(call, name, &history, is_admin))
+        (versions(call, &view, &history, is_admin))
     };
     let page = PortalPage {
         section: Section::Settings,
         title: name.to_owned(),
-        refresh_s: None,
+        refresh_s: is_on_its_way(&view).then_some(REFRESH_S),
         body,
     };
     let reply = page.reply(call, &membership.node_name());
@@ -287,7 +323,7 @@ fn editor(call: &Call, name: &str, text: &DocumentText, edit: &DocumentEdit) -> 
             (frame::key_field(call))
             input type="hidden" name="base" value=(edit.base);
             @if text.version != edit.base { p.warn { "This is the text of version " (text.version)
-                "; version " (edit.base) " is the newest one. Saving makes it the newest again." } }
+                "; version " (edit.base) " is the newest one. Saving makes this text the newest again." } }
             label for="text" { "The text" }
             textarea #text name="text" spellcheck="false" autocapitalize="none" autocomplete="off" { "\n" (edit.text) }
             div.row {
@@ -305,8 +341,9 @@ fn editor(call: &Call, name: &str, text: &DocumentText, edit: &DocumentEdit) -> 
     }
 }
 
-fn versions(call: &Call, name: &str, history: &[VersionView], is_admin: bool) -> Markup {
-    let now = frame::now_ms();
+fn versions(call: &Call, view: &DocumentView, history: &[VersionView], is_admin: bool) -> Markup {
+    let (name, now) = (&view.name, frame::now_ms());
+    let in_force = in_force(view);
     html! {
         section.card {
             h2 { "Versions" }
@@ -314,18 +351,50 @@ fn versions(call: &Call, name: &str, history: &[VersionView], is_admin: bool) ->
             @if history.is_empty() { p.dim { "Nobody edited it yet: it is as nodes were shipped with it." } }
             @else { div.wide tabindex="0" role="region" aria-label="Versions" { table {
                 thead { tr { th { "Version" } th { "Stage" } th { "By" } th { "When" } th.narrow-off { "Note" } @if is_admin { th { "Go back" } } } }
-                tbody { @for one in history { tr {
-                    td { a href={ "/documents/" (name) "?version=" (one.version.version) } { (one.version.version) } }
-                    td { (one.version.stage.to_string()) @if one.version.forced { span.warn { " without the steps" } } }
-                    td { (one.version.author) }
-                    td { (moment::at(one.version.at_ms, now)) }
-                    td.narrow-off { (one.note) }
-                    @if is_admin { td { form method="post" action={ "/documents/" (name) } {
-                        (frame::key_field(call))
-                        input type="hidden" name="version" value=(one.version.version);
-                        button name="action" value="rollback" aria-label={ "Go back to version " (one.version.version) } { "Go back" } } } }
-                } } }
+                tbody {
+                    @for one in history { @let version = one.version.version; tr {
+                        td { a href={ "/documents/" (name) "?version=" (version) } { (version) } }
+                        td { (standing(&one.version, in_force)) @if one.version.forced { span.warn { " without the steps" } } }
+                        td { (one.version.author) }
+                        td { (moment::at(one.version.at_ms, now)) }
+                        td.narrow-off { (one.note) }
+                        @if is_admin { td { @if version != view.newest.version { (go_back(call, name, version)) } } }
+                    } }
+                    tr {
+                        td { a href={ "/documents/" (name) "?version=0" } { "0" } }
+                        td { "as shipped" }
+                        td {} td {} td.narrow-off {}
+                        @if is_admin { td { (go_back(call, name, 0)) } }
+                    }
+                }
             } } }
         }
     }
+}
+
+/// The version that nodes go by now, as far as they take new ones.
+fn in_force(view: &DocumentView) -> u64 {
+    match view.newest.stage {
+        ActivationStage::Active => view.newest.version,
+        _ => view.active,
+    }
+}
+
+/// What became of a version, in words.
+fn standing(version: &DocumentVersion, in_force: u64) -> &'static str {
+    match version.stage {
+        ActivationStage::Distribute => "is being checked",
+        ActivationStage::Canary { .. } => "is being tried",
+        ActivationStage::Withdrawn { .. } => "withdrawn",
+        ActivationStage::Active if version.version == in_force => "in force",
+        ActivationStage::Active => "replaced",
+    }
+}
+
+fn go_back(call: &Call, name: &str, version: u64) -> Markup {
+    html! { form method="post" action={ "/documents/" (name) } {
+        (frame::key_field(call))
+        input type="hidden" name="version" value=(version);
+        button name="action" value="rollback" { "Go back to version " (version) }
+    } }
 }

@@ -20,7 +20,7 @@ pub(crate) fn page(error: &ApiError, path: &str, node: &str) -> HttpReply {
         return frame::see(&format!("/login?next={next}"));
     }
     let status = error.code().0;
-    frame::open(heading(status), &body(status, error), node).with_status(status)
+    frame::apart(heading(status), &body(status, error), node).with_status(status)
 }
 
 fn heading(status: StatusCode) -> &'static str {
@@ -48,8 +48,7 @@ fn body(status: StatusCode, error: &ApiError) -> Markup {
                 }
                 _ => {}
             }
-            p { a href="/" { "Overview" } " · " a href="/jobs" { "Jobs" } " · "
-                a href="/status" { "Status of this node" } }
+            p { "Your browser's way back leads to the page that you came from." }
         }
     }
 }

@@ -76,6 +76,18 @@ impl PortalPage {
     }
 }
 
+/// A page in place of another, with the sections that all users have: it does not know its reader.
+pub(super) fn apart(title: &str, body: &Markup, node: &str) -> HttpReply {
+    let sections = Section::ALL.into_iter();
+    let sections = sections.filter(|(one, ..)| !one.is_for_admins());
+    let bar = html! { header.bar {
+        a.name href="/" { "Muster" }
+        nav aria-label="Sections" { @for (_, path, name) in sections { a href=(path) { (name) } } }
+    } };
+    let main = html! { main #main { (body) } };
+    page(document(title, &bar, &main, node))
+}
+
 /// A page for a browser without a session.
 pub(super) fn open(title: &str, body: &Markup, node: &str) -> HttpReply {
     let bar = html! { header.bar { a.name href="/" { "Muster" } } };

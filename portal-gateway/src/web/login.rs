@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use muster_model::secret::Hidden;
 use muster_model::user_token::TokenSelection;
 
-use super::{form, frame, session};
+use super::{form, frame, notice, session};
 use crate::call::Call;
 use crate::clock;
 use crate::error::ApiError;
@@ -14,6 +14,11 @@ use crate::handle::session::let_in;
 use crate::port::{Membership, PortError, Users};
 use crate::reply::{HandlerResult, HttpReply};
 
+/// What the form that led here has done.
+const DONE: [(&str, &str); 1] = [(
+    "password",
+    "Your password was changed, and every login ended. Log in with the new one.",
+)];
 /// What a token of the portal is called in the list of a user's tokens.
 const TOKEN_NAME: &str = "portal";
 /// A token without an end is kept by a browser for a month, in seconds.
@@ -22,7 +27,8 @@ const LIFE_S_MAX: u64 = 30 * 86_400;
 /// `GET /login?next=PATH`
 pub(crate) async fn page(call: Call, membership: &dyn Membership) -> HandlerResult {
     let next = own_path(call.query.text("next").unwrap_or("/"));
-    Ok(shown(&call, (next, "", None), &membership.node_name()))
+    let done = notice::done(&call, &DONE);
+    Ok(shown(&call, (next, "", &done), &membership.node_name()))
 }
 
 /// `POST /login`
@@ -50,7 +56,8 @@ pub(crate) async fn enter(
                 }
                 _ => error.to_string(),
             };
-            let page = shown(&call, (next, user, Some(&told)), &membership.node_name());
+            let wrong = html! { p.bad role="alert" { (told) } };
+            let page = shown(&call, (next, user, &wrong), &membership.node_name());
             return Ok(page.with_status(status));
         }
         Err(error) => return Err(error),
@@ -97,11 +104,11 @@ fn own_path(path: &str) -> &str {
     if is_own { path } else { "/" }
 }
 
-fn shown(call: &Call, (next, user, wrong): (&str, &str, Option<&str>), node: &str) -> HttpReply {
+fn shown(call: &Call, (next, user, told): (&str, &str, &Markup), node: &str) -> HttpReply {
     let body = html! {
         div.card.login {
             h1 { "Log in" }
-            @if let Some(wrong) = wrong { p.bad role="alert" { (wrong) } }
+            (told)
             @if let Some(place) = portal_login(call, next) {
                 p { a.button.main href=(place) { "Log in by the identity provider" } }
             }

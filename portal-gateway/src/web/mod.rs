@@ -25,6 +25,7 @@ mod moment;
 mod node_health;
 pub(crate) mod node_list;
 pub(crate) mod node_page;
+mod notice;
 pub(crate) mod overview;
 pub(crate) mod people;
 mod placement;

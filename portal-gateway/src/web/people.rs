@@ -8,7 +8,7 @@ use muster_model::people::{
 use serde_json::{Map, Value};
 
 use super::frame::{self, PortalPage, Section};
-use super::{form, moment};
+use super::{form, moment, notice};
 use crate::call::Call;
 use crate::error::ApiError;
 use crate::fields::Fields;
@@ -16,6 +16,15 @@ use crate::port::{GroupView, Membership, UserView, Users};
 use crate::query::Query;
 use crate::reply::HandlerResult;
 
+/// What a change is told as once it is made.
+const DONE: [(&str, &str); 6] = [
+    ("add-user", "The user was added."),
+    ("change-user", "The user was changed."),
+    ("remove-user", "The user was removed."),
+    ("add-group", "The group was added."),
+    ("change-group", "The group was changed."),
+    ("remove-group", "The group was removed."),
+];
 /// Records of the page, the newest.
 const RECORDS: usize = 100;
 
@@ -25,14 +34,27 @@ pub(crate) async fn page(
     users: &dyn Users,
     membership: &dyn Membership,
 ) -> HandlerResult {
+    let told = notice::done(&call, &DONE);
+    shown(&call, users, (&Query::default(), &told), membership).await
+}
+
+/// `sent`: what the forms hold, as it was sent before.
+async fn shown(
+    call: &Call,
+    users: &dyn Users,
+    (sent, told): (&Query, &Markup),
+    membership: &dyn Membership,
+) -> HandlerResult {
     let all = users.list().await?;
     let groups = users.groups().await?;
     let log = users.audit(None, RECORDS).await?;
     let body = html! {
         h1 { "Users and groups" }
-        section.card { h2 { "Users" } (user_table(&call, &all)) }
-        (new_user(&call, &groups))
-        section.card { h2 { "Groups" } (group_table(&call, &groups)) (new_group(&call)) }
+        (told)
+        section.card { h2 { "Users" } (user_table(call, &all)) }
+        (new_user(call, &groups, sent))
+        section.card { h2 { "Groups" } (group_table(call, &groups)) }
+        (new_group(call, sent))
         (changes(&log.records))
     };
     let page = PortalPage {
@@ -41,23 +63,47 @@ pub(crate) async fn page(
         refresh_s: None,
         body,
     };
-    Ok(page.reply(&call, &membership.node_name()))
+    Ok(page.reply(call, &membership.node_name()))
 }
 
 /// `POST /people`: one change, which `action` names
-pub(crate) async fn change(mut call: Call, users: &dyn Users) -> HandlerResult {
+pub(crate) async fn change(
+    mut call: Call,
+    users: &dyn Users,
+    membership: &dyn Membership,
+) -> HandlerResult {
     let form = form::read(&mut call).await?;
-    let mut fields = Fields::of(given(&form));
-    let change = match form.text("action") {
-        Some("add-user") => added_user(&mut fields)?,
-        Some("change-user") => changed_user(&mut fields)?,
-        Some("remove-user") => PeopleChange::RemoveUser {
+    let action = form.text("action").unwrap_or_default();
+    let changed = match asked(action, &form) {
+        Ok(change) => {
+            let change = users.change(&call.author()?, change).await;
+            change.map(drop).map_err(ApiError::from)
+        }
+        Err(error) => Err(error),
+    };
+    match changed {
+        Ok(()) => Ok(frame::see(&format!("/people?done={action}"))),
+        Err(error) => {
+            let (status, told) = notice::refused(error)?;
+            let page = shown(&call, users, (&form, &told), membership).await?;
+            Ok(page.with_status(status))
+        }
+    }
+}
+
+/// The change that a form asks for.
+fn asked(action: &str, form: &Query) -> Result<PeopleChange, ApiError> {
+    let mut fields = Fields::of(given(form));
+    Ok(match action {
+        "add-user" => added_user(&mut fields)?,
+        "change-user" => changed_user(&mut fields)?,
+        "remove-user" => PeopleChange::RemoveUser {
             user: user(&mut fields)?,
             revision: None,
         },
-        Some("add-group") => added_group(&mut fields)?,
-        Some("change-group") => changed_group(&mut fields)?,
-        Some("remove-group") => PeopleChange::RemoveGroup {
+        "add-group" => added_group(&mut fields)?,
+        "change-group" => changed_group(&mut fields)?,
+        "remove-group" => PeopleChange::RemoveGroup {
             group: group(&mut fields)?,
             revision: None,
         },
@@ -68,9 +114,7 @@ pub(crate) async fn change(mut call: Call, users: &dyn Users) -> HandlerResult {
                     .to_owned(),
             ));
         }
-    };
-    users.change(&call.author()?, change).await?;
-    Ok(frame::see("/people"))
+    })
 }
 
 /// The fields of a form that say something. Names of groups and virtual clusters are lists.
@@ -86,18 +130,21 @@ fn given(form: &Query) -> Map<String, Value> {
             fields.insert(name.to_owned(), Value::from(value));
         }
     }
+    if let Ok(Some(revision)) = form.number("revision") {
+        fields.insert("revision".to_owned(), Value::from(revision));
+    }
     // An address that is left empty is taken away.
     if form.has("email") {
         let email = form.text("email").unwrap_or_default().trim();
         fields.insert("email".to_owned(), Value::from(email));
     }
-    for name in ["groups", "vcs"] {
+    for name in ["groups", "vcs", "storages"] {
         if form.has(name) {
             fields.insert(name.to_owned(), names(name));
         }
     }
-    if form.has("admin") {
-        fields.insert("admin".to_owned(), Value::from(true));
+    if form.has("admin") || form.text("action") == Some("change-group") {
+        fields.insert("admin".to_owned(), Value::from(form.has("admin")));
     }
     fields
 }
@@ -176,8 +223,13 @@ fn added_group(fields: &mut Fields) -> Result<PeopleChange, ApiError> {
 
 fn changed_group(fields: &mut Fields) -> Result<PeopleChange, ApiError> {
     let name = fields.name("groupname");
+    // The rights are set as a whole: they must be those that the form was made from.
+    let revision = fields.optional_integer("revision", 0, i64::MAX);
+    let storages = fields.names("storages").into_iter().collect();
     let patch = GroupPatch {
         description: fields.optional_text("description"),
+        acl: Some(acl(fields, storages)),
+        revision: revision.and_then(|it| u64::try_from(it).ok()),
         ..GroupPatch::default()
     };
     Ok(PeopleChange::ChangeGroup {
@@ -224,16 +276,17 @@ fn user_form(call: &Call, user: &UserView) -> Markup {
     }
 }
 
-fn new_user(call: &Call, groups: &[GroupView]) -> Markup {
+fn new_user(call: &Call, groups: &[GroupView], sent: &Query) -> Markup {
+    let was = |field: &str| was(sent, "add-user", field);
     html! {
         form.card method="post" action="/people" {
             (frame::key_field(call))
             h2 { "Add a user" }
             div.row.fields {
-                div { label for="username" { "Name" } input #username name="username" required autocapitalize="none"; }
-                div { label for="useremail" { "E-mail" } input #useremail name="email"; }
+                div { label for="username" { "Name" } input #username name="username" value=(was("username")) required autocapitalize="none"; }
+                div { label for="useremail" { "E-mail" } input #useremail name="email" value=(was("email")); }
                 div { label for="userpassword" { "Password" } input #userpassword name="password" type="password" autocomplete="new-password" required minlength="6"; }
-                div { label for="usergroups" { "Groups, with commas" } input #usergroups name="groups" list="known-groups"; }
+                div { label for="usergroups" { "Groups, with commas; empty: default" } input #usergroups name="groups" value=(was("groups")) list="known-groups"; }
                 button.main name="action" value="add-user" { "Add" }
             }
             datalist #known-groups { @for group in groups { option value=(group.name.as_str()) {} } }
@@ -244,30 +297,77 @@ fn new_user(call: &Call, groups: &[GroupView]) -> Markup {
 fn group_table(call: &Call, groups: &[GroupView]) -> Markup {
     html! {
         div.wide tabindex="0" role="region" aria-label="Groups" { table {
-            thead { tr { th { "Group" } th { "What it is for" } th { "Virtual clusters" } th.narrow-off { "Storages" } th { "Remove" } } }
+            thead { tr { th { "Group" } th { "What it is for" } th { "Virtual clusters" } th.narrow-off { "Storages" } th { "Change" } } }
             tbody { @for group in groups { tr {
                 td.name { strong { (group.name.as_str()) } @if group.acl.admin { " " span.chip { "Admin" } } }
                 td { (group.description) }
                 td { (joined(&group.acl.vcs)) }
                 td.narrow-off { (group.acl.storages.join(", ")) }
-                td { form method="post" action="/people" { (frame::key_field(call))
-                    input type="hidden" name="groupname" value=(group.name.as_str());
-                    button.danger name="action" value="remove-group" aria-label={ "Remove group " (group.name.as_str()) } { "Remove" } } }
+                td { (group_form(call, group)) }
             } } }
         } }
     }
 }
 
-fn new_group(call: &Call) -> Markup {
+fn group_form(call: &Call, group: &GroupView) -> Markup {
+    let name = group.name.as_str();
+    let id = |field: &str| format!("group-{field}-{name}");
     html! {
-        form.row.fields method="post" action="/people" {
-            (frame::key_field(call))
-            div { label for="groupname" { "New group" } input #groupname name="groupname" required autocapitalize="none"; }
-            div { label for="description" { "What it is for" } input #description name="description"; }
-            div { label for="vcs" { "Virtual clusters, with commas" } input #vcs name="vcs"; }
-            div { label { input type="checkbox" name="admin"; " Admins" } }
-            button name="action" value="add-group" { "Add the group" }
+        details { summary aria-label={ "Change group " (name) } { "Change" }
+            form method="post" action="/people" {
+                (frame::key_field(call))
+                input type="hidden" name="groupname" value=(name);
+                input type="hidden" name="revision" value=(group.revision);
+                input type="hidden" name="storages" value=(joined(&group.acl.storages));
+                label for=(id("description")) { "What it is for" }
+                input id=(id("description")) name="description" value=(group.description);
+                label for=(id("vcs")) { "Virtual clusters, with commas" }
+                input id=(id("vcs")) name="vcs" value=(joined(&group.acl.vcs));
+                p { label { input type="checkbox" name="admin" checked[group.acl.admin]; " Its members are admins" } }
+                div.row { button name="action" value="change-group" { "Save" }
+                    button.danger name="action" value="remove-group" { "Remove " (name) } }
+            }
         }
+    }
+}
+
+fn new_group(call: &Call, sent: &Query) -> Markup {
+    let was = |field: &str| was(sent, "add-group", field);
+    html! {
+        form.card method="post" action="/people" {
+            (frame::key_field(call))
+            h2 { "Add a group" }
+            div.row.fields {
+                div { label for="groupname" { "Name" } input #groupname name="groupname" value=(was("groupname")) required autocapitalize="none"; }
+                div { label for="description" { "What it is for" } input #description name="description" value=(was("description")); }
+                div { label for="vcs" { "Virtual clusters, with commas" } input #vcs name="vcs" value=(was("vcs")); }
+                div { label { input type="checkbox" name="admin"; " Its members are admins" } }
+                button.main name="action" value="add-group" { "Add" }
+            }
+        }
+    }
+}
+
+/// What a field of a form held when it was refused.
+fn was<'a>(sent: &'a Query, action: &str, field: &str) -> &'a str {
+    match sent.text("action") == Some(action) {
+        true => sent.text(field).unwrap_or_default(),
+        false => "",
+    }
+}
+
+/// What an action of a record means, in words; the action itself where there are none.
+fn doing(action: &str) -> &str {
+    match action {
+        "token.issue" => "Token issued or login of",
+        "token.revoke" => "Token revoked of",
+        "user.add" => "User added:",
+        "user.change" => "User changed:",
+        "user.remove" => "User removed:",
+        "group.add" => "Group added:",
+        "group.change" => "Group changed:",
+        "group.remove" => "Group removed:",
+        other => other,
     }
 }
 
@@ -276,10 +376,12 @@ fn changes(records: &[AuditRecord]) -> Markup {
     html! {
         section.card {
             h2 { "Audit log" }
+            p.dim { "Users, groups, logins and tokens. Who edited the cluster's settings stands with each "
+                a href="/documents" { "document" } "." }
             @if records.is_empty() { p.dim { "Nothing was changed so far." } }
             ul.plain { @for record in records { li {
                 span.dim { (moment::at(record.at_ms, now)) } " "
-                strong { (record.action) } " " (record.subject) " "
+                strong { (doing(&record.action)) } " " (record.subject) " "
                 span.dim { "by " (record.by.user) " from " (record.by.address) " at " (record.by.node) }
                 @if !record.before.is_empty() || !record.after.is_empty() {
                     details { summary { "Before and after" }
