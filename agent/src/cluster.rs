@@ -2,6 +2,7 @@
 
 mod documents;
 mod errors;
+mod figures;
 mod images;
 mod jobs;
 mod launches;
@@ -21,6 +22,7 @@ use std::sync::Arc;
 use muster_portal_gateway::port::{IdentityProvider, Ports};
 
 use self::documents::LocalDocuments;
+use self::figures::LocalFigures;
 use self::jobs::LocalJobs;
 use self::logs::LocalLogs;
 use self::membership::LocalMembership;
@@ -110,6 +112,7 @@ pub(crate) fn ports(parts: ClusterDependencies) -> Ports {
             storages: parts.storages.clone(),
         }),
         storages: Arc::new(parts.storages),
+        figures: Arc::new(LocalFigures),
         uses: Arc::new(parts.uses),
         users: Arc::new(LocalUsers {
             accounts: parts.accounts,

@@ -4,6 +4,7 @@
 
 pub mod cgroup;
 pub mod engine;
+pub mod figures;
 pub mod hardware;
 pub mod image;
 pub mod inventory;

@@ -24,6 +24,7 @@ pub mod known_node;
 pub mod launch;
 pub mod login;
 pub mod mesh;
+pub mod metric;
 pub mod node;
 pub mod people;
 pub mod policy;

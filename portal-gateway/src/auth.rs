@@ -21,6 +21,8 @@ const TOKEN_COOKIE: &str = "token=";
 pub(crate) enum RouteAccess {
     /// Anybody.
     Open,
+    /// Anybody; a valid token shows more.
+    OpenOrUser,
     /// Any valid token.
     User,
     /// Any valid token, also in the cookie where OpenPAI's portal keeps it: some of its requests carry
@@ -57,6 +59,7 @@ impl RouteAccess {
                 Err(ApiError::NotAdmin)
             }
             Self::Open
+            | Self::OpenOrUser
             | Self::User
             | Self::Browser
             | Self::Page

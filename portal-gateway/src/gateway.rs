@@ -9,7 +9,7 @@ use futures::{Stream, StreamExt};
 use http::header::{
     ACCEPT, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
     ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_REQUEST_HEADERS,
-    CACHE_CONTROL, CONTENT_LENGTH, HOST, VARY, X_CONTENT_TYPE_OPTIONS,
+    AUTHORIZATION, CACHE_CONTROL, CONTENT_LENGTH, HOST, VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use muster_tls::Fingerprint;
@@ -199,7 +199,10 @@ impl Gateway {
         }
         let mut caller = None;
         let mut token = None;
-        if route.access != RouteAccess::Open {
+        let is_guest = route.access == RouteAccess::OpenOrUser
+            && incoming.peer != RemoteEnd::Socket
+            && !incoming.headers.contains_key(AUTHORIZATION);
+        if route.access != RouteAccess::Open && !is_guest {
             let with = (&incoming.headers, route.access);
             let (who, with) =
                 auth::authenticate(&*ports.users, config, incoming.peer, with).await?;

@@ -15,7 +15,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 use crate::error::ApiError;
 use crate::port::ByteStream;
-use crate::wire::hex;
+use crate::wire::{hex, metric_text};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
@@ -103,6 +103,12 @@ impl HttpReply {
             TEXT,
             ReplyContent::Whole(Bytes::from_static(text.as_bytes())),
         )
+    }
+
+    /// Figures in Prometheus' text format.
+    pub(crate) fn metrics(text: String) -> Self {
+        let kind = HeaderValue::from_static(metric_text::CONTENT_TYPE);
+        Self::new(kind, ReplyContent::Page(text.into()))
     }
 
     /// Plain text of our own making.

@@ -158,6 +158,7 @@ pub(crate) static ROUTES: &[Route] = routes! { handle:
     GET "status" Open => nodes::status(jobs, nodes, membership);
     GET "status.json" Open => nodes::status_json(jobs, nodes, membership);
     GET "status.txt" Open => nodes::status_text(jobs, nodes, membership);
+    GET "metrics" OpenOrUser => metrics::scrape(figures, jobs, nodes, uses);
     GET "healthz" Open => info::health();
     GET "openapi.json" Open => info::described();
     ANY "api/v1" Open => info::info();
@@ -504,6 +505,7 @@ mod tests {
             "status",
             "status.json",
             "status.txt",
+            "metrics",
             "healthz",
             "openapi.json",
             "api/v1",

@@ -9,6 +9,7 @@ mod hostile;
 mod impostor;
 mod ipv6;
 mod membership;
+mod metrics;
 mod nearby;
 mod pages;
 mod people;

@@ -13,6 +13,7 @@ macro_rules! refused {
 }
 
 mod documents;
+mod figures;
 mod identity;
 mod images;
 mod jobs;
@@ -25,6 +26,7 @@ mod users;
 mod uses;
 
 pub use documents::documents;
+pub use figures::figures;
 pub use identity::{identity, without_devices};
 pub use images::images;
 pub use jobs::jobs;

@@ -4,6 +4,7 @@
 //! as a text with a `name:` line. What it sees of other nodes it is told.
 
 mod documents;
+mod figures;
 mod identity;
 mod images;
 mod jobs;
@@ -62,6 +63,7 @@ impl FakeCluster {
             nodes: Arc::clone(self) as _,
             storages: Arc::clone(self) as _,
             users: Arc::clone(self) as _,
+            figures: Arc::clone(self) as _,
             uses: Arc::clone(self) as _,
         }
     }

@@ -15,6 +15,7 @@ pub(crate) mod kubernetes;
 pub(crate) mod listings;
 pub(crate) mod logs;
 pub(crate) mod membership;
+pub(crate) mod metrics;
 pub(crate) mod missing;
 pub(crate) mod nodes;
 pub(crate) mod oidc;

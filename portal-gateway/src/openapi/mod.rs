@@ -110,6 +110,7 @@ fn security_schemes() -> Value {
 fn security(access: RouteAccess) -> Value {
     match access {
         RouteAccess::Open => json!([]),
+        RouteAccess::OpenOrUser => json!([{}, {"token": []}, {"application": []}]),
         RouteAccess::User | RouteAccess::Admin => json!([{"token": []}, {"application": []}]),
         RouteAccess::Browser => json!([{"token": []}, {"application": []}, {"cookie": []}]),
         RouteAccess::Person | RouteAccess::AdminPerson => json!([{"token": []}]),
@@ -296,6 +297,7 @@ fn without_null(schema: &mut Schema) {
 fn description(route: &Route) -> String {
     let who = match route.access {
         RouteAccess::Open => "Anybody may ask.",
+        RouteAccess::OpenOrUser => "Anybody may ask; a token shows what its user sees besides.",
         RouteAccess::User | RouteAccess::Browser => "Any user may ask.",
         RouteAccess::Page | RouteAccess::Person => {
             "Any user may ask, but not with an application token."
@@ -348,6 +350,10 @@ fn common_failures(route: &Route) -> Vec<&'static ApiError> {
     }
     match route.access {
         RouteAccess::Open => return failures,
+        RouteAccess::OpenOrUser => {
+            failures.push(cluster);
+            return failures;
+        }
         RouteAccess::User | RouteAccess::Browser => {}
         RouteAccess::Page | RouteAccess::Person => failures.push(application),
         RouteAccess::Admin => failures.push(admin),

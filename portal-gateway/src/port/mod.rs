@@ -7,6 +7,7 @@
 
 mod documents;
 mod error;
+mod figures;
 mod identity;
 mod images;
 mod jobs;
@@ -25,6 +26,7 @@ use futures::Stream;
 
 pub use documents::{Documents, EditedText};
 pub use error::PortError;
+pub use figures::Figures;
 pub use identity::{
     CodeExchange, DeviceGrant, DeviceOutcome, IdentityProvider, NoIdentityProvider,
     ProviderMetadata,
@@ -51,6 +53,8 @@ pub type ByteStream = Pin<Box<dyn Stream<Item = std::io::Result<Bytes>> + Send>>
 pub struct Ports {
     /// Texts that all nodes agree on.
     pub documents: Arc<dyn Documents>,
+    /// What this machine is busy with.
+    pub figures: Arc<dyn Figures>,
     /// The identity provider that people log in by.
     pub identity: Arc<dyn IdentityProvider>,
     /// Images on this node.

@@ -14,6 +14,7 @@ mod groups;
 mod jobs;
 mod listing;
 mod mesh;
+mod metrics;
 mod oidc;
 mod openapi;
 mod own;

@@ -9,6 +9,7 @@ pub(crate) mod exit;
 pub(crate) mod group;
 pub(crate) mod job;
 pub(crate) mod kubernetes;
+pub(crate) mod metric_text;
 pub(crate) mod storage;
 pub(crate) mod task;
 pub(crate) mod user;
