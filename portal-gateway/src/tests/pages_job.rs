@@ -1,8 +1,10 @@
 //! What the page of a job shows of its nodes, and what its tasks used.
 
+use muster_model::explanation::{CellHolder, Earliest, Explanation, GangExplanation};
 use muster_model::id::AttemptUid;
-use muster_model::state::SubState;
+use muster_model::state::{JobState, SubState};
 use muster_model::task_use::{TaskUse, UsePoint};
+use serde_json::json;
 
 use super::pages::{SCRIPT, ask, page};
 use super::setup::*;
@@ -100,4 +102,60 @@ async fn what_nodes_say_of_themselves_is_no_markup() {
     }
     let text = page(&setup, "ann-token", "/jobs/ann~job").await;
     assert!(text.matches("&lt;script&gt;").count() >= 2, "{text}");
+}
+
+/// Why a job waits: for a device that others have, of which one said when it would end.
+fn behind(key_text: &str, ends_by: u64) -> Explanation {
+    let holder = |job: Option<&str>, ends_by| CellHolder {
+        job: job.map(key),
+        leaves: 1,
+        ends_by,
+    };
+    Explanation {
+        key: key(key_text),
+        state: JobState::Waiting,
+        reason: Some("needs 1 device".to_owned()),
+        gangs: vec![GangExplanation {
+            task: None,
+            constraint: "quota".to_owned(),
+            reason: "needs 1 device".to_owned(),
+            lacks: Vec::new(),
+            holders: vec![
+                holder(Some("ann~late"), Some(ends_by)),
+                holder(None, Some(FAR_MS)),
+            ],
+            earliest: Earliest::At(FAR_MS),
+            moves: Vec::new(),
+        }],
+        waiting: 1,
+        last_end: None,
+        gpus_idle: 0,
+        launches: Vec::new(),
+    }
+}
+
+/// A time in the future, in 2096.
+const FAR_MS: u64 = 4_000_000_000_000;
+
+#[tokio::test]
+async fn an_expected_run_time_is_an_estimate() {
+    let setup = Setup::new();
+    setup.fake.put(waiting("ann~waits"));
+    setup.fake.set_explanation(behind("ann~waits", SUBMITTED));
+    let config = json!({"name": "waits", "extras": {"muster": {"maxRunTime": 5400}}});
+    setup.fake.set_config(&key("ann~waits"), config);
+    let text = page(&setup, "ann-token", "/jobs/ann~waits").await;
+    for part in [
+        "<dt>Expected run time</dt><dd>1 h 30 min",
+        "late</a> (overdue by ",
+        "a job that you do not see (expected to end <time",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let form = page(&setup, "ann-token", "/submit").await;
+    assert!(form.contains("Expected run time, seconds"), "{form}");
+    assert!(
+        form.contains("the job is not stopped when it takes longer")
+            && !form.contains("Runs at most")
+    );
 }

@@ -41,6 +41,16 @@ fn pulled(pull: &Pull) -> String {
     }
 }
 
+/// When a job ends by its own word, or for how long it has been due.
+fn ends(end: u64, now: u64) -> Markup {
+    html! {
+        @match now.checked_sub(end) {
+            Some(late) => { "overdue by " (moment::long(late)) }
+            None => { "expected to end " (moment::at(end, now)) }
+        }
+    }
+}
+
 pub(super) fn gang_reason(gang: &GangExplanation, now: u64) -> Markup {
     html! {
         div {
@@ -58,7 +68,7 @@ pub(super) fn gang_reason(gang: &GangExplanation, now: u64) -> Markup {
                             Some(job) => { (job_list::link(job)) }
                             None => { "a job that you do not see" }
                         }
-                        @if let Some(end) = holder.ends_by { " (ends " (moment::at(end, now)) ")" }
+                        @if let Some(end) = holder.ends_by { " (" (ends(end, now)) ")" }
                         " "
                     } }
             }

@@ -71,8 +71,9 @@ pub(super) fn fields(shown: &JobForm, filled: &JobForm, vcs: &[String]) -> Marku
             (vc(&filled.vc, vcs))
             (priority(&filled.priority))
             (number("form_retries", "Retries after a failure", &filled.retries, "0"))
-            (number("form_max_run", "Runs at most, seconds", &filled.max_run_s, "no limit"))
+            (number("form_max_run", "Expected run time, seconds", &filled.max_run_s, ""))
         }
+        p.dim { "The expected run time is for the forecast of starts; the job is not stopped when it takes longer." }
         @for (nth, role) in filled.roles.iter().enumerate().take(ROLES_MAX) { (role_fields(nth, role)) }
         @if more > 0 { p.dim { (more) " more task roles are in the YAML." } }
         div.row {

@@ -53,7 +53,7 @@ pub(crate) async fn page(
         @if let Some(explanation) = &explanation { (explained::waiting(explanation, now)) }
         @if let Some(end) = &job.summary.last_end { (explained::last_end(end, now)) }
         @if let Some(verdict) = job.attempt.as_ref().and_then(failed) { (explained::verdict(verdict)) }
-        (facts(&job, now))
+        (facts(&job, expected_s(&config), now))
         (attempts(&job))
         @for role in &job.roles { (tasks(&job, role, now)) }
         (placement::of(&job, &known))
@@ -150,7 +150,12 @@ fn tag_form(call: &Call, path: &str, tag: &str, is_own: bool) -> Markup {
     }
 }
 
-fn facts(job: &JobDetail, now: u64) -> Markup {
+/// How long the job runs by its user's estimate, in seconds.
+fn expected_s(config: &serde_json::Value) -> Option<u64> {
+    config.pointer("/extras/muster/maxRunTime")?.as_u64()
+}
+
+fn facts(job: &JobDetail, expected_s: Option<u64>, now: u64) -> Markup {
     let summary = &job.summary;
     html! {
         section.card {
@@ -161,6 +166,8 @@ fn facts(job: &JobDetail, now: u64) -> Markup {
                 dt { "Submitted" } dd { (moment::at(summary.submitted, now)) }
                 @if let Some(began) = summary.launched { dt { "Started" } dd { (moment::at(began, now)) } }
                 @if let Some(end) = summary.completed { dt { "Ended" } dd { (moment::at(end, now)) } }
+                @if let Some(expected) = expected_s { dt { "Expected run time" }
+                    dd { (moment::long(expected.saturating_mul(1000))) span.dim { ", for the forecast alone" } } }
                 dt { "GPUs" } dd { (summary.gpus) " in " (counted(summary.tasks, "task")) " of " (counted(summary.roles, "role")) }
                 @if let Some(priority) = summary.priority { dt { "Priority" } dd { (format!("{priority:?}").to_lowercase()) } }
                 @if summary.gpus_idle > 0 { dt { "Held and not used" } dd.warn { (summary.gpus_idle) " GPUs" } }
