@@ -46,7 +46,7 @@ fn ends(end: u64, now: u64) -> Markup {
     html! {
         @match now.checked_sub(end) {
             Some(late) => { "overdue by " (moment::long(late)) }
-            None => { "expected to end " (moment::at(end, now)) }
+            None => { "expected to end " (moment::future(end, now)) }
         }
     }
 }
@@ -73,7 +73,7 @@ pub(super) fn gang_reason(gang: &GangExplanation, now: u64) -> Markup {
                     } }
             }
             @if let Earliest::At(ms) = gang.earliest {
-                p { "Earliest start: " (moment::at(ms, now)) }
+                p { "Earliest start: " (moment::future(ms, now)) }
             }
         }
     }
@@ -117,12 +117,12 @@ pub(super) fn last_end(end: &LastEnd, now: u64) -> Markup {
         section.card.warn {
             h2 { "It was tried again" }
             p { "Attempt " (end.attempt) @if let Some(task) = &end.task { " of task " (task.to_string()) }
-                " ended " (moment::at(end.ended, now)) ": " strong { (end.phrase) }
+                " ended " (moment::past(end.ended, now)) ": " strong { (end.phrase) }
                 " (exit code " (end.code) ")." }
             p { (end.reason) }
             @if !end.solution.is_empty() { ul { @for step in &end.solution { li { (step) } } } }
             @if end.in_a_row > 1 { p { (end.in_a_row) " attempts in a row ended so." } }
-            @if let Some(at) = end.next_at { p { "The next attempt may start " (moment::at(at, now)) "." } }
+            @if let Some(at) = end.next_at { p { "The next attempt may start " (moment::future(at, now)) "." } }
         }
     }
 }

@@ -281,7 +281,7 @@ fn row(job: &JobSummary, now: u64) -> Markup {
             td.n { (job.gpus) }
             td.n.narrow-off { (job.tasks) }
             td.n.narrow-off { (job.retries.total) }
-            td { (moment::at(job.submitted, now)) }
+            td { (moment::past(job.submitted, now)) }
             td.narrow-off { (ran_for(job, now)) }
         }
     }

@@ -163,9 +163,9 @@ fn facts(job: &JobDetail, expected_s: Option<u64>, now: u64) -> Markup {
             dl.facts {
                 dt { "User" } dd { a href=(job_list::list_path(&[("user", summary.key.user.as_str())])) { (summary.key.user.as_str()) } }
                 dt { "Virtual cluster" } dd { a href={ "/virtual-clusters/" (summary.vc.as_str()) } { (summary.vc.as_str()) } }
-                dt { "Submitted" } dd { (moment::at(summary.submitted, now)) }
-                @if let Some(began) = summary.launched { dt { "Started" } dd { (moment::at(began, now)) } }
-                @if let Some(end) = summary.completed { dt { "Ended" } dd { (moment::at(end, now)) } }
+                dt { "Submitted" } dd { (moment::past(summary.submitted, now)) }
+                @if let Some(began) = summary.launched { dt { "Started" } dd { (moment::past(began, now)) } }
+                @if let Some(end) = summary.completed { dt { "Ended" } dd { (moment::past(end, now)) } }
                 @if let Some(expected) = expected_s { dt { "Expected run time" }
                     dd { (moment::long(expected.saturating_mul(1000))) span.dim { ", for the forecast alone" } } }
                 dt { "GPUs" } dd { (summary.gpus) " in " (counted(summary.tasks, "task")) " of " (counted(summary.roles, "role")) }
@@ -291,7 +291,7 @@ fn happened(events: &[JobEvent], now: u64) -> Markup {
             section.card {
                 h2 { "Events" }
                 ul.plain { @for event in events.iter().take(EVENTS_MAX) {
-                    li { span.dim { (moment::at(event.last, now)) } " "
+                    li { span.dim { (moment::past(event.last, now)) } " "
                         span class=[event.warning.then_some("warn")] { strong { (event.reason) } " " (event.message) }
                         @if event.count > 1 { span.dim { " (" (event.count) " times)" } } }
                 } }

@@ -220,7 +220,7 @@ fn facts(member: &MemberView, known: Option<&KnownNode>) -> Markup {
                         (has.share.free.memory_mb / 1024) " of " (has.share.healthy.memory_mb / 1024) " GiB" }
                 }
                 @if let Some(said) = &member.scheduling {
-                    dt { "Jobs" } dd.warn { (said.to_string()) " " span.dim { (moment::at(said.at_ms, now)) } }
+                    dt { "Jobs" } dd.warn { (said.to_string()) " " span.dim { (moment::past(said.at_ms, now)) } }
                 }
             }
         }

@@ -63,7 +63,7 @@ fn alarms(standing: &[Alarm], now: u64) -> Markup {
         @for alarm in standing {
             div.card.bad role="alert" {
                 p { strong { (alarm.subject.to_string()) } ": " (alarm.text) " "
-                    span.dim { (moment::at(alarm.at_ms, now)) } }
+                    span.dim { (moment::past(alarm.at_ms, now)) } }
             }
         }
     }
@@ -176,7 +176,7 @@ fn card(title: &str, found: &FoundJobs, empty: &str, now: u64) -> Markup {
 fn line(job: &JobSummary, now: u64) -> Markup {
     html! {
         li { (chip::detailed(job.state(), job.sub_state)) " " (job_list::link(&job.key)) " "
-            span.dim { (job.key.user.as_str()) ", " (moment::at(job.submitted, now)) }
+            span.dim { (job.key.user.as_str()) ", " (moment::past(job.submitted, now)) }
             @if let Some(why) = &job.waiting_for { div.dim { (why) } } }
     }
 }

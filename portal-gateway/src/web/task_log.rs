@@ -304,7 +304,7 @@ fn results(file: &str, text: &str, found: &LogPlaces) -> Markup {
                             Some(line) => { (line) }
                             None => { span.dim { "byte " (place.offset) } }
                         } }
-                        td.narrow-off { @if let Some(at) = place.at_ms { (moment::at(at, now)) } }
+                        td.narrow-off { @if let Some(at) = place.at_ms { (moment::past(at, now)) } }
                         td { a.line-text href={ (link(&[("file", file), ("mark", &place.offset.to_string())])) "#here" } {
                             (coloured(&place.text)) } }
                     } } }

@@ -127,7 +127,7 @@ fn row(job: &JobSummary, now: u64) -> Markup {
             td { (job.key.user.as_str()) }
             td.n { (job.gpus) }
             td.narrow-off { @if let Some(priority) = job.priority { (format!("{priority:?}").to_lowercase()) } }
-            td { (moment::at(job.submitted, now)) }
+            td { (moment::past(job.submitted, now)) }
         }
     }
 }
