@@ -329,6 +329,7 @@ impl Jobs for FakeCluster {
             key: key.clone(),
             state: summary.state(),
             waiting: u32::from(summary.waiting_for.is_some()),
+            ahead: None,
             reason: summary.waiting_for,
             last_end: summary.last_end,
             gpus_idle: summary.gpus_idle,

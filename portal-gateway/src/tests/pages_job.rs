@@ -1,6 +1,6 @@
 //! What the page of a job shows of its nodes, and what its tasks used.
 
-use muster_model::explanation::{CellHolder, Earliest, Explanation, GangExplanation};
+use muster_model::explanation::{CellHolder, Earliest, Explanation, GangExplanation, JobsAhead};
 use muster_model::id::AttemptUid;
 use muster_model::state::{JobState, SubState};
 use muster_model::task_use::{TaskUse, UsePoint};
@@ -128,6 +128,10 @@ fn behind(key_text: &str, ends_by: u64) -> Explanation {
             moves: Vec::new(),
         }],
         waiting: 1,
+        ahead: Some(JobsAhead {
+            jobs: 3,
+            next: Some(key("ann~a")),
+        }),
         last_end: None,
         gpus_idle: 0,
         launches: Vec::new(),
@@ -158,4 +162,18 @@ async fn an_expected_run_time_is_an_estimate() {
         form.contains("the job is not stopped when it takes longer")
             && !form.contains("Runs at most")
     );
+}
+
+#[tokio::test]
+async fn the_place_in_the_queue_is_told_and_a_forecast_promises_nothing() {
+    let setup = Setup::new();
+    setup.fake.put(waiting("ann~waits"));
+    setup.fake.set_explanation(behind("ann~waits", SUBMITTED));
+    let text = page(&setup, "ann-token", "/jobs/ann~waits").await;
+    for part in [
+        "3 jobs are ahead of it in its queue, the next: ann~a.",
+        "It does not start before 2096-10-02 07:06:40 UTC",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
 }

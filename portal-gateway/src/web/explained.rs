@@ -6,7 +6,8 @@ use muster_model::explanation::{Earliest, Explanation, GangExplanation};
 use muster_model::pull::Pull;
 use muster_model::view::LastEnd;
 
-use super::{job_list, moment};
+use super::job_list;
+use super::moment::{self, stamp};
 
 /// The card of a job that waits.
 pub(super) fn waiting(explanation: &Explanation, now: u64) -> Markup {
@@ -16,7 +17,8 @@ pub(super) fn waiting(explanation: &Explanation, now: u64) -> Markup {
     html! {
         section.card.warn {
             h2 { "Why it waits" }
-            p { (reason) }
+            p { "It " (reason) "." }
+            @if let Some(ahead) = &explanation.ahead { p { (ahead.sentence()) } }
             @for gang in &explanation.gangs { (gang_reason(gang, now)) }
             @for launch in explanation.launches.iter().filter(|launch| !launch.is_ready) {
                 p.dim { "Node " (launch.node.as_str()) " is not ready yet."
@@ -73,7 +75,8 @@ pub(super) fn gang_reason(gang: &GangExplanation, now: u64) -> Markup {
                     } }
             }
             @if let Earliest::At(ms) = gang.earliest {
-                p { "Earliest start: " (moment::future(ms, now)) }
+                p { "It does not start before " (stamp(ms)) " (" (moment::future(ms, now)) "): by then what it needs may be free. \
+                    Jobs that are ahead of it may take that first." }
             }
         }
     }
