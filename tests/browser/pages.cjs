@@ -140,7 +140,7 @@ async function use(browser, javaScriptEnabled) {
   await page.goto(`${url}/jobs?tag=mine&user=admin`);
   await page.check(`input[value='admin~${name}']`);
   await page.click("button[value=stop]");
-  await page.waitForSelector("text=1 job was changed.");
+  await page.waitForSelector("text=1 job is being stopped.");
   await page.goto(`${url}/people`);
   await page.fill("#username", `zoe-${way}`);
   await page.fill("#userpassword", "zoes-password");

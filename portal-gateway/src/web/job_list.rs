@@ -8,22 +8,19 @@ use muster_model::id::JobKey;
 use muster_model::job_order::JobOrder;
 use muster_model::job_query::{First, JobFilter, JobQuery};
 use muster_model::sight::HiddenJobs;
-use muster_model::state::ExecutionType;
 use muster_model::view::{Age, JobSummary};
 
 use super::frame::{self, PortalPage, Section};
-use super::{chip, form, moment};
+use super::{chip, job_change, moment};
 use crate::call::Call;
 use crate::error::ApiError;
 use crate::listing::Listing;
-use crate::port::{FoundJobs, Jobs, Membership};
+use crate::port::{FoundJobs, Jobs, Membership, Nodes};
 use crate::query::Query;
 use crate::reply::HandlerResult;
 
 /// Rows of a page.
 const ROWS: u64 = 50;
-/// Jobs that one form changes at most.
-const CHANGED_MAX: usize = 500;
 
 /// States to choose from: the value of the address, and the word.
 const STATES: [(&str, &str); 7] = [
@@ -36,94 +33,43 @@ const STATES: [(&str, &str); 7] = [
     ("FAILED", "Failed"),
 ];
 
-/// `GET /jobs?state=&user=&vc=&tag=&text=&page=`
+/// What the page is about.
+const FILTERS: [&str; 5] = ["state", "user", "vc", "tag", "text"];
+
+/// The ports that the page asks.
+pub(super) type ListSources<'a> = (&'a dyn Jobs, &'a dyn Nodes, &'a dyn Membership);
+
+/// `GET /jobs?state=&user=&vc=&tag=&text=&page=`, with what was changed before: `stopping=`, `tagged=` or `unmarked=`
 pub(crate) async fn page(
     call: Call,
     jobs: &dyn Jobs,
+    nodes: &dyn Nodes,
     membership: &dyn Membership,
+) -> HandlerResult {
+    let notice = job_change::notice(&call)?;
+    shown(&call, (jobs, nodes, membership), notice).await
+}
+
+/// The page, with a notice.
+pub(super) async fn shown(
+    call: &Call,
+    (jobs, _nodes, membership): ListSources<'_>,
+    notice: Markup,
 ) -> HandlerResult {
     let number = call.number("page")?.unwrap_or(1).max(1);
     let listing = asked(&call.query, (number - 1).saturating_mul(ROWS), ROWS)?;
     let found = listing.ask(&call.sight(jobs)?, jobs).await?;
     let rows = listing.page(&found.jobs);
-    // A number alone: an address may come from anybody.
-    let done = call.number("done")?.map(changed);
     let body = html! {
         h1 { "Jobs" }
-        @if let Some(done) = done { p.good role="status" { (done) } }
+        (notice)
         (filters(&call.query))
         (warnings(&found))
-        (table(&call, &rows))
+        (table(call, &rows))
         (pages(&call.query, number, found.total))
     };
     let page = PortalPage::live(Section::Jobs, "Jobs", body);
-    Ok(page.reply(&call, &membership.node_name()))
-}
-
-/// `POST /jobs`: stops or tags the jobs that are marked
-pub(crate) async fn change(mut call: Call, jobs: &dyn Jobs) -> HandlerResult {
-    let fields = form::read(&mut call).await?;
-    let names = fields.all("job");
-    if names.is_empty() {
-        let rule = "no job is marked: mark the jobs in the first column, then choose what to do";
-        return Err(ApiError::Parameters(rule.to_owned()));
-    }
-    if names.len() > CHANGED_MAX {
-        let rule = format!("at most {CHANGED_MAX} jobs can be changed at a time");
-        return Err(ApiError::Parameters(rule));
-    }
-    let tag = fields.text("tag").map(str::trim);
-    let mut failed = Vec::new();
-    for name in &names {
-        let changed = match fields.text("action") {
-            Some("stop") => stop(&call, name, jobs).await,
-            Some("tag") => add_tag(&call, (name, tag.unwrap_or_default()), jobs).await,
-            _ => return Err(unknown_action()),
-        };
-        if let Err(error) = changed {
-            failed.push(format!("{name}: {error}"));
-        }
-    }
-    match failed.is_empty() {
-        true => {
-            let done = names.len().to_string();
-            Ok(frame::see(&list_path(&[("done", &done)])))
-        }
-        false if failed.len() == names.len() => Err(ApiError::Parameters(failed.join("\n"))),
-        false => {
-            let rest = u64::try_from(names.len() - failed.len()).unwrap_or(u64::MAX);
-            let told = format!(
-                "{} The others were not changed: {}",
-                changed(rest),
-                failed.join("; ")
-            );
-            Err(ApiError::Parameters(told))
-        }
-    }
-}
-
-fn unknown_action() -> ApiError {
-    ApiError::Parameters("action must be stop or tag".to_owned())
-}
-
-fn changed(jobs: u64) -> String {
-    match jobs {
-        1 => "1 job was changed.".to_owned(),
-        _ => format!("{jobs} jobs were changed."),
-    }
-}
-
-async fn stop(call: &Call, name: &str, jobs: &dyn Jobs) -> Result<(), ApiError> {
-    let key = named(name)?;
-    call.check_owner(&key, jobs).await?;
-    Ok(jobs.set_execution_type(&key, ExecutionType::Stop).await?)
-}
-
-async fn add_tag(call: &Call, (name, tag): (&str, &str), jobs: &dyn Jobs) -> Result<(), ApiError> {
-    let key = named(name)?;
-    let tag = crate::handle::jobs::checked_tag(tag)?;
-    call.check_owner(&key, jobs).await?;
-    Ok(jobs.add_tag(&key, &tag).await?)
+    Ok(page.reply(call, &membership.node_name()))
 }
 
 /// The job with this name. A name that no job can have is just a job that is not there.
@@ -152,16 +98,21 @@ pub(super) fn asked(query: &Query, offset: u64, limit: u64) -> Result<Listing, A
     Listing::parse(&Query::parse(&text.finish()))
 }
 
-/// A path with the filters of the page, and one thing more.
-fn filtered(path: &str, query: &Query, more: (&str, &str)) -> String {
-    let mut text = Serializer::new(String::new());
-    for name in ["state", "user", "vc", "tag", "text"] {
-        if let Some(value) = query.text(name) {
-            text.append_pair(name, value);
-        }
-    }
-    text.append_pair(more.0, more.1);
-    format!("{path}?{}", text.finish())
+/// A path with the filters of the page, and more.
+fn filtered(path: &str, query: &Query, more: &[(&str, &str)]) -> String {
+    let own = FILTERS
+        .into_iter()
+        .filter_map(|name| Some((name, query.text(name)?)));
+    let mut text = Serializer::for_suffix(format!("{path}?"), path.len() + 1);
+    text.extend_pairs(own.chain(more.iter().copied()));
+    text.finish().trim_end_matches('?').to_owned()
+}
+
+/// The path of the same page of the list, with a notice or without.
+pub(super) fn place(query: &Query, notice: &[(&str, &str)]) -> String {
+    let page = query.text("page").map(|page| ("page", page));
+    let more: Vec<_> = page.into_iter().chain(notice.iter().copied()).collect();
+    filtered("/jobs", query, &more)
 }
 
 /// The path of the list with these filters.
@@ -188,7 +139,7 @@ fn filters(query: &Query) -> Markup {
             (field("tag", "Tag", value("tag")))
             (field("text", "Part of a name", value("text")))
             button { "Show" }
-            @if ["state", "user", "vc", "tag", "text"].iter().any(|name| query.text(name).is_some()) {
+            @if FILTERS.iter().any(|name| query.text(name).is_some()) {
                 a href="/jobs" { "Show all" }
             }
         }
@@ -246,7 +197,7 @@ fn table(call: &Call, rows: &[&JobSummary]) -> Markup {
                 p.dim { "Submit one with " code { "muster job submit FILE" }
                     ", or take a filter away above." } }
         } @else {
-            form.card method="post" action="/jobs" {
+            form.card method="post" action=(place(&call.query, &[])) {
                 (frame::key_field(call))
                 div.wide tabindex="0" role="region" aria-label="Jobs" { table {
                     thead { tr {
@@ -256,7 +207,7 @@ fn table(call: &Call, rows: &[&JobSummary]) -> Markup {
                         th.n.narrow-off { "Tasks" } th.n.narrow-off { "Retries" }
                         th { "Submitted" } th.narrow-off { "Ran for" }
                     } }
-                    tbody { @for job in rows { (row(job, now)) } }
+                    tbody { @for job in rows { (row(call, job, now)) } }
                 } }
                 div.row {
                     button.danger name="action" value="stop" { "Stop the marked jobs" }
@@ -268,11 +219,13 @@ fn table(call: &Call, rows: &[&JobSummary]) -> Markup {
     }
 }
 
-fn row(job: &JobSummary, now: u64) -> Markup {
+fn row(call: &Call, job: &JobSummary, now: u64) -> Markup {
     let name = job.key.to_string();
     html! {
         tr {
-            td { input type="checkbox" name="job" value=(name) aria-label={ "Mark " (name) }; }
+            td { @if call.is_own(&job.key) {
+                input type="checkbox" name="job" value=(name) aria-label={ "Mark " (name) };
+            } }
             td.name { (link(&job.key)) " " @for tag in &job.tags { span.tag { (tag) } }
                 @if let Some(why) = &job.waiting_for { div.dim { (why) } } }
             td { (chip::detailed(job.state(), job.sub_state)) }
@@ -310,8 +263,8 @@ pub(super) fn ran_for(job: &JobSummary, now: u64) -> String {
 fn pages(query: &Query, number: u64, total: usize) -> Markup {
     let total = u64::try_from(total).unwrap_or(u64::MAX);
     let last = total.div_ceil(ROWS).max(1);
-    let to = |number: u64| filtered("/jobs", query, ("page", &number.to_string()));
-    let export = |format: &str| filtered("/jobs/export", query, ("format", format));
+    let to = |number: u64| filtered("/jobs", query, &[("page", &number.to_string())]);
+    let export = |format: &str| filtered("/jobs/export", query, &[("format", format)]);
     html! {
         div.pages {
             @if number > 1 { a href=(to(number - 1)) rel="prev" { "Newer" } }

@@ -23,7 +23,7 @@ const ATTEMPTS_MAX: usize = 50;
 /// Tasks of a page.
 const TASKS_MAX: usize = 256;
 
-/// `GET /jobs/:job?attempt=`
+/// `GET /jobs/:job?attempt=`, with what was changed before: `notice=`
 pub(crate) async fn page(
     call: Call,
     jobs: &dyn Jobs,
@@ -49,6 +49,7 @@ pub(crate) async fn page(
     let now = frame::now_ms();
     let body = html! {
         @if let Some(age) = &age { (job_list::old(age)) }
+        @if let Some(notice) = notice(&call) { p.card.good role="status" { (notice) } }
         (head(&call, &job.summary))
         @if let Some(explanation) = &explanation { (explained::waiting(explanation, now)) }
         @if let Some(end) = &job.summary.last_end { (explained::last_end(end, now)) }
@@ -74,22 +75,38 @@ pub(crate) async fn change(mut call: Call, jobs: &dyn Jobs) -> HandlerResult {
     let fields = form::read(&mut call).await?;
     let key = call.job_key()?;
     call.check_owner(&key, jobs).await?;
-    match fields.text("action") {
-        Some("stop") => jobs.set_execution_type(&key, ExecutionType::Stop).await?,
+    let notice = match fields.text("action") {
+        Some("stop") => {
+            jobs.set_execution_type(&key, ExecutionType::Stop).await?;
+            "stopping"
+        }
         Some("tag") => {
             let tag = checked_tag(fields.text("tag").unwrap_or_default().trim())?;
             jobs.add_tag(&key, &tag).await?;
+            "tagged"
         }
         Some("untag") => {
             let tag = fields.text("tag").unwrap_or_default();
             jobs.remove_tag(&key, tag).await?;
+            "untagged"
         }
         _ => {
             let rule = "action must be stop, tag or untag";
             return Err(ApiError::Parameters(rule.to_owned()));
         }
+    };
+    let path = job_list::job_path(&key);
+    Ok(frame::see(&format!("{path}?notice={notice}")))
+}
+
+/// What was changed before, by a code of the address: a text there could be anybody's.
+fn notice(call: &Call) -> Option<&'static str> {
+    match call.query.text("notice")? {
+        "stopping" => Some("The job is being stopped."),
+        "tagged" => Some("The tag was set."),
+        "untagged" => Some("The tag was taken away."),
+        _ => None,
     }
-    Ok(frame::see(&job_list::job_path(&key)))
 }
 
 /// The verdict of an attempt that did not succeed by itself.
@@ -99,15 +116,9 @@ fn failed(attempt: &AttemptView) -> Option<&muster_model::exit::Verdict> {
     (state == JobState::Failed).then_some(verdict)
 }
 
-/// Whether this caller may change the job.
-fn is_own(call: &Call, key: &JobKey) -> bool {
-    let caller = call.caller.as_ref();
-    caller.is_some_and(|caller| caller.admin || caller.user == key.user)
-}
-
 fn head(call: &Call, job: &JobSummary) -> Markup {
     let path = job_list::job_path(&job.key);
-    let is_own = is_own(call, &job.key);
+    let is_own = call.is_own(&job.key);
     html! {
         h1 { (job.key.name.as_str()) " " (chip::detailed(job.state(), job.sub_state)) }
         section.card {
