@@ -9,8 +9,12 @@ use muster_model::view::LastEnd;
 use super::job_list;
 use super::moment::{self, stamp};
 
+/// What blocks a gang whose cells are faulty, away or kept free.
+const HARDWARE: &str = "hardware";
+
 /// The card of a job that waits.
-pub(super) fn waiting(explanation: &Explanation, now: u64) -> Markup {
+/// `kept`: nodes that are kept free, each with a line that says so.
+pub(super) fn waiting(explanation: &Explanation, kept: &[(String, String)], now: u64) -> Markup {
     let Some(reason) = &explanation.reason else {
         return html! {};
     };
@@ -18,6 +22,9 @@ pub(super) fn waiting(explanation: &Explanation, now: u64) -> Markup {
         section.card.warn {
             h2 { "Why it waits" }
             p { "It " (reason) "." }
+            @for (node, line) in kept.iter().filter(|(node, _)| is_cause(explanation, node)) {
+                p { "Node " a href={ "/nodes/" (node) } { (node) } ": " (line) "." }
+            }
             @if let Some(ahead) = &explanation.ahead { p { (ahead.sentence()) } }
             @for gang in &explanation.gangs { (gang_reason(gang, now)) }
             @for launch in explanation.launches.iter().filter(|launch| !launch.is_ready) {
@@ -26,6 +33,23 @@ pub(super) fn waiting(explanation: &Explanation, now: u64) -> Markup {
             }
         }
     }
+}
+
+/// Whether a node that is kept free is why a gang waits: the reason names it then.
+fn is_cause(explanation: &Explanation, node: &str) -> bool {
+    let told = explanation
+        .gangs
+        .iter()
+        .filter(|gang| gang.constraint == HARDWARE);
+    let mut reasons = told
+        .map(|gang| gang.reason.as_str())
+        .chain(explanation.reason.as_deref());
+    let is_end = |c: char| !c.is_alphanumeric() && !matches!(c, '-' | '_' | '.');
+    reasons.any(|reason| {
+        reason
+            .split(is_end)
+            .any(|word| word.trim_end_matches('.') == node)
+    })
 }
 
 /// How far an image is.

@@ -9,7 +9,7 @@ use muster_model::view::{
 };
 
 use super::frame::{self, PortalPage, Section};
-use super::{chip, explained, form, job_list, moment, placement, time_line};
+use super::{chip, explained, form, job_list, moment, node_list, placement, time_line};
 use crate::call::Call;
 use crate::error::ApiError;
 use crate::handle::jobs::checked_tag;
@@ -42,6 +42,10 @@ pub(crate) async fn page(
         JobState::Waiting => jobs.explanation(&sight, &key).await.ok(),
         _ => None,
     };
+    let kept = match &explanation {
+        Some(_) => kept_free(membership).await,
+        None => Vec::new(),
+    };
     let config = jobs.config(&sight, &key).await?.value;
     let mut events = jobs.events(&sight, &key).await?.value;
     events.sort_by(|a, b| b.last.cmp(&a.last).then_with(|| a.uid.cmp(&b.uid)));
@@ -51,7 +55,7 @@ pub(crate) async fn page(
         @if let Some(age) = &age { (job_list::old(age)) }
         @if let Some(notice) = notice(&call) { p.card.good role="status" { (notice) } }
         (head(&call, &job.summary))
-        @if let Some(explanation) = &explanation { (explained::waiting(explanation, now)) }
+        @if let Some(explanation) = &explanation { (explained::waiting(explanation, &kept, now)) }
         @if let Some(end) = &job.summary.last_end { (explained::last_end(end, now)) }
         @if let Some(verdict) = job.attempt.as_ref().and_then(failed) { (explained::verdict(verdict)) }
         (facts(&job, expected_s(&config), now))
@@ -68,6 +72,18 @@ pub(crate) async fn page(
         ..PortalPage::live(Section::Jobs, title, body)
     };
     Ok(page.reply(&call, &membership.node_name()))
+}
+
+/// The nodes that are kept free, each with a line that says so.
+async fn kept_free(membership: &dyn Membership) -> Vec<(String, String)> {
+    let members = membership.view().await.map(|view| view.members);
+    let now = frame::now_ms();
+    let members = members.unwrap_or_default().into_iter();
+    let kept = members.filter_map(|member| {
+        let line = node_list::kept_free(&member, now)?;
+        Some((member.name, line))
+    });
+    kept.collect()
 }
 
 /// `POST /jobs/:job`: stops it, or changes its tags

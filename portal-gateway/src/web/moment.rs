@@ -30,7 +30,8 @@ pub(super) fn future(ms: u64, now_ms: u64) -> Markup {
     written(ms, &text)
 }
 
-fn ago(ms: u64, now_ms: u64) -> String {
+/// How long ago something happened, as text.
+pub(super) fn ago(ms: u64, now_ms: u64) -> String {
     match now_ms.saturating_sub(ms) {
         ..10_000 => "just now".to_owned(),
         ago => format!("{} ago", long(ago)),
