@@ -144,6 +144,7 @@ fn new_job(key: JobKey, vc: VcName) -> JobDetail {
             submitted: NOW_S * 1000,
             created: None,
             launched: None,
+            attempt_launched: None,
             completed: None,
             vc,
             gpus: 0,

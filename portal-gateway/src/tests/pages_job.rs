@@ -4,6 +4,7 @@ use muster_model::explanation::{CellHolder, Earliest, Explanation, GangExplanati
 use muster_model::id::AttemptUid;
 use muster_model::state::{JobState, SubState};
 use muster_model::task_use::{TaskUse, UsePoint};
+use muster_model::view::{JobEvent, LastEnd};
 use serde_json::json;
 
 use super::pages::{SCRIPT, ask, page};
@@ -176,4 +177,84 @@ async fn the_place_in_the_queue_is_told_and_a_forecast_promises_nothing() {
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
+}
+
+/// How an attempt ended, of a job that gave way to another one.
+fn gave_way() -> LastEnd {
+    LastEnd {
+        task: None,
+        attempt: 0,
+        ended: LAUNCHED + 60_000,
+        code: -200,
+        phrase: "PodPreemptedForCriticalPod".to_owned(),
+        reason: "It gave way to a job with a better claim.".to_owned(),
+        solution: Vec::new(),
+        in_a_row: 1,
+        is_charged: false,
+        tries_max: None,
+        next_at: Some(1),
+    }
+}
+
+fn event(reason: &str, message: &str, last: u64) -> JobEvent {
+    JobEvent {
+        uid: format!("e{last}"),
+        attempt_uid: None,
+        task: None,
+        warning: true,
+        reason: reason.to_owned(),
+        message: message.to_owned(),
+        first: last,
+        last,
+        count: 1,
+        node: None,
+    }
+}
+
+#[tokio::test]
+async fn a_job_that_gave_way_names_the_other_and_does_not_run_while_it_waits() {
+    let setup = Setup::new();
+    let mut job = waiting("ann~victim");
+    job.summary.created = Some(CREATED);
+    job.summary.launched = Some(LAUNCHED);
+    job.summary.retries.total = 1;
+    job.summary.last_end = Some(Box::new(gave_way()));
+    setup.fake.put(job.clone());
+    let victim = key("ann~victim");
+    let preempted = event("Preempted", "It gives way to bob~crit.", LAUNCHED);
+    setup.fake.add_event(&victim, preempted);
+    let text = page(&setup, "ann-token", "/jobs/ann~victim").await;
+    for part in [
+        "<p>It gives way to bob~crit.</p>",
+        "had earlier attempts within 1 min, has waited again for ",
+        "with 1 retry.",
+        "The next attempt may start <time datetime=\"1970-01-01 00:00:00 UTC\" title=\"1970-01-01 00:00:00 UTC\">now</time>",
+        "<li><span class=\"key before\"></span>earlier attempts</li>",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let list = page(&setup, "ann-token", "/jobs").await;
+    let last = "<td class=\"narrow-off\"></td></tr>";
+    assert!(list.contains(last), "it does not run: {list}");
+    // A drain ended the next attempt: the job that it gave way to before is not its cause.
+    let drained = event(
+        "PodPreemptedForCriticalPod",
+        "An admin drains.",
+        LAUNCHED + 1,
+    );
+    setup.fake.add_event(&victim, drained);
+    let text = page(&setup, "ann-token", "/jobs/ann~victim").await;
+    assert!(!text.contains("<p>It gives way to"), "{text}");
+    // It runs again: the wait is no part of that.
+    job.summary.sub_state = SubState::AttemptRunning;
+    job.summary.attempt_launched = Some(COMPLETED - 1_000);
+    job.summary.completed = Some(COMPLETED);
+    job.summary.sub_state = SubState::Completed;
+    job.summary.exit_code = Some(0);
+    setup.fake.put(job);
+    let list = page(&setup, "ann-token", "/jobs").await;
+    assert!(
+        list.contains("<td class=\"narrow-off\">1.0 s</td></tr>"),
+        "{list}"
+    );
 }

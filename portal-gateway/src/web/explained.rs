@@ -139,7 +139,8 @@ fn evidence(title: &str, text: Option<&str>, is_open: bool) -> Markup {
 }
 
 /// How the attempt before ended, of a job that was tried again.
-pub(super) fn last_end(end: &LastEnd, now: u64) -> Markup {
+/// `gave_way`: to which job it gave way, as a sentence, if it did.
+pub(super) fn last_end(end: &LastEnd, gave_way: Option<&str>, now: u64) -> Markup {
     html! {
         section.card.warn {
             h2 { "It was tried again" }
@@ -147,6 +148,7 @@ pub(super) fn last_end(end: &LastEnd, now: u64) -> Markup {
                 " ended " (moment::past(end.ended, now)) ": " strong { (end.phrase) }
                 " (exit code " (end.code) ")." }
             p { (end.reason) }
+            @if let Some(gave_way) = gave_way { p { (gave_way) } }
             @if !end.solution.is_empty() { ul { @for step in &end.solution { li { (step) } } } }
             @if end.in_a_row > 1 { p { (end.in_a_row) " attempts in a row ended so." } }
             @if let Some(at) = end.next_at { p { "The next attempt may start " (moment::future(at, now)) "." } }

@@ -252,9 +252,9 @@ pub(super) fn job_path(key: &JobKey) -> String {
     format!("/jobs/{name}")
 }
 
-/// For how long its user's commands ran.
+/// For how long the user's commands of its latest attempt ran; nothing while that waits.
 pub(super) fn ran_for(job: &JobSummary, now: u64) -> String {
-    let Some(began) = job.launched else {
+    let Some(began) = job.attempt_launched else {
         return String::new();
     };
     moment::long(job.completed.unwrap_or(now).saturating_sub(began))

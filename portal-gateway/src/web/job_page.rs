@@ -5,7 +5,8 @@ use muster_model::id::JobKey;
 use muster_model::protocol::document_yaml;
 use muster_model::state::{ExecutionType, JobState};
 use muster_model::view::{
-    AttemptView, Dated, JobDetail, JobEvent, JobSummary, RoleView, TaskAttemptView, TaskView,
+    AttemptView, Dated, JobDetail, JobEvent, JobSummary, LastEnd, RoleView, TaskAttemptView,
+    TaskView,
 };
 
 use super::frame::{self, PortalPage, Section};
@@ -16,6 +17,8 @@ use crate::handle::jobs::checked_tag;
 use crate::port::{Jobs, Membership, Nodes};
 use crate::reply::HandlerResult;
 
+/// The reason of an event that names the job which a job gave way to.
+const PREEMPTED: &str = "Preempted";
 /// Events of a page, the newest.
 const EVENTS_MAX: usize = 50;
 /// Attempts that a page leads to, the newest.
@@ -56,7 +59,7 @@ pub(crate) async fn page(
         @if let Some(notice) = notice(&call) { p.card.good role="status" { (notice) } }
         (head(&call, &job.summary))
         @if let Some(explanation) = &explanation { (explained::waiting(explanation, &kept, now)) }
-        @if let Some(end) = &job.summary.last_end { (explained::last_end(end, now)) }
+        @if let Some(end) = &job.summary.last_end { (explained::last_end(end, gave_way(end, &events), now)) }
         @if let Some(verdict) = job.attempt.as_ref().and_then(failed) { (explained::verdict(verdict)) }
         (facts(&job, expected_s(&config), now))
         (attempts(&job))
@@ -123,6 +126,15 @@ fn notice(call: &Call) -> Option<&'static str> {
         "untagged" => Some("The tag was taken away."),
         _ => None,
     }
+}
+
+/// To which job the attempt gave way that ended last, as the event says to this user; `events`: the newest first.
+fn gave_way<'a>(end: &LastEnd, events: &'a [JobEvent]) -> Option<&'a str> {
+    let mut ends = events
+        .iter()
+        .filter(|event| event.reason == PREEMPTED || event.reason == end.phrase);
+    let last = ends.next().filter(|event| event.reason == PREEMPTED)?;
+    Some(&last.message)
 }
 
 /// The verdict of an attempt that did not succeed by itself.
