@@ -264,3 +264,29 @@ async fn the_overview_tells_devices_by_kind() {
                <td class=\"n\"><span class=\"bad\">1</span></td>";
     assert!(card.contains(row), "{card}");
 }
+
+#[tokio::test]
+async fn the_overview_leads_to_ones_jobs_and_says_what_is_not_promised() {
+    let setup = Setup::new();
+    let text = page(&setup, "ann-token", "/").await;
+    assert!(
+        text.contains("<a href=\"/submit\">Submit one</a>"),
+        "{text}"
+    );
+    setup.fake.put(placed("ann~mine", SubState::AttemptRunning));
+    let mut view = node();
+    (view.capacity.cpu, view.free.cpu) = (0, 0);
+    setup.fake.set_node(view);
+    let text = page(&setup, "ann-token", "/").await;
+    assert!(
+        text.contains("<h2><a href=\"/jobs?user=ann\">My jobs (1)</a></h2>"),
+        "{text}"
+    );
+    assert!(
+        text.contains("no cores promised, uses the shared ones"),
+        "{text}"
+    );
+    assert!(!text.contains(" of 0<"), "{text}");
+    let vc = page(&setup, "ann-token", "/virtual-clusters/default").await;
+    assert!(vc.contains("No cores are promised to it"), "{vc}");
+}

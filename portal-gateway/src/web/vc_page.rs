@@ -86,6 +86,7 @@ fn amounts(vc: &VcView) -> Markup {
                     (row("In all", vc.total))
                 }
             }
+            @if vc.total.cpu == 0 { p.dim { "No cores are promised to it: its tasks use the shared ones." } }
             @for problem in &vc.problems { p.warn { (problem) } }
         }
     }
