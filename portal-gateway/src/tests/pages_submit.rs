@@ -138,10 +138,18 @@ async fn task_roles_are_added_and_removed() {
 async fn the_form_has_the_virtual_clusters_that_the_user_may_use() {
     let setup = Setup::new();
     let own = page(&setup, "ann-token", "/submit").await;
-    assert!(
-        own.contains("<option value=\"default\">default</option>"),
-        "{own}"
+    let choice = "<option value=\"\" selected>default</option>";
+    assert!(own.contains(choice), "{own}");
+    assert_eq!(own.matches(">default</option>").count(), 1, "{own}");
+    assert_eq!(own.matches(">test</option>").count(), 1, "{own}");
+    let set = TEXT.replace(
+        "type: job",
+        "type: job\ndefaults: {virtualCluster: default}",
     );
+    let text = answered(&setup, &form(&set, &set, &[("action", "check")])).await;
+    let choice = "<option value=\"default\" selected>default</option>";
+    assert!(text.contains(choice), "{text}");
+    assert_eq!(text.matches(">default</option>").count(), 1, "{text}");
     let other = TEXT.replace("type: job", "type: job\ndefaults: {virtualCluster: lab}");
     let text = answered(&setup, &form(&other, &other, &[("action", "check")])).await;
     assert!(text.contains("lab, which is not yours"), "{text}");
@@ -289,4 +297,19 @@ async fn the_overview_leads_to_ones_jobs_and_says_what_is_not_promised() {
     assert!(!text.contains(" of 0<"), "{text}");
     let vc = page(&setup, "ann-token", "/virtual-clusters/default").await;
     assert!(vc.contains("No cores are promised to it"), "{vc}");
+}
+
+#[tokio::test]
+async fn templates_come_first_and_the_job_is_submitted_from_the_form_too() {
+    let setup = Setup::new();
+    let text = page(&setup, "ann-token", "/submit").await;
+    let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
+    assert!(at("Start from") < at("id=\"fields\""));
+    let submit = "<button class=\"main\" name=\"action\" value=\"submit\">Submit</button>";
+    assert_eq!(text.matches(submit).count(), 2, "{text}");
+    assert!(at("id=\"fields\"") < at(submit) && at(submit) < at("The job in YAML"));
+    assert!(
+        !text.contains("with one GPU"),
+        "a comment that a change makes wrong"
+    );
 }

@@ -291,6 +291,13 @@ fn written(
 ) -> HttpReply {
     let body = html! {
         h1 { "Submit a job" }
+        nav.card aria-label="Templates" {
+            h2 { "Start from" }
+            div.row { @for one in template::TEMPLATES {
+                a.button href={ "/submit?template=" (one.name) } { (one.title) }
+            } }
+            p.dim { "A job of yours is a start too: its page has a link to submit it again." }
+        }
         form.half method="post" action="/submit" data-check="#judged" {
             (frame::key_field(call))
             // The first button of a form is pressed by the key Enter: it is to submit nothing.
@@ -298,7 +305,10 @@ fn written(
             section.card aria-label="Form" {
                 h2 { "Form" }
                 div #fields { (fields) }
-                button name="action" value="check" { "Apply to the YAML" }
+                div.row {
+                    button name="action" value="check" { "Apply to the YAML" }
+                    button.main name="action" value="submit" { "Submit" }
+                }
             }
             div {
                 section.card aria-label="YAML" {
@@ -315,13 +325,6 @@ fn written(
                 }
                 div #judged aria-live="polite" { (judged) }
             }
-        }
-        section.card {
-            h2 { "Start from" }
-            ul { @for one in template::TEMPLATES {
-                li { a href={ "/submit?template=" (one.name) } { (one.title) } }
-            } }
-            p.dim { "A job of yours is a start too: its page has a link to submit it again." }
         }
     };
     let page = PortalPage {
