@@ -258,3 +258,28 @@ async fn a_job_that_gave_way_names_the_other_and_does_not_run_while_it_waits() {
         "{list}"
     );
 }
+
+#[tokio::test]
+async fn the_own_exit_code_of_a_command_comes_first() {
+    let setup = Setup::new();
+    let mut verdict = failure(226);
+    verdict.origin_exit_code = Some(1);
+    verdict.user_log = "no such file".to_owned();
+    setup.fake.put(ended("ann~fails", &verdict));
+    let text = page(&setup, "ann-token", "/jobs/ann~fails").await;
+    for part in [
+        "<strong>Exit code 1</strong> of the command",
+        "<dd>1 (Muster's class 226)</dd>",
+        "<td class=\"n\">1<div class=\"dim\">class 226</div></td>",
+        "<details open><summary>The end of the log</summary>",
+        "ran, and failed",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    setup.fake.put(ended("ann~lost", &failure(-210)));
+    let text = page(&setup, "ann-token", "/jobs/ann~lost").await;
+    assert!(!text.contains("Muster's class"), "{text}");
+    setup.fake.put(waiting("ann~waits"));
+    let text = page(&setup, "ann-token", "/jobs/ann~waits").await;
+    assert!(text.contains("It has waited for "), "{text}");
+}

@@ -112,7 +112,13 @@ pub(super) fn verdict(verdict: &Verdict) -> Markup {
     html! {
         section.card.bad {
             h2 { "Why it ended" }
-            p { strong { (spec.phrase) } " (exit code " (spec.code) ")" }
+            p { @match verdict.origin_exit_code {
+                Some(own) if own != spec.code => {
+                    strong { "Exit code " (own) } " of the command, "
+                    (spec.phrase) " (Muster's class " (spec.code) ")"
+                }
+                _ => { strong { (spec.phrase) } " (exit code " (spec.code) ")" }
+            } }
             p { (verdict.diagnostics) }
             @if let Some(reason) = spec.reason.as_ref().filter(|it| !verdict.diagnostics.contains(it.as_str())) {
                 p { (reason) }
@@ -123,7 +129,7 @@ pub(super) fn verdict(verdict: &Verdict) -> Markup {
             }
             (evidence("The lines that show it", verdict.matched_user_log.as_deref(), true))
             (evidence("The lines of the platform that show it", verdict.matched_platform_log.as_deref(), true))
-            (evidence("The end of the log", Some(verdict.user_log.as_str()), false))
+            (evidence("The end of the log", Some(verdict.user_log.as_str()), true))
             (evidence("The end of the platform's log", Some(verdict.platform_log.as_str()), false))
         }
     }

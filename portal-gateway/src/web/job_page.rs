@@ -213,10 +213,20 @@ fn facts(job: &JobDetail, expected_s: Option<u64>, now: u64) -> Markup {
                 @if summary.retries.total > 0 {
                     dt { "Retries" } dd { (summary.retries.total) ", of which " (summary.retries.accountable) " count against the job's limit" }
                 }
-                @if let Some(code) = summary.exit_code { dt { "Exit code" } dd { (code) } }
+                @if let Some(code) = summary.exit_code { dt { "Exit code" } dd { (exit_code(code, job.attempt.as_ref())) } }
             }
             @for warning in &job.warnings { p.warn { (warning.to_string()) } }
         }
+    }
+}
+
+/// `1 (Muster's class 226)`: the command's own code first, if it is another one.
+fn exit_code(code: i32, attempt: Option<&AttemptView>) -> String {
+    let verdict = attempt.and_then(|attempt| attempt.verdict.as_ref());
+    let verdict = verdict.filter(|verdict| verdict.code() == code);
+    match verdict.and_then(|verdict| verdict.origin_exit_code) {
+        Some(own) if own != code => format!("{own} (Muster's class {code})"),
+        _ => code.to_string(),
     }
 }
 
@@ -278,11 +288,10 @@ fn tasks(job: &JobDetail, role: &RoleView, now: u64) -> Markup {
 }
 
 fn task_row(job: &JobDetail, task: &TaskView, now: u64) -> Markup {
-    let code = task
-        .attempts
-        .last()
-        .and_then(|last| last.verdict.as_ref())
-        .map(muster_model::exit::Verdict::code);
+    let verdict = task.attempts.last().and_then(|last| last.verdict.as_ref());
+    let code = verdict.map(muster_model::exit::Verdict::code);
+    let own = verdict.and_then(|verdict| verdict.origin_exit_code);
+    let class = code.filter(|code| own.is_some_and(|own| own != *code));
     let state = JobState::of(task.sub_state, code);
     let last = task.attempts.last();
     html! {
@@ -292,7 +301,7 @@ fn task_row(job: &JobDetail, task: &TaskView, now: u64) -> Markup {
             td { @if let Some(node) = last.and_then(|it| it.node.as_ref()) { (node.as_str()) } }
             td.narrow-off { @if let Some(last) = last { (numbers(&last.devices)) } }
             td.narrow-off { @if let Some(last) = last { (reached(last)) } }
-            td.n { @if let Some(code) = code { (code) } }
+            td.n { @if let Some(code) = own.or(code) { (code) } @if let Some(class) = class { div.dim { "class " (class) } } }
             td.narrow-off { @if let Some(began) = task.launched {
                 (moment::long(task.completed.unwrap_or(now).saturating_sub(began))) } }
             td.n.narrow-off { (task.retries.total) }
