@@ -125,3 +125,32 @@ async fn one_job_that_is_stopped_or_tagged_says_so() {
         assert!(text.contains(told), "{text}");
     }
 }
+
+#[tokio::test]
+async fn the_list_leads_to_ones_own_jobs_and_says_why_they_fail_or_wait() {
+    let setup = with_jobs();
+    let mut waits = waiting("ann~waits");
+    waits.summary.waiting_for = Some("needs 1 device".to_owned());
+    setup.fake.put(waits);
+    let text = page(&setup, "ann-token", "/jobs").await;
+    for part in [
+        "<a href=\"/jobs?user=ann\">Show mine</a>",
+        "<option value=\"default\">default</option>",
+        "<div class=\"dim\">exit code 1</div>",
+        "<div class=\"dim\">needs 1 device</div>",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let text = page(&setup, "ann-token", "/jobs?user=ann&vc=default").await;
+    assert!(!text.contains("Show mine"), "{text}");
+    assert!(
+        text.contains("<option value=\"default\" selected>default</option>"),
+        "{text}"
+    );
+    // One that is gone stays chosen.
+    let text = page(&setup, "ann-token", "/jobs?vc=gone").await;
+    assert!(
+        text.contains("<option value=\"gone\" selected>gone</option>"),
+        "{text}"
+    );
+}

@@ -8,6 +8,8 @@ use muster_model::id::JobKey;
 use muster_model::job_order::JobOrder;
 use muster_model::job_query::{First, JobFilter, JobQuery};
 use muster_model::sight::HiddenJobs;
+use muster_model::state::JobState;
+use muster_model::vc::VcView;
 use muster_model::view::{Age, JobSummary};
 
 use super::frame::{self, PortalPage, Section};
@@ -53,17 +55,18 @@ pub(crate) async fn page(
 /// The page, with a notice.
 pub(super) async fn shown(
     call: &Call,
-    (jobs, _nodes, membership): ListSources<'_>,
+    (jobs, nodes, membership): ListSources<'_>,
     notice: Markup,
 ) -> HandlerResult {
     let number = call.number("page")?.unwrap_or(1).max(1);
     let listing = asked(&call.query, (number - 1).saturating_mul(ROWS), ROWS)?;
     let found = listing.ask(&call.sight(jobs)?, jobs).await?;
     let rows = listing.page(&found.jobs);
+    let vcs = nodes.virtual_clusters().await.unwrap_or_default();
     let body = html! {
         h1 { "Jobs" }
         (notice)
-        (filters(&call.query))
+        (filters(call, &vcs))
         (warnings(&found))
         (table(call, &rows))
         (pages(&call.query, number, found.total))
@@ -124,7 +127,10 @@ pub(super) fn list_path(filters: &[(&str, &str)]) -> String {
     format!("/jobs?{}", text.finish())
 }
 
-fn filters(query: &Query) -> Markup {
+fn filters(call: &Call, vcs: &[VcView]) -> Markup {
+    let query = &call.query;
+    let caller = call.caller.as_ref().map(|caller| caller.user.as_str());
+    let others = caller.filter(|user| query.text("user") != Some(*user));
     let value = |name| query.text(name).unwrap_or_default();
     html! {
         form.card.row method="get" action="/jobs" role="search" {
@@ -135,14 +141,31 @@ fn filters(query: &Query) -> Markup {
                     }
                 } }
             (field("user", "User", value("user")))
-            (field("vc", "Virtual cluster", value("vc")))
+            (vc_field(value("vc"), vcs))
             (field("tag", "Tag", value("tag")))
             (field("text", "Part of a name", value("text")))
             button { "Show" }
+            @if let Some(user) = others { a href=(list_path(&[("user", user)])) { "Show mine" } }
             @if FILTERS.iter().any(|name| query.text(name).is_some()) {
                 a href="/jobs" { "Show all" }
             }
         }
+    }
+}
+
+/// A choice of names; a field for any text while it is not known which there are.
+fn vc_field(value: &str, vcs: &[VcView]) -> Markup {
+    if vcs.is_empty() {
+        return field("vc", "Virtual cluster", value);
+    }
+    let is_known = value.is_empty() || vcs.iter().any(|vc| vc.name.as_str() == value);
+    html! {
+        div { label for="vc" { "Virtual cluster" }
+            select #vc name="vc" {
+                option value="" selected[value.is_empty()] { "any" }
+                @for vc in vcs { option value=(vc.name.as_str()) selected[vc.name.as_str() == value] { (vc.name.as_str()) } }
+                @if !is_known { option value=(value) selected { (value) } }
+            } }
     }
 }
 
@@ -194,8 +217,7 @@ fn table(call: &Call, rows: &[&JobSummary]) -> Markup {
     html! {
         @if rows.is_empty() {
             div.card { p { "No job is like this." }
-                p.dim { "Submit one with " code { "muster job submit FILE" }
-                    ", or take a filter away above." } }
+                p.dim { a href="/submit" { "Submit one" } ", or take a filter away above." } }
         } @else {
             form.card method="post" action=(place(&call.query, &[])) {
                 (frame::key_field(call))
@@ -227,7 +249,7 @@ fn row(call: &Call, job: &JobSummary, now: u64) -> Markup {
                 input type="checkbox" name="job" value=(name) aria-label={ "Mark " (name) };
             } }
             td.name { (link(&job.key)) " " @for tag in &job.tags { span.tag { (tag) } }
-                @if let Some(why) = &job.waiting_for { div.dim { (why) } } }
+                @if let Some(why) = why(job) { div.dim { (why) } } }
             td { (chip::detailed(job.state(), job.sub_state)) }
             td.narrow-off { (job.key.user.as_str()) }
             td.narrow-off { (job.vc.as_str()) }
@@ -238,6 +260,20 @@ fn row(call: &Call, job: &JobSummary, now: u64) -> Markup {
             td.narrow-off { (ran_for(job, now)) }
         }
     }
+}
+
+/// Why a job waits, or with what it failed.
+fn why(job: &JobSummary) -> Option<String> {
+    if job.state() != JobState::Failed {
+        return job.waiting_for.clone();
+    }
+    let code = job.exit_code.map(|code| format!("exit code {code}"));
+    let tasks = match (job.tasks_failed, job.tasks) {
+        (0, _) | (_, 1) => None,
+        (failed, all) => Some(format!("{failed} of {all} tasks failed")),
+    };
+    let parts: Vec<String> = code.into_iter().chain(tasks).collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 /// The job's name, which leads to its page.
