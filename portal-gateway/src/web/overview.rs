@@ -78,10 +78,10 @@ fn virtual_clusters(found: &Result<Vec<VcView>, crate::port::PortError>) -> Mark
             @match found {
                 Err(error) => { p.warn { "They are not known now: " (error.to_string()) } }
                 Ok(vcs) => {
-                    table {
+                    div.wide tabindex="0" role="region" aria-label="Virtual clusters" { table {
                         thead { tr { th { "Name" } th { "GPUs in use" } th.n { "Cores" } th.n.narrow-off { "Memory" } } }
                         tbody { @for vc in vcs { (vc_row(vc)) } }
-                    }
+                    } }
                 }
             }
         }
