@@ -101,12 +101,12 @@ async function fillForm(page, way, { name, javaScriptEnabled }) {
       await page.waitForTimeout(100);
     }
   };
-  if (!javaScriptEnabled) await page.click("#fields + .row button[value=check]");
+  if (!javaScriptEnabled) await page.click("#fields ~ .row button[value=check]");
   const hasImage = () => document.querySelector("#role0_image")?.value === "muster/busybox";
   await inStep(hasImage, "the form does not follow the YAML");
   if ((await page.inputValue("#form_name")) !== name) fault(way, "the form has another name than the YAML");
   await page.fill("#role0_command", "sleep 600");
-  if (!javaScriptEnabled) await page.click("#fields + .row button[value=check]");
+  if (!javaScriptEnabled) await page.click("#fields ~ .row button[value=check]");
   const hasCommand = () => document.querySelector("#job").value.includes("- sleep 600");
   await inStep(hasCommand, "the YAML does not follow the form");
   await page.click("button[value=forecast]");

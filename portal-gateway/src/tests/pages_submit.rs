@@ -4,9 +4,11 @@ use form_urlencoded::Serializer;
 use http::Method;
 use muster_model::forecast::{ForecastOutcome, JobForecast, NodeShare};
 use muster_model::id::TaskId;
+use muster_model::image::ImageView;
 use muster_model::protocol::JobForm;
 use muster_model::state::SubState;
 use muster_model::vc::Amount;
+use muster_model::vc_cells::{CellUser, UsedDevices, VcCells};
 use muster_model::view::Age;
 
 use super::pages::{ask, page, send};
@@ -312,4 +314,36 @@ async fn templates_come_first_and_the_job_is_submitted_from_the_form_too() {
         !text.contains("with one GPU"),
         "a comment that a change makes wrong"
     );
+}
+
+#[tokio::test]
+async fn images_on_the_nodes_of_ones_virtual_clusters_are_suggested() {
+    let setup = Setup::new();
+    setup.fake.add_image(ImageView {
+        name: "docker.io/muster/<b>:latest".to_owned(),
+        digest: "sha256:0".to_owned(),
+        size_bytes: 1,
+    });
+    // As long as the virtual cluster uses no node, none is asked.
+    let text = page(&setup, "ann-token", "/submit").await;
+    assert!(
+        text.contains("list=\"images\"") && !text.contains("muster/&lt;b&gt;"),
+        "{text}"
+    );
+    let place = UsedDevices {
+        node: "n1".to_owned(),
+        leaf_type: "V100".to_owned(),
+        indices: [0].into(),
+    };
+    setup.fake.set_cells(VcCells {
+        users: vec![CellUser {
+            job: None,
+            places: vec![place],
+            borrowed: 0,
+        }],
+        ..VcCells::default()
+    });
+    let text = page(&setup, "ann-token", "/submit").await;
+    let choice = "<datalist id=\"images\"><option value=\"docker.io/muster/&lt;b&gt;:latest\"></option></datalist>";
+    assert!(text.contains(choice), "{text}");
 }

@@ -7,6 +7,7 @@ use maud::{Markup, html};
 use muster_model::protocol::{JobForm, RoleForm};
 use muster_model::state::PriorityClass;
 
+use super::image_names;
 use crate::port::DEFAULT_VC;
 use crate::query::Query;
 
@@ -97,13 +98,22 @@ fn role_fields(nth: usize, role: &RoleForm) -> Markup {
                 (number(&name("cpu"), "Cores of each", &role.cpu, ""))
                 (number(&name("memory"), "Memory of each, MiB", &role.memory_mb, ""))
             }
-            (text(&name("image"), "Image", &role.image, "pytorch/pytorch"))
+            (image(&name("image"), &role.image))
             label for=(command) { "Commands" }
             textarea.short id=(command) name=(command) rows="3" spellcheck="false" autocapitalize="none" {
                 "\n" (role.command)
             }
             button name="action" value={ "remove-role:" (role.role) } { "Remove the role " (role.role) }
         }
+    }
+}
+
+/// With the images that nodes have as suggestions.
+fn image(name: &str, value: &str) -> Markup {
+    html! {
+        div { label for=(name) { "Image" }
+            input id=(name) name=(name) value=(value) placeholder="pytorch/pytorch" list=(image_names::LIST)
+                autocapitalize="none" autocomplete="off" spellcheck="false"; }
     }
 }
 

@@ -13,19 +13,22 @@ use muster_model::remark::Remark;
 use serde_json::Value;
 
 use super::frame::{self, PortalPage, Section};
-use super::{forecast, form, job_form, job_list, template};
+use super::{forecast, form, image_names, job_form, job_list, template};
 use crate::call::Call;
 use crate::error::ApiError;
 use crate::port::{Jobs, Membership, Nodes, PortError, Users};
 use crate::query::Query;
 use crate::reply::{HandlerResult, HttpReply};
 
+/// The field that a script adds.
+const SCRIPTED: &str = "scripted";
 /// Before the name of a role in the value of the button that removes it.
 const REMOVE_ROLE: &str = "remove-role:";
 
 /// The ports that say what the page is about.
 #[derive(Clone, Copy)]
 struct PageSources<'a> {
+    jobs: &'a dyn Jobs,
     nodes: &'a dyn Nodes,
     users: &'a dyn Users,
     membership: &'a dyn Membership,
@@ -47,6 +50,7 @@ pub(crate) async fn page(
         }
     };
     let sources = PageSources {
+        jobs,
         nodes,
         users,
         membership,
@@ -64,6 +68,7 @@ pub(crate) async fn send(
     membership: &dyn Membership,
 ) -> HandlerResult {
     let sources = PageSources {
+        jobs,
         nodes,
         users,
         membership,
@@ -130,6 +135,8 @@ struct SubmitDraft {
     left: Option<job_form::ReturnedForm>,
     /// What is to be told of that.
     notes: Vec<String>,
+    /// Whether a script asks while the user writes: it takes no suggestions from the answer.
+    is_scripted: bool,
 }
 
 impl SubmitDraft {
@@ -138,12 +145,14 @@ impl SubmitDraft {
             text,
             left: None,
             notes: Vec::new(),
+            is_scripted: false,
         }
     }
 
     /// The text with what was changed in the form.
     fn with_form(text: String, fields: &Query) -> Self {
         let mut draft = Self::of(text);
+        draft.is_scripted = fields.has(SCRIPTED);
         let Some(form) = job_form::returned(fields) else {
             return draft;
         };
@@ -270,6 +279,10 @@ async fn shown(
             p.warn { "The form is here again when the YAML can be read." }
         },
     };
+    let images = match draft.is_scripted {
+        true => html! {},
+        false => image_names::list(call, (sources.jobs, sources.nodes), &vcs).await,
+    };
     let notes = html! {
         @if !draft.notes.is_empty() {
             section.card.warn role="status" { @for note in &draft.notes { p { (note) } } }
@@ -277,7 +290,7 @@ async fn shown(
     };
     Ok(written(
         call,
-        (&draft.text, &fields),
+        (&draft.text, &fields, &images),
         &html! { (notes) (judged) },
         sources,
     ))
@@ -285,7 +298,7 @@ async fn shown(
 
 fn written(
     call: &Call,
-    (text, fields): (&str, &Markup),
+    (text, fields, images): (&str, &Markup, &Markup),
     judged: &Markup,
     sources: PageSources<'_>,
 ) -> HttpReply {
@@ -305,6 +318,7 @@ fn written(
             section.card aria-label="Form" {
                 h2 { "Form" }
                 div #fields { (fields) }
+                (images)
                 div.row {
                     button name="action" value="check" { "Apply to the YAML" }
                     button.main name="action" value="submit" { "Submit" }
