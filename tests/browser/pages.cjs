@@ -18,6 +18,8 @@ const PAGES = [
   ["jobs", "/jobs", "Stop the marked jobs"],
   ["jobs-empty", "/jobs?text=no-job-is-called-so", "No job is like this."],
   ["jobs-wrong", "/jobs?state=LATE", "state must be of", 400],
+  ["jobs-unmarked", "/jobs?unmarked=1", "No job was marked"],
+  ["jobs-stopping", "/jobs?stopping=2", "2 jobs are being stopped."],
   ["job-runs", "/jobs/admin~runs", "Stop the job"],
   ["job-failed", "/jobs/admin~fails", "Why it ended"],
   ["job-waits", "/jobs/admin~waits", "Why it waits"],

@@ -66,6 +66,8 @@ async fn what_could_not_be_stopped_is_told_beside_what_is() {
         assert!(answer.text().contains(part), "{part}: {}", answer.text());
     }
     assert!(!answer.text().contains("That did not work"));
+    // It would be gone when the page is written anew.
+    assert!(!answer.text().contains("data-refresh"));
     assert_eq!(execution(&setup, "ann~one").await, ExecutionType::Stop);
     assert_eq!(execution(&setup, "ann~over").await, ExecutionType::Start);
     let none = send(&setup, "ann-token", "/jobs", "action=stop&job=admin~other").await;

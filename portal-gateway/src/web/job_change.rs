@@ -141,7 +141,7 @@ pub(crate) async fn change(
         let place = job_list::place(&call.query, &[(action.code(), &done)]);
         return Ok(frame::see(&place));
     }
-    let page = job_list::shown(&call, (jobs, nodes, membership), changed.notice()).await?;
+    let page = job_list::shown(&call, (jobs, nodes, membership), (changed.notice(), None)).await?;
     Ok(match changed.done {
         0 => page.with_status(StatusCode::BAD_REQUEST),
         _ => page,

@@ -21,6 +21,8 @@ use crate::port::{FoundJobs, Jobs, Membership, Nodes};
 use crate::query::Query;
 use crate::reply::HandlerResult;
 
+/// After how many seconds an open page is written anew.
+const REFRESH_S: u32 = 5;
 /// Rows of a page.
 const ROWS: u64 = 50;
 
@@ -49,14 +51,14 @@ pub(crate) async fn page(
     membership: &dyn Membership,
 ) -> HandlerResult {
     let notice = job_change::notice(&call)?;
-    shown(&call, (jobs, nodes, membership), notice).await
+    shown(&call, (jobs, nodes, membership), (notice, Some(REFRESH_S))).await
 }
 
-/// The page, with a notice.
+/// The page, with a notice, written anew after so many seconds. A notice that no address asks for would be gone then.
 pub(super) async fn shown(
     call: &Call,
     (jobs, nodes, membership): ListSources<'_>,
-    notice: Markup,
+    (notice, refresh_s): (Markup, Option<u32>),
 ) -> HandlerResult {
     let number = call.number("page")?.unwrap_or(1).max(1);
     let listing = asked(&call.query, (number - 1).saturating_mul(ROWS), ROWS)?;
@@ -71,7 +73,10 @@ pub(super) async fn shown(
         (table(call, &rows))
         (pages(&call.query, number, found.total))
     };
-    let page = PortalPage::live(Section::Jobs, "Jobs", body);
+    let page = PortalPage {
+        refresh_s,
+        ..PortalPage::live(Section::Jobs, "Jobs", body)
+    };
     Ok(page.reply(call, &membership.node_name()))
 }
 
