@@ -17,6 +17,16 @@ const NOTE_PAUSE_US: u64 = 10 * 60 * 1_000_000;
 /// So many images are remembered as noted; then all are forgotten.
 const NOTED_MAX: usize = 1024;
 
+/// Images that are named at most beside one that could not be had.
+const ALIKE_MAX: usize = 3;
+
+/// `busybox` of `docker.io/muster/busybox:latest`.
+fn last_part(name: &str) -> &str {
+    let name = name.split('@').next().unwrap_or_default();
+    let last = name.rsplit('/').next().unwrap_or_default();
+    last.split(':').next().unwrap_or_default()
+}
+
 /// The image store, and what tasks use of it.
 #[derive(Debug)]
 pub(crate) struct NodeImages {
@@ -88,6 +98,14 @@ impl NodeImages {
         Ok(image.name)
     }
 
+    /// Images that are here under a name that ends as this one does: what a user may have meant.
+    pub(crate) async fn alike(&self, wanted: &str) -> Vec<String> {
+        let here = self.store.list().await.unwrap_or_default();
+        let names = here.into_iter().map(|image| image.name);
+        let same = names.filter(|name| last_part(name) == last_part(wanted));
+        same.take(ALIKE_MAX).collect()
+    }
+
     /// Whether a task with this login, or none, may use an image that is here.
     async fn admit(
         &self,
@@ -148,5 +166,22 @@ impl NodeImages {
         }
         noted.insert(name.to_owned(), now);
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_is_called_by_the_last_part_of_its_name() {
+        for name in [
+            "busybox",
+            "muster/busybox",
+            "docker.io/muster/busybox:latest",
+            "r.example:5000/x/busybox@sha256:00",
+        ] {
+            assert_eq!(last_part(name), "busybox", "{name}");
+        }
     }
 }

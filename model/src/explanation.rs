@@ -23,6 +23,8 @@ pub struct Explanation {
     pub gangs: Vec<GangExplanation>,
     /// How many of its gangs wait in all.
     pub waiting: u32,
+    /// The jobs that have their turn before its first gang that waits; none if no gang waits for a turn.
+    pub ahead: Option<JobsAhead>,
     /// How its last attempt ended, if it was tried again.
     pub last_end: Option<Box<LastEnd>>,
     /// GPUs that its tasks keep from others and do not use: of cells that they were given for cores or memory.
@@ -30,6 +32,31 @@ pub struct Explanation {
     /// The machines of gangs that have their places and have not started, those first that are not ready; at
     /// most [`LAUNCHES_MAX`].
     pub launches: Vec<Launch>,
+}
+
+/// The jobs of a queue that have their turn before another one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct JobsAhead {
+    /// How many.
+    pub jobs: u32,
+    /// Whose turn is next; none if there is no job ahead, or the user who asks does not see it.
+    pub next: Option<JobKey>,
+}
+
+impl JobsAhead {
+    /// `3 jobs are ahead of it in its queue, the next: lena~a.`
+    pub fn sentence(&self) -> String {
+        let count = match self.jobs {
+            0 => return "No job is ahead of it in its queue.".to_owned(),
+            1 => "1 job is".to_owned(),
+            jobs => format!("{jobs} jobs are"),
+        };
+        let next = self.next.as_ref().map(|next| format!(", the next: {next}"));
+        format!(
+            "{count} ahead of it in its queue{}.",
+            next.unwrap_or_default()
+        )
+    }
 }
 
 /// Machines that are told of one job at most.

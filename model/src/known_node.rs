@@ -7,6 +7,10 @@ use crate::id::NodeId;
 use crate::node::{Capacity, DeviceLevel, Free};
 use crate::vc::Amount;
 
+/// Of a node that an administrator has cordoned or drains: the reason that it is closed, as its leaders know it. By
+/// whom and why is said where it is told which members there are.
+pub const KEPT_FREE: &str = "an administrator keeps it free";
+
 /// A node of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KnownNode {

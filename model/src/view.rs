@@ -70,6 +70,8 @@ pub struct JobSummary {
     pub created: Option<u64>,
     /// When its first user command ran.
     pub launched: Option<u64>,
+    /// When the first user command of its latest attempt ran; none while that waits.
+    pub attempt_launched: Option<u64>,
     /// When it ended.
     pub completed: Option<u64>,
     /// Its virtual cluster.

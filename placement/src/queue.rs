@@ -38,7 +38,7 @@ pub(crate) struct GangTurn<'a> {
 }
 
 impl GangQueue {
-    /// The gangs whose turn comes before that of this one, in any order; none if it is not in the queue.
+    /// The gangs whose turn comes before that of this one, in the order of their turns; none if it is not in the queue.
     pub fn ahead_of(
         &self,
         gang: GangNumber,

@@ -172,6 +172,7 @@ for (const form of document.querySelectorAll("form[data-check]")) {
     const mine = ++asked;
     const body = new URLSearchParams(new FormData(form));
     body.set("action", "check");
+    body.set("scripted", "1");
     try {
       const answer = await fetch(to, { method: "POST", body });
       if (!answer.ok || mine !== asked) return;

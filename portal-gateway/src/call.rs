@@ -145,6 +145,12 @@ impl Call {
         })
     }
 
+    /// Whether the caller may change this job.
+    pub(crate) fn is_own(&self, key: &JobKey) -> bool {
+        let caller = self.caller.as_ref();
+        caller.is_some_and(|caller| caller.admin || caller.user == key.user)
+    }
+
     /// The job the path names, as `u~j` or in two parts. A name no job can have is just a job
     /// that is not there.
     pub(crate) fn job_key(&self) -> Result<JobKey, ApiError> {

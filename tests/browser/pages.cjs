@@ -18,6 +18,8 @@ const PAGES = [
   ["jobs", "/jobs", "Stop the marked jobs"],
   ["jobs-empty", "/jobs?text=no-job-is-called-so", "No job is like this."],
   ["jobs-wrong", "/jobs?state=LATE", "state must be of", 400],
+  ["jobs-unmarked", "/jobs?unmarked=1", "No job was marked"],
+  ["jobs-stopping", "/jobs?stopping=2", "2 jobs are being stopped."],
   ["job-runs", "/jobs/admin~runs", "Stop the job"],
   ["job-failed", "/jobs/admin~fails", "Why it ended"],
   ["job-waits", "/jobs/admin~waits", "Why it waits"],
@@ -101,12 +103,12 @@ async function fillForm(page, way, { name, javaScriptEnabled }) {
       await page.waitForTimeout(100);
     }
   };
-  if (!javaScriptEnabled) await page.click("#fields + button");
+  if (!javaScriptEnabled) await page.click("#fields ~ .row button[value=check]");
   const hasImage = () => document.querySelector("#role0_image")?.value === "muster/busybox";
   await inStep(hasImage, "the form does not follow the YAML");
   if ((await page.inputValue("#form_name")) !== name) fault(way, "the form has another name than the YAML");
   await page.fill("#role0_command", "sleep 600");
-  if (!javaScriptEnabled) await page.click("#fields + button");
+  if (!javaScriptEnabled) await page.click("#fields ~ .row button[value=check]");
   const hasCommand = () => document.querySelector("#job").value.includes("- sleep 600");
   await inStep(hasCommand, "the YAML does not follow the form");
   await page.click("button[value=forecast]");
@@ -140,7 +142,7 @@ async function use(browser, javaScriptEnabled) {
   await page.goto(`${url}/jobs?tag=mine&user=admin`);
   await page.check(`input[value='admin~${name}']`);
   await page.click("button[value=stop]");
-  await page.waitForSelector("text=1 job was changed.");
+  await page.waitForSelector("text=1 job is being stopped.");
   await page.goto(`${url}/people`);
   await page.fill("#username", `zoe-${way}`);
   await page.fill("#userpassword", "zoes-password");

@@ -28,6 +28,7 @@ pub enum NodeCommand {
         visible_alias = "ls",
         after_help = "GPUS, CPU and MEMORY: in use, of all that is well; in brackets all, where some are faulty.
 HEARD: when the leader of a virtual cluster heard of the machine last.
+Of a machine that an administrator keeps free `muster cluster members` tells by whom, and why.
 
 Examples:
   muster node list

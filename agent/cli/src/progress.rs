@@ -145,6 +145,7 @@ mod tests {
             reason: reason.map(str::to_owned),
             gangs: Vec::new(),
             waiting: 1,
+            ahead: None,
             last_end: None,
             gpus_idle: 0,
             launches,

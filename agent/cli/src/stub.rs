@@ -267,6 +267,7 @@ pub(super) fn summary(key: &str, sub_state: SubState, exit_code: Option<i32>) ->
         submitted: 1_000,
         created: Some(2_000),
         launched: Some(10_000),
+        attempt_launched: Some(10_000),
         completed: (sub_state == SubState::Completed).then_some(100_000),
         vc: "default".parse().unwrap(),
         gpus: 4,

@@ -59,11 +59,13 @@ async fn prepare(shared: &ExecutorShared, spec: TaskSpec) -> Result<TaskOrder, (
         password: secrets.render(&auth.password),
         registry: secrets.render(&auth.registry),
     });
-    let image = shared
-        .images
-        .ensure(&spec.image, auth)
-        .await
-        .map_err(|error| (cause_of(&error), causes(&error)))?;
+    let image = match shared.images.ensure(&spec.image, auth).await {
+        Ok(image) => image,
+        Err(error) => {
+            let alike = shared.images.alike(&spec.image).await;
+            return Err((cause_of(&error), with_alike(causes(&error), &alike)));
+        }
+    };
     check(shared, &spec).map_err(|error| (Cause::PortConflict, causes(&error)))?;
     let disk_mb = disk_mb(shared, spec.limits.disk_mb).await;
     let tasks = shared.policy.now().tasks;
@@ -210,6 +212,14 @@ fn devices(capacity: &Capacity, placement: &TaskPlacement) -> Vec<DeviceGrant> {
         .collect()
 }
 
+/// Why an image could not be had, with what a user may have meant.
+fn with_alike(error: String, alike: &[String]) -> String {
+    match alike {
+        [] => error,
+        alike => format!("{error}. On the node: {}", alike.join(", ")),
+    }
+}
+
 fn not_launched(cause: Cause, message: String) -> RawExit {
     RawExit {
         code: 1,
@@ -281,6 +291,17 @@ mod tests {
         assert_eq!(told(""), [own]);
         let both = told("n1=192.0.2.1,n2=192.0.2.2,odd,n3=,n4=x");
         assert_eq!(both, [own, "192.0.2.1 n1", "192.0.2.2 n2"]);
+    }
+
+    #[test]
+    fn an_image_that_cannot_be_had_is_told_with_those_that_are_called_alike() {
+        let error = || "registry muster: its host name cannot be resolved".to_owned();
+        assert_eq!(with_alike(error(), &[]), error());
+        let alike = ["docker.io/muster/busybox:latest".to_owned()];
+        assert_eq!(
+            with_alike(error(), &alike),
+            "registry muster: its host name cannot be resolved. On the node: docker.io/muster/busybox:latest"
+        );
     }
 
     #[test]

@@ -60,7 +60,7 @@ pub const JOBS_MAX: usize = 100_000;
 pub const TAGS_MAX: usize = 64;
 
 /// First byte of every snapshot. A changed layout takes the next number.
-const VERSION: u8 = 6;
+const VERSION: u8 = 7;
 
 /// The state of one virtual cluster.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

@@ -190,6 +190,7 @@ pub(super) fn summary(job: &JobRecord) -> JobSummary {
         submitted: job.accepted.submitted_ms,
         created: job.created,
         launched: job.launched,
+        attempt_launched: job.attempt.launched,
         completed: job.completed,
         vc: spec.vc.clone(),
         gpus: spec.gpu_count(),

@@ -40,6 +40,8 @@ pub(super) struct FakeJobs {
     pub(super) aged: Vec<Age>,
     access: watch::Sender<AccessPolicy>,
     forecast: Option<JobForecast>,
+    explanations: BTreeMap<JobKey, Explanation>,
+    configs: BTreeMap<JobKey, serde_json::Value>,
 }
 
 impl FakeJobs {
@@ -84,6 +86,17 @@ impl FakeCluster {
     /// What is told of every job that is not submitted yet, but for its name and its warnings.
     pub fn set_forecast(&self, forecast: JobForecast) {
         self.state().jobs.forecast = Some(forecast);
+    }
+
+    /// Says why the job of an explanation waits.
+    pub fn set_explanation(&self, told: Explanation) {
+        let explanations = &mut self.state().jobs.explanations;
+        explanations.insert(told.key.clone(), told);
+    }
+
+    /// Says what the document of a job is.
+    pub fn set_config(&self, key: &JobKey, config: serde_json::Value) {
+        self.state().jobs.configs.insert(key.clone(), config);
     }
 
     /// A job as it would be accepted.
@@ -131,6 +144,7 @@ fn new_job(key: JobKey, vc: VcName) -> JobDetail {
             submitted: NOW_S * 1000,
             created: None,
             launched: None,
+            attempt_launched: None,
             completed: None,
             vc,
             gpus: 0,
@@ -309,10 +323,14 @@ impl Jobs for FakeCluster {
 
     async fn explanation(&self, sight: &JobSight, key: &JobKey) -> Result<Explanation, PortError> {
         let summary = self.job(sight, key, None).await?.value.summary;
+        if let Some(told) = self.state().jobs.explanations.get(key) {
+            return Ok(told.clone());
+        }
         Ok(Explanation {
             key: key.clone(),
             state: summary.state(),
             waiting: u32::from(summary.waiting_for.is_some()),
+            ahead: None,
             reason: summary.waiting_for,
             last_end: summary.last_end,
             gpus_idle: summary.gpus_idle,
@@ -327,8 +345,11 @@ impl Jobs for FakeCluster {
         key: &JobKey,
     ) -> Result<Dated<serde_json::Value>, PortError> {
         let age = self.job(sight, key, None).await?.age;
-        let value = serde_json::json!({
-            "protocolVersion": 2, "name": key.name, "type": "job", "secrets": "******",
+        let put = self.state().jobs.configs.get(key).cloned();
+        let value = put.unwrap_or_else(|| {
+            serde_json::json!({
+                "protocolVersion": 2, "name": key.name, "type": "job", "secrets": "******",
+            })
         });
         Ok(Dated { value, age })
     }

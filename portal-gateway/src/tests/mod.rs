@@ -21,6 +21,7 @@ mod own;
 mod pages;
 mod pages_cluster;
 mod pages_job;
+mod pages_jobs;
 mod pages_log;
 mod pages_settings;
 mod pages_submit;

@@ -375,27 +375,6 @@ async fn a_job_is_shown_with_what_ended_it_and_changed_by_forms() {
 }
 
 #[tokio::test]
-async fn several_jobs_are_stopped_at_once_and_failures_are_named() {
-    let setup = Setup::new();
-    for name in ["ann~one", "ann~two", "admin~other"] {
-        setup.fake.put(placed(name, SubState::AttemptRunning));
-    }
-    let fields = "action=stop&job=ann~one&job=ann~two";
-    let answer = send(&setup, "ann-token", "/jobs", fields).await;
-    assert_eq!(answer.header("location"), "/jobs?done=2");
-    let fields = "action=tag&tag=x&job=ann~one&job=admin~other";
-    let answer = send(&setup, "ann-token", "/jobs", fields).await;
-    assert_eq!(answer.status, 400);
-    let text = answer.text();
-    assert!(
-        text.contains("1 job was changed.") && text.contains("admin~other"),
-        "{text}"
-    );
-    let none = send(&setup, "ann-token", "/jobs", "action=stop").await;
-    assert!(none.text().contains("no job is marked"));
-}
-
-#[tokio::test]
 async fn the_overview_says_what_is_wrong() {
     let setup = Setup::new();
     let alarm = Alarm {

@@ -5,6 +5,7 @@ use muster_model::known_node::{Has, KnownNode};
 use muster_model::mesh::MemberReach;
 use muster_model::node::DeviceLevel;
 use muster_model::policy::{AccessPolicy, JobVisibility, PluginPlace, PortalPlugin};
+use muster_model::state::SubState;
 use muster_model::usage::{UsageSubject, UsageView, UseOf};
 use muster_model::vc_cells::{
     CellLeaf, CellLevel, CellPool, CellUser, LeafState, PromisedCell, UsedDevices, VcCells,
@@ -490,4 +491,56 @@ async fn a_plugin_at_the_host_name_of_the_portal_is_not_opened() {
                 .contains("frame-src")
         );
     }
+}
+
+#[tokio::test]
+async fn a_node_that_is_kept_free_says_by_whom_and_why_in_one_line() {
+    let setup = Setup::new();
+    let fields = "mode=cordoned&reason=fan+%3Cswap%3E&confirmed=yes";
+    let done = send(&setup, "admin-token", "/nodes/n1", fields).await;
+    assert_eq!(done.status, 303, "{}", done.text());
+    for path in ["/nodes/n1", "/nodes", "/"] {
+        let text = page(&setup, "ann-token", path).await;
+        assert!(text.contains("Cordoned by admin, "), "{path}: {text}");
+        assert_eq!(
+            text.matches("ago: fan &lt;swap&gt;").count(),
+            1,
+            "{path}: {text}"
+        );
+    }
+    let text = page(&setup, "ann-token", "/nodes/n1").await;
+    assert!(
+        text.contains("<span class=\"chip warn\">Cordoned</span>"),
+        "{text}"
+    );
+    assert!(!text.contains(">alive<"), "{text}");
+    // A job that waits for its cells says so.
+    let mut waits = waiting("ann~waits");
+    waits.summary.waiting_for = Some("needs 2 devices; 2 cells are cordoned (n1)".to_owned());
+    setup.fake.put(waits);
+    let mut other = waiting("ann~other");
+    other.summary.waiting_for = Some("needs 2 devices; 1 is free".to_owned());
+    setup.fake.put(other);
+    let text = page(&setup, "ann-token", "/jobs/ann~waits").await;
+    assert!(text.contains("</a>: Cordoned by admin, "), "{text}");
+    let text = page(&setup, "ann-token", "/jobs/ann~other").await;
+    assert!(!text.contains("Cordoned"), "{text}");
+}
+
+#[tokio::test]
+async fn a_node_names_the_job_that_has_a_device_to_those_who_may_see_it() {
+    let setup = Setup::new();
+    setup
+        .fake
+        .put(placed("admin~hush", SubState::AttemptRunning));
+    setup.fake.run_on("n1", &[("admin~hush", "worker:0")]);
+    let row = "<td><a href=\"/jobs/admin%7Ehush\">hush</a> <span class=\"dim\">admin</span></td>";
+    let text = page(&setup, "ann-token", "/nodes/n1").await;
+    assert_eq!(text.matches(row).count(), 1, "{text}");
+    setup.fake.set_access(AccessPolicy {
+        jobs: JobVisibility::Private,
+        ..AccessPolicy::default()
+    });
+    let text = page(&setup, "ann-token", "/nodes/n1").await;
+    assert!(!text.contains("hush"), "{text}");
 }

@@ -28,8 +28,15 @@ async fn a_log_is_turned_over_by_links_alone_and_no_line_is_cut() {
     assert!(end.contains("line 0000020000") && !end.contains("line 0000000001"));
     assert!(end.contains("Earlier") && end.contains("data-stream=\"log/stream?file=all\""));
     assert!(end.contains("data-from=\"320000.\""), "{end}");
+    assert!(
+        end.contains("<span class=\"chip busy\">Running</span>"),
+        "{end}"
+    );
+    // It grows while it is open.
+    assert!(!end.contains("Bytes "), "{end}");
     let first = page(&setup, "ann-token", &format!("{LOG}?from=0")).await;
     assert!(first.contains("line 0000000001\n") && first.contains("Later"));
+    assert!(first.contains("Bytes 0 to "), "{first}");
     assert!(!first.contains("data-stream") && !first.contains("Earlier"));
     // A part that is asked for in the middle of a line begins with the next one.
     let inside = page(&setup, "ann-token", &format!("{LOG}?from=17")).await;

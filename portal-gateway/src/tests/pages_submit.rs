@@ -4,9 +4,11 @@ use form_urlencoded::Serializer;
 use http::Method;
 use muster_model::forecast::{ForecastOutcome, JobForecast, NodeShare};
 use muster_model::id::TaskId;
+use muster_model::image::ImageView;
 use muster_model::protocol::JobForm;
 use muster_model::state::SubState;
 use muster_model::vc::Amount;
+use muster_model::vc_cells::{CellUser, UsedDevices, VcCells};
 use muster_model::view::Age;
 
 use super::pages::{ask, page, send};
@@ -138,10 +140,18 @@ async fn task_roles_are_added_and_removed() {
 async fn the_form_has_the_virtual_clusters_that_the_user_may_use() {
     let setup = Setup::new();
     let own = page(&setup, "ann-token", "/submit").await;
-    assert!(
-        own.contains("<option value=\"default\">default</option>"),
-        "{own}"
+    let choice = "<option value=\"\" selected>default</option>";
+    assert!(own.contains(choice), "{own}");
+    assert_eq!(own.matches(">default</option>").count(), 1, "{own}");
+    assert_eq!(own.matches(">test</option>").count(), 1, "{own}");
+    let set = TEXT.replace(
+        "type: job",
+        "type: job\ndefaults: {virtualCluster: default}",
     );
+    let text = answered(&setup, &form(&set, &set, &[("action", "check")])).await;
+    let choice = "<option value=\"default\" selected>default</option>";
+    assert!(text.contains(choice), "{text}");
+    assert_eq!(text.matches(">default</option>").count(), 1, "{text}");
     let other = TEXT.replace("type: job", "type: job\ndefaults: {virtualCluster: lab}");
     let text = answered(&setup, &form(&other, &other, &[("action", "check")])).await;
     assert!(text.contains("lab, which is not yours"), "{text}");
@@ -263,4 +273,77 @@ async fn the_overview_tells_devices_by_kind() {
     let row = "<td class=\"name\">Tesla &lt;V100&gt;</td><td class=\"n\">1</td><td class=\"n\">2</td>\
                <td class=\"n\"><span class=\"bad\">1</span></td>";
     assert!(card.contains(row), "{card}");
+}
+
+#[tokio::test]
+async fn the_overview_leads_to_ones_jobs_and_says_what_is_not_promised() {
+    let setup = Setup::new();
+    let text = page(&setup, "ann-token", "/").await;
+    assert!(
+        text.contains("<a href=\"/submit\">Submit one</a>"),
+        "{text}"
+    );
+    setup.fake.put(placed("ann~mine", SubState::AttemptRunning));
+    let mut view = node();
+    (view.capacity.cpu, view.free.cpu) = (0, 0);
+    setup.fake.set_node(view);
+    let text = page(&setup, "ann-token", "/").await;
+    assert!(
+        text.contains("<h2><a href=\"/jobs?user=ann\">My jobs (1)</a></h2>"),
+        "{text}"
+    );
+    assert!(
+        text.contains("no cores promised, uses the shared ones"),
+        "{text}"
+    );
+    assert!(!text.contains(" of 0<"), "{text}");
+    let vc = page(&setup, "ann-token", "/virtual-clusters/default").await;
+    assert!(vc.contains("No cores are promised to it"), "{vc}");
+}
+
+#[tokio::test]
+async fn templates_come_first_and_the_job_is_submitted_from_the_form_too() {
+    let setup = Setup::new();
+    let text = page(&setup, "ann-token", "/submit").await;
+    let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
+    assert!(at("Start from") < at("id=\"fields\""));
+    let submit = "<button class=\"main\" name=\"action\" value=\"submit\">Submit</button>";
+    assert_eq!(text.matches(submit).count(), 2, "{text}");
+    assert!(at("id=\"fields\"") < at(submit) && at(submit) < at("The job in YAML"));
+    assert!(
+        !text.contains("with one GPU"),
+        "a comment that a change makes wrong"
+    );
+}
+
+#[tokio::test]
+async fn images_on_the_nodes_of_ones_virtual_clusters_are_suggested() {
+    let setup = Setup::new();
+    setup.fake.add_image(ImageView {
+        name: "docker.io/muster/<b>:latest".to_owned(),
+        digest: "sha256:0".to_owned(),
+        size_bytes: 1,
+    });
+    // As long as the virtual cluster uses no node, none is asked.
+    let text = page(&setup, "ann-token", "/submit").await;
+    assert!(
+        text.contains("list=\"images\"") && !text.contains("muster/&lt;b&gt;"),
+        "{text}"
+    );
+    let place = UsedDevices {
+        node: "n1".to_owned(),
+        leaf_type: "V100".to_owned(),
+        indices: [0].into(),
+    };
+    setup.fake.set_cells(VcCells {
+        users: vec![CellUser {
+            job: None,
+            places: vec![place],
+            borrowed: 0,
+        }],
+        ..VcCells::default()
+    });
+    let text = page(&setup, "ann-token", "/submit").await;
+    let choice = "<datalist id=\"images\"><option value=\"docker.io/muster/&lt;b&gt;:latest\"></option></datalist>";
+    assert!(text.contains(choice), "{text}");
 }

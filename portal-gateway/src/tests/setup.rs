@@ -253,6 +253,7 @@ pub(super) fn summary(key_text: &str, sub_state: SubState) -> JobSummary {
         submitted: SUBMITTED,
         created: (sub_state != SubState::AttemptCreationPending).then_some(CREATED),
         launched: launched.then_some(LAUNCHED),
+        attempt_launched: launched.then_some(LAUNCHED),
         completed: None,
         vc: "default".parse().unwrap(),
         gpus: 2,

@@ -6,17 +6,26 @@ use muster_model::explanation::{Earliest, Explanation, GangExplanation};
 use muster_model::pull::Pull;
 use muster_model::view::LastEnd;
 
-use super::{job_list, moment};
+use super::job_list;
+use super::moment::{self, stamp};
+
+/// What blocks a gang whose cells are faulty, away or kept free.
+const HARDWARE: &str = "hardware";
 
 /// The card of a job that waits.
-pub(super) fn waiting(explanation: &Explanation, now: u64) -> Markup {
+/// `kept`: nodes that are kept free, each with a line that says so.
+pub(super) fn waiting(explanation: &Explanation, kept: &[(String, String)], now: u64) -> Markup {
     let Some(reason) = &explanation.reason else {
         return html! {};
     };
     html! {
         section.card.warn {
             h2 { "Why it waits" }
-            p { (reason) }
+            p { "It " (reason) "." }
+            @for (node, line) in kept.iter().filter(|(node, _)| is_cause(explanation, node)) {
+                p { "Node " a href={ "/nodes/" (node) } { (node) } ": " (line) "." }
+            }
+            @if let Some(ahead) = &explanation.ahead { p { (ahead.sentence()) } }
             @for gang in &explanation.gangs { (gang_reason(gang, now)) }
             @for launch in explanation.launches.iter().filter(|launch| !launch.is_ready) {
                 p.dim { "Node " (launch.node.as_str()) " is not ready yet."
@@ -24,6 +33,23 @@ pub(super) fn waiting(explanation: &Explanation, now: u64) -> Markup {
             }
         }
     }
+}
+
+/// Whether a node that is kept free is why a gang waits: the reason names it then.
+fn is_cause(explanation: &Explanation, node: &str) -> bool {
+    let told = explanation
+        .gangs
+        .iter()
+        .filter(|gang| gang.constraint == HARDWARE);
+    let mut reasons = told
+        .map(|gang| gang.reason.as_str())
+        .chain(explanation.reason.as_deref());
+    let is_end = |c: char| !c.is_alphanumeric() && !matches!(c, '-' | '_' | '.');
+    reasons.any(|reason| {
+        reason
+            .split(is_end)
+            .any(|word| word.trim_end_matches('.') == node)
+    })
 }
 
 /// How far an image is.
@@ -38,6 +64,16 @@ fn pulled(pull: &Pull) -> String {
         ),
         (0, None) => format!("It fetches {image}: {} MiB so far.", pull.bytes / MIB),
         (layers, _) => format!("It unpacks {image}: {} of {layers} layers.", pull.layers),
+    }
+}
+
+/// When a job ends by its own word, or for how long it has been due.
+fn ends(end: u64, now: u64) -> Markup {
+    html! {
+        @match now.checked_sub(end) {
+            Some(late) => { "overdue by " (moment::long(late)) }
+            None => { "expected to end " (moment::future(end, now)) }
+        }
     }
 }
 
@@ -58,12 +94,13 @@ pub(super) fn gang_reason(gang: &GangExplanation, now: u64) -> Markup {
                             Some(job) => { (job_list::link(job)) }
                             None => { "a job that you do not see" }
                         }
-                        @if let Some(end) = holder.ends_by { " (ends " (moment::at(end, now)) ")" }
+                        @if let Some(end) = holder.ends_by { " (" (ends(end, now)) ")" }
                         " "
                     } }
             }
             @if let Earliest::At(ms) = gang.earliest {
-                p { "Earliest start: " (moment::at(ms, now)) }
+                p { "It does not start before " (stamp(ms)) " (" (moment::future(ms, now)) "): by then what it needs may be free. \
+                    Jobs that are ahead of it may take that first." }
             }
         }
     }
@@ -75,7 +112,13 @@ pub(super) fn verdict(verdict: &Verdict) -> Markup {
     html! {
         section.card.bad {
             h2 { "Why it ended" }
-            p { strong { (spec.phrase) } " (exit code " (spec.code) ")" }
+            p { @match verdict.origin_exit_code {
+                Some(own) if own != spec.code => {
+                    strong { "Exit code " (own) } " of the command, "
+                    (spec.phrase) " (Muster's class " (spec.code) ")"
+                }
+                _ => { strong { (spec.phrase) } " (exit code " (spec.code) ")" }
+            } }
             p { (verdict.diagnostics) }
             @if let Some(reason) = spec.reason.as_ref().filter(|it| !verdict.diagnostics.contains(it.as_str())) {
                 p { (reason) }
@@ -86,7 +129,7 @@ pub(super) fn verdict(verdict: &Verdict) -> Markup {
             }
             (evidence("The lines that show it", verdict.matched_user_log.as_deref(), true))
             (evidence("The lines of the platform that show it", verdict.matched_platform_log.as_deref(), true))
-            (evidence("The end of the log", Some(verdict.user_log.as_str()), false))
+            (evidence("The end of the log", Some(verdict.user_log.as_str()), true))
             (evidence("The end of the platform's log", Some(verdict.platform_log.as_str()), false))
         }
     }
@@ -102,17 +145,19 @@ fn evidence(title: &str, text: Option<&str>, is_open: bool) -> Markup {
 }
 
 /// How the attempt before ended, of a job that was tried again.
-pub(super) fn last_end(end: &LastEnd, now: u64) -> Markup {
+/// `gave_way`: to which job it gave way, as a sentence, if it did.
+pub(super) fn last_end(end: &LastEnd, gave_way: Option<&str>, now: u64) -> Markup {
     html! {
         section.card.warn {
             h2 { "It was tried again" }
             p { "Attempt " (end.attempt) @if let Some(task) = &end.task { " of task " (task.to_string()) }
-                " ended " (moment::at(end.ended, now)) ": " strong { (end.phrase) }
+                " ended " (moment::past(end.ended, now)) ": " strong { (end.phrase) }
                 " (exit code " (end.code) ")." }
             p { (end.reason) }
+            @if let Some(gave_way) = gave_way { p { (gave_way) } }
             @if !end.solution.is_empty() { ul { @for step in &end.solution { li { (step) } } } }
             @if end.in_a_row > 1 { p { (end.in_a_row) " attempts in a row ended so." } }
-            @if let Some(at) = end.next_at { p { "The next attempt may start " (moment::at(at, now)) "." } }
+            @if let Some(at) = end.next_at { p { "The next attempt may start " (moment::future(at, now)) "." } }
         }
     }
 }

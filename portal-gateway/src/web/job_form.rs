@@ -7,6 +7,8 @@ use maud::{Markup, html};
 use muster_model::protocol::{JobForm, RoleForm};
 use muster_model::state::PriorityClass;
 
+use super::image_names;
+use crate::port::DEFAULT_VC;
 use crate::query::Query;
 
 /// The field with what the form was shown with, as JSON.
@@ -71,8 +73,9 @@ pub(super) fn fields(shown: &JobForm, filled: &JobForm, vcs: &[String]) -> Marku
             (vc(&filled.vc, vcs))
             (priority(&filled.priority))
             (number("form_retries", "Retries after a failure", &filled.retries, "0"))
-            (number("form_max_run", "Runs at most, seconds", &filled.max_run_s, "no limit"))
+            (number("form_max_run", "Expected run time, seconds", &filled.max_run_s, ""))
         }
+        p.dim { "The expected run time is for the forecast of starts; the job is not stopped when it takes longer." }
         @for (nth, role) in filled.roles.iter().enumerate().take(ROLES_MAX) { (role_fields(nth, role)) }
         @if more > 0 { p.dim { (more) " more task roles are in the YAML." } }
         div.row {
@@ -95,13 +98,22 @@ fn role_fields(nth: usize, role: &RoleForm) -> Markup {
                 (number(&name("cpu"), "Cores of each", &role.cpu, ""))
                 (number(&name("memory"), "Memory of each, MiB", &role.memory_mb, ""))
             }
-            (text(&name("image"), "Image", &role.image, "pytorch/pytorch"))
+            (image(&name("image"), &role.image))
             label for=(command) { "Commands" }
             textarea.short id=(command) name=(command) rows="3" spellcheck="false" autocapitalize="none" {
                 "\n" (role.command)
             }
             button name="action" value={ "remove-role:" (role.role) } { "Remove the role " (role.role) }
         }
+    }
+}
+
+/// With the images that nodes have as suggestions.
+fn image(name: &str, value: &str) -> Markup {
+    html! {
+        div { label for=(name) { "Image" }
+            input id=(name) name=(name) value=(value) placeholder="pytorch/pytorch" list=(image_names::LIST)
+                autocapitalize="none" autocomplete="off" spellcheck="false"; }
     }
 }
 
@@ -123,12 +135,21 @@ fn number(name: &str, label: &str, value: &str, example: &str) -> Markup {
 }
 
 fn vc(value: &str, vcs: &[String]) -> Markup {
-    let is_own = value.is_empty() || vcs.iter().any(|vc| vc == value);
+    let own = |name: &str| vcs.iter().any(|vc| vc == name);
+    let is_own = value.is_empty() || own(value);
+    // Not set is the same as the name of the default one: there is one choice for both.
+    let unset = if own(DEFAULT_VC) {
+        DEFAULT_VC
+    } else {
+        "not set"
+    };
+    let is_unset = value.is_empty() || value == DEFAULT_VC && own(DEFAULT_VC);
+    let unset_value = if is_unset { value } else { "" };
     html! {
         div { label for="form_vc" { "Virtual cluster" }
             select #form_vc name="form_vc" {
-                option value="" selected[value.is_empty()] { "default (not set)" }
-                @for vc in vcs { option value=(vc) selected[vc == value] { (vc) } }
+                option value=(unset_value) selected[is_unset] { (unset) }
+                @for vc in vcs.iter().filter(|vc| *vc != DEFAULT_VC) { option value=(vc) selected[vc == value] { (vc) } }
                 @if !is_own { option value=(value) selected { (value) ", which is not yours" } }
             } }
     }
@@ -136,11 +157,14 @@ fn vc(value: &str, vcs: &[String]) -> Markup {
 
 fn priority(value: &str) -> Markup {
     let is_known = value.is_empty() || PRIORITIES.iter().any(|one| one.as_str() == value);
+    let unset = PriorityClass::Test.as_str();
+    let is_unset = value.is_empty() || value == unset;
+    let unset_value = if is_unset { value } else { "" };
     html! {
         div { label for="form_priority" { "Priority" }
             select #form_priority name="form_priority" {
-                option value="" selected[value.is_empty()] { "test (not set)" }
-                @for one in PRIORITIES { option value=(one.as_str()) selected[one.as_str() == value] { (one.as_str()) } }
+                option value=(unset_value) selected[is_unset] { (unset) }
+                @for one in PRIORITIES.iter().filter(|one| one.as_str() != unset) { option value=(one.as_str()) selected[one.as_str() == value] { (one.as_str()) } }
                 @if !is_known { option value=(value) selected { (value) ", which there is not" } }
             } }
     }

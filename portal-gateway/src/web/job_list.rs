@@ -8,22 +8,23 @@ use muster_model::id::JobKey;
 use muster_model::job_order::JobOrder;
 use muster_model::job_query::{First, JobFilter, JobQuery};
 use muster_model::sight::HiddenJobs;
-use muster_model::state::ExecutionType;
+use muster_model::state::JobState;
+use muster_model::vc::VcView;
 use muster_model::view::{Age, JobSummary};
 
 use super::frame::{self, PortalPage, Section};
-use super::{chip, form, moment};
+use super::{chip, job_change, moment};
 use crate::call::Call;
 use crate::error::ApiError;
 use crate::listing::Listing;
-use crate::port::{FoundJobs, Jobs, Membership};
+use crate::port::{FoundJobs, Jobs, Membership, Nodes};
 use crate::query::Query;
 use crate::reply::HandlerResult;
 
+/// After how many seconds an open page is written anew.
+const REFRESH_S: u32 = 5;
 /// Rows of a page.
 const ROWS: u64 = 50;
-/// Jobs that one form changes at most.
-const CHANGED_MAX: usize = 500;
 
 /// States to choose from: the value of the address, and the word.
 const STATES: [(&str, &str); 7] = [
@@ -36,94 +37,47 @@ const STATES: [(&str, &str); 7] = [
     ("FAILED", "Failed"),
 ];
 
-/// `GET /jobs?state=&user=&vc=&tag=&text=&page=`
+/// What the page is about.
+const FILTERS: [&str; 5] = ["state", "user", "vc", "tag", "text"];
+
+/// The ports that the page asks.
+pub(super) type ListSources<'a> = (&'a dyn Jobs, &'a dyn Nodes, &'a dyn Membership);
+
+/// `GET /jobs?state=&user=&vc=&tag=&text=&page=`, with what was changed before: `stopping=`, `tagged=` or `unmarked=`
 pub(crate) async fn page(
     call: Call,
     jobs: &dyn Jobs,
+    nodes: &dyn Nodes,
     membership: &dyn Membership,
+) -> HandlerResult {
+    let notice = job_change::notice(&call)?;
+    shown(&call, (jobs, nodes, membership), (notice, Some(REFRESH_S))).await
+}
+
+/// The page, with a notice, written anew after so many seconds. A notice that no address asks for would be gone then.
+pub(super) async fn shown(
+    call: &Call,
+    (jobs, nodes, membership): ListSources<'_>,
+    (notice, refresh_s): (Markup, Option<u32>),
 ) -> HandlerResult {
     let number = call.number("page")?.unwrap_or(1).max(1);
     let listing = asked(&call.query, (number - 1).saturating_mul(ROWS), ROWS)?;
     let found = listing.ask(&call.sight(jobs)?, jobs).await?;
     let rows = listing.page(&found.jobs);
-    // A number alone: an address may come from anybody.
-    let done = call.number("done")?.map(changed);
+    let vcs = nodes.virtual_clusters().await.unwrap_or_default();
     let body = html! {
         h1 { "Jobs" }
-        @if let Some(done) = done { p.good role="status" { (done) } }
-        (filters(&call.query))
+        (notice)
+        (filters(call, &vcs))
         (warnings(&found))
-        (table(&call, &rows))
+        (table(call, &rows))
         (pages(&call.query, number, found.total))
     };
-    let page = PortalPage::live(Section::Jobs, "Jobs", body);
-    Ok(page.reply(&call, &membership.node_name()))
-}
-
-/// `POST /jobs`: stops or tags the jobs that are marked
-pub(crate) async fn change(mut call: Call, jobs: &dyn Jobs) -> HandlerResult {
-    let fields = form::read(&mut call).await?;
-    let names = fields.all("job");
-    if names.is_empty() {
-        let rule = "no job is marked: mark the jobs in the first column, then choose what to do";
-        return Err(ApiError::Parameters(rule.to_owned()));
-    }
-    if names.len() > CHANGED_MAX {
-        let rule = format!("at most {CHANGED_MAX} jobs can be changed at a time");
-        return Err(ApiError::Parameters(rule));
-    }
-    let tag = fields.text("tag").map(str::trim);
-    let mut failed = Vec::new();
-    for name in &names {
-        let changed = match fields.text("action") {
-            Some("stop") => stop(&call, name, jobs).await,
-            Some("tag") => add_tag(&call, (name, tag.unwrap_or_default()), jobs).await,
-            _ => return Err(unknown_action()),
-        };
-        if let Err(error) = changed {
-            failed.push(format!("{name}: {error}"));
-        }
-    }
-    match failed.is_empty() {
-        true => {
-            let done = names.len().to_string();
-            Ok(frame::see(&list_path(&[("done", &done)])))
-        }
-        false if failed.len() == names.len() => Err(ApiError::Parameters(failed.join("\n"))),
-        false => {
-            let rest = u64::try_from(names.len() - failed.len()).unwrap_or(u64::MAX);
-            let told = format!(
-                "{} The others were not changed: {}",
-                changed(rest),
-                failed.join("; ")
-            );
-            Err(ApiError::Parameters(told))
-        }
-    }
-}
-
-fn unknown_action() -> ApiError {
-    ApiError::Parameters("action must be stop or tag".to_owned())
-}
-
-fn changed(jobs: u64) -> String {
-    match jobs {
-        1 => "1 job was changed.".to_owned(),
-        _ => format!("{jobs} jobs were changed."),
-    }
-}
-
-async fn stop(call: &Call, name: &str, jobs: &dyn Jobs) -> Result<(), ApiError> {
-    let key = named(name)?;
-    call.check_owner(&key, jobs).await?;
-    Ok(jobs.set_execution_type(&key, ExecutionType::Stop).await?)
-}
-
-async fn add_tag(call: &Call, (name, tag): (&str, &str), jobs: &dyn Jobs) -> Result<(), ApiError> {
-    let key = named(name)?;
-    let tag = crate::handle::jobs::checked_tag(tag)?;
-    call.check_owner(&key, jobs).await?;
-    Ok(jobs.add_tag(&key, &tag).await?)
+    let page = PortalPage {
+        refresh_s,
+        ..PortalPage::live(Section::Jobs, "Jobs", body)
+    };
+    Ok(page.reply(call, &membership.node_name()))
 }
 
 /// The job with this name. A name that no job can have is just a job that is not there.
@@ -152,16 +106,21 @@ pub(super) fn asked(query: &Query, offset: u64, limit: u64) -> Result<Listing, A
     Listing::parse(&Query::parse(&text.finish()))
 }
 
-/// A path with the filters of the page, and one thing more.
-fn filtered(path: &str, query: &Query, more: (&str, &str)) -> String {
-    let mut text = Serializer::new(String::new());
-    for name in ["state", "user", "vc", "tag", "text"] {
-        if let Some(value) = query.text(name) {
-            text.append_pair(name, value);
-        }
-    }
-    text.append_pair(more.0, more.1);
-    format!("{path}?{}", text.finish())
+/// A path with the filters of the page, and more.
+fn filtered(path: &str, query: &Query, more: &[(&str, &str)]) -> String {
+    let own = FILTERS
+        .into_iter()
+        .filter_map(|name| Some((name, query.text(name)?)));
+    let mut text = Serializer::for_suffix(format!("{path}?"), path.len() + 1);
+    text.extend_pairs(own.chain(more.iter().copied()));
+    text.finish().trim_end_matches('?').to_owned()
+}
+
+/// The path of the same page of the list, with a notice or without.
+pub(super) fn place(query: &Query, notice: &[(&str, &str)]) -> String {
+    let page = query.text("page").map(|page| ("page", page));
+    let more: Vec<_> = page.into_iter().chain(notice.iter().copied()).collect();
+    filtered("/jobs", query, &more)
 }
 
 /// The path of the list with these filters.
@@ -173,7 +132,10 @@ pub(super) fn list_path(filters: &[(&str, &str)]) -> String {
     format!("/jobs?{}", text.finish())
 }
 
-fn filters(query: &Query) -> Markup {
+fn filters(call: &Call, vcs: &[VcView]) -> Markup {
+    let query = &call.query;
+    let caller = call.caller.as_ref().map(|caller| caller.user.as_str());
+    let others = caller.filter(|user| query.text("user") != Some(*user));
     let value = |name| query.text(name).unwrap_or_default();
     html! {
         form.card.row method="get" action="/jobs" role="search" {
@@ -184,14 +146,31 @@ fn filters(query: &Query) -> Markup {
                     }
                 } }
             (field("user", "User", value("user")))
-            (field("vc", "Virtual cluster", value("vc")))
+            (vc_field(value("vc"), vcs))
             (field("tag", "Tag", value("tag")))
             (field("text", "Part of a name", value("text")))
             button { "Show" }
-            @if ["state", "user", "vc", "tag", "text"].iter().any(|name| query.text(name).is_some()) {
+            @if let Some(user) = others { a href=(list_path(&[("user", user)])) { "Show mine" } }
+            @if FILTERS.iter().any(|name| query.text(name).is_some()) {
                 a href="/jobs" { "Show all" }
             }
         }
+    }
+}
+
+/// A choice of names; a field for any text while it is not known which there are.
+fn vc_field(value: &str, vcs: &[VcView]) -> Markup {
+    if vcs.is_empty() {
+        return field("vc", "Virtual cluster", value);
+    }
+    let is_known = value.is_empty() || vcs.iter().any(|vc| vc.name.as_str() == value);
+    html! {
+        div { label for="vc" { "Virtual cluster" }
+            select #vc name="vc" {
+                option value="" selected[value.is_empty()] { "any" }
+                @for vc in vcs { option value=(vc.name.as_str()) selected[vc.name.as_str() == value] { (vc.name.as_str()) } }
+                @if !is_known { option value=(value) selected { (value) } }
+            } }
     }
 }
 
@@ -243,10 +222,9 @@ fn table(call: &Call, rows: &[&JobSummary]) -> Markup {
     html! {
         @if rows.is_empty() {
             div.card { p { "No job is like this." }
-                p.dim { "Submit one with " code { "muster job submit FILE" }
-                    ", or take a filter away above." } }
+                p.dim { a href="/submit" { "Submit one" } ", or take a filter away above." } }
         } @else {
-            form.card method="post" action="/jobs" {
+            form.card method="post" action=(place(&call.query, &[])) {
                 (frame::key_field(call))
                 div.wide tabindex="0" role="region" aria-label="Jobs" { table {
                     thead { tr {
@@ -256,7 +234,7 @@ fn table(call: &Call, rows: &[&JobSummary]) -> Markup {
                         th.n.narrow-off { "Tasks" } th.n.narrow-off { "Retries" }
                         th { "Submitted" } th.narrow-off { "Ran for" }
                     } }
-                    tbody { @for job in rows { (row(job, now)) } }
+                    tbody { @for job in rows { (row(call, job, now)) } }
                 } }
                 div.row {
                     button.danger name="action" value="stop" { "Stop the marked jobs" }
@@ -268,23 +246,39 @@ fn table(call: &Call, rows: &[&JobSummary]) -> Markup {
     }
 }
 
-fn row(job: &JobSummary, now: u64) -> Markup {
+fn row(call: &Call, job: &JobSummary, now: u64) -> Markup {
     let name = job.key.to_string();
     html! {
         tr {
-            td { input type="checkbox" name="job" value=(name) aria-label={ "Mark " (name) }; }
+            td { @if call.is_own(&job.key) {
+                input type="checkbox" name="job" value=(name) aria-label={ "Mark " (name) };
+            } }
             td.name { (link(&job.key)) " " @for tag in &job.tags { span.tag { (tag) } }
-                @if let Some(why) = &job.waiting_for { div.dim { (why) } } }
+                @if let Some(why) = why(job) { div.dim { (why) } } }
             td { (chip::detailed(job.state(), job.sub_state)) }
             td.narrow-off { (job.key.user.as_str()) }
             td.narrow-off { (job.vc.as_str()) }
             td.n { (job.gpus) }
             td.n.narrow-off { (job.tasks) }
             td.n.narrow-off { (job.retries.total) }
-            td { (moment::at(job.submitted, now)) }
+            td { (moment::past(job.submitted, now)) }
             td.narrow-off { (ran_for(job, now)) }
         }
     }
+}
+
+/// Why a job waits, or with what it failed.
+fn why(job: &JobSummary) -> Option<String> {
+    if job.state() != JobState::Failed {
+        return job.waiting_for.clone();
+    }
+    let code = job.exit_code.map(|code| format!("exit code {code}"));
+    let tasks = match (job.tasks_failed, job.tasks) {
+        (0, _) | (_, 1) => None,
+        (failed, all) => Some(format!("{failed} of {all} tasks failed")),
+    };
+    let parts: Vec<String> = code.into_iter().chain(tasks).collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 /// The job's name, which leads to its page.
@@ -299,9 +293,9 @@ pub(super) fn job_path(key: &JobKey) -> String {
     format!("/jobs/{name}")
 }
 
-/// For how long its user's commands ran.
+/// For how long the user's commands of its latest attempt ran; nothing while that waits.
 pub(super) fn ran_for(job: &JobSummary, now: u64) -> String {
-    let Some(began) = job.launched else {
+    let Some(began) = job.attempt_launched else {
         return String::new();
     };
     moment::long(job.completed.unwrap_or(now).saturating_sub(began))
@@ -310,8 +304,8 @@ pub(super) fn ran_for(job: &JobSummary, now: u64) -> String {
 fn pages(query: &Query, number: u64, total: usize) -> Markup {
     let total = u64::try_from(total).unwrap_or(u64::MAX);
     let last = total.div_ceil(ROWS).max(1);
-    let to = |number: u64| filtered("/jobs", query, ("page", &number.to_string()));
-    let export = |format: &str| filtered("/jobs/export", query, ("format", format));
+    let to = |number: u64| filtered("/jobs", query, &[("page", &number.to_string())]);
+    let export = |format: &str| filtered("/jobs/export", query, &[("format", format)]);
     html! {
         div.pages {
             @if number > 1 { a href=(to(number - 1)) rel="prev" { "Newer" } }

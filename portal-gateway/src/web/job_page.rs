@@ -5,17 +5,20 @@ use muster_model::id::JobKey;
 use muster_model::protocol::document_yaml;
 use muster_model::state::{ExecutionType, JobState};
 use muster_model::view::{
-    AttemptView, Dated, JobDetail, JobEvent, JobSummary, RoleView, TaskAttemptView, TaskView,
+    AttemptView, Dated, JobDetail, JobEvent, JobSummary, LastEnd, RoleView, TaskAttemptView,
+    TaskView,
 };
 
 use super::frame::{self, PortalPage, Section};
-use super::{chip, explained, form, job_list, moment, placement, time_line};
+use super::{chip, explained, form, job_list, moment, node_list, placement, time_line};
 use crate::call::Call;
 use crate::error::ApiError;
 use crate::handle::jobs::checked_tag;
 use crate::port::{Jobs, Membership, Nodes};
 use crate::reply::HandlerResult;
 
+/// The reason of an event that names the job which a job gave way to.
+const PREEMPTED: &str = "Preempted";
 /// Events of a page, the newest.
 const EVENTS_MAX: usize = 50;
 /// Attempts that a page leads to, the newest.
@@ -23,7 +26,7 @@ const ATTEMPTS_MAX: usize = 50;
 /// Tasks of a page.
 const TASKS_MAX: usize = 256;
 
-/// `GET /jobs/:job?attempt=`
+/// `GET /jobs/:job?attempt=`, with what was changed before: `notice=`
 pub(crate) async fn page(
     call: Call,
     jobs: &dyn Jobs,
@@ -42,6 +45,10 @@ pub(crate) async fn page(
         JobState::Waiting => jobs.explanation(&sight, &key).await.ok(),
         _ => None,
     };
+    let kept = match &explanation {
+        Some(_) => kept_free(membership).await,
+        None => Vec::new(),
+    };
     let config = jobs.config(&sight, &key).await?.value;
     let mut events = jobs.events(&sight, &key).await?.value;
     events.sort_by(|a, b| b.last.cmp(&a.last).then_with(|| a.uid.cmp(&b.uid)));
@@ -49,11 +56,12 @@ pub(crate) async fn page(
     let now = frame::now_ms();
     let body = html! {
         @if let Some(age) = &age { (job_list::old(age)) }
+        @if let Some(notice) = notice(&call) { p.card.good role="status" { (notice) } }
         (head(&call, &job.summary))
-        @if let Some(explanation) = &explanation { (explained::waiting(explanation, now)) }
-        @if let Some(end) = &job.summary.last_end { (explained::last_end(end, now)) }
+        @if let Some(explanation) = &explanation { (explained::waiting(explanation, &kept, now)) }
+        @if let Some(end) = &job.summary.last_end { (explained::last_end(end, gave_way(end, &events), now)) }
         @if let Some(verdict) = job.attempt.as_ref().and_then(failed) { (explained::verdict(verdict)) }
-        (facts(&job, now))
+        (facts(&job, expected_s(&config), now))
         (attempts(&job))
         @for role in &job.roles { (tasks(&job, role, now)) }
         (placement::of(&job, &known))
@@ -69,27 +77,64 @@ pub(crate) async fn page(
     Ok(page.reply(&call, &membership.node_name()))
 }
 
+/// The nodes that are kept free, each with a line that says so.
+async fn kept_free(membership: &dyn Membership) -> Vec<(String, String)> {
+    let members = membership.view().await.map(|view| view.members);
+    let now = frame::now_ms();
+    let members = members.unwrap_or_default().into_iter();
+    let kept = members.filter_map(|member| {
+        let line = node_list::kept_free(&member, now)?;
+        Some((member.name, line))
+    });
+    kept.collect()
+}
+
 /// `POST /jobs/:job`: stops it, or changes its tags
 pub(crate) async fn change(mut call: Call, jobs: &dyn Jobs) -> HandlerResult {
     let fields = form::read(&mut call).await?;
     let key = call.job_key()?;
     call.check_owner(&key, jobs).await?;
-    match fields.text("action") {
-        Some("stop") => jobs.set_execution_type(&key, ExecutionType::Stop).await?,
+    let notice = match fields.text("action") {
+        Some("stop") => {
+            jobs.set_execution_type(&key, ExecutionType::Stop).await?;
+            "stopping"
+        }
         Some("tag") => {
             let tag = checked_tag(fields.text("tag").unwrap_or_default().trim())?;
             jobs.add_tag(&key, &tag).await?;
+            "tagged"
         }
         Some("untag") => {
             let tag = fields.text("tag").unwrap_or_default();
             jobs.remove_tag(&key, tag).await?;
+            "untagged"
         }
         _ => {
             let rule = "action must be stop, tag or untag";
             return Err(ApiError::Parameters(rule.to_owned()));
         }
+    };
+    let path = job_list::job_path(&key);
+    Ok(frame::see(&format!("{path}?notice={notice}")))
+}
+
+/// What was changed before, by a code of the address: a text there could be anybody's.
+fn notice(call: &Call) -> Option<&'static str> {
+    match call.query.text("notice")? {
+        "stopping" => Some("The job is being stopped."),
+        "tagged" => Some("The tag was set."),
+        "untagged" => Some("The tag was taken away."),
+        _ => None,
     }
-    Ok(frame::see(&job_list::job_path(&key)))
+}
+
+/// To which job the attempt gave way that ended last, as the event says to this user; `events`: the newest first.
+fn gave_way<'a>(end: &LastEnd, events: &'a [JobEvent]) -> Option<&'a str> {
+    let mut ends = events
+        .iter()
+        .filter(|event| event.reason == PREEMPTED || event.reason == end.phrase);
+    let last = ends.next().filter(|event| event.reason == PREEMPTED)?;
+    Some(&last.message)
 }
 
 /// The verdict of an attempt that did not succeed by itself.
@@ -99,15 +144,9 @@ fn failed(attempt: &AttemptView) -> Option<&muster_model::exit::Verdict> {
     (state == JobState::Failed).then_some(verdict)
 }
 
-/// Whether this caller may change the job.
-fn is_own(call: &Call, key: &JobKey) -> bool {
-    let caller = call.caller.as_ref();
-    caller.is_some_and(|caller| caller.admin || caller.user == key.user)
-}
-
 fn head(call: &Call, job: &JobSummary) -> Markup {
     let path = job_list::job_path(&job.key);
-    let is_own = is_own(call, &job.key);
+    let is_own = call.is_own(&job.key);
     html! {
         h1 { (job.key.name.as_str()) " " (chip::detailed(job.state(), job.sub_state)) }
         section.card {
@@ -150,7 +189,12 @@ fn tag_form(call: &Call, path: &str, tag: &str, is_own: bool) -> Markup {
     }
 }
 
-fn facts(job: &JobDetail, now: u64) -> Markup {
+/// How long the job runs by its user's estimate, in seconds.
+fn expected_s(config: &serde_json::Value) -> Option<u64> {
+    config.pointer("/extras/muster/maxRunTime")?.as_u64()
+}
+
+fn facts(job: &JobDetail, expected_s: Option<u64>, now: u64) -> Markup {
     let summary = &job.summary;
     html! {
         section.card {
@@ -158,19 +202,31 @@ fn facts(job: &JobDetail, now: u64) -> Markup {
             dl.facts {
                 dt { "User" } dd { a href=(job_list::list_path(&[("user", summary.key.user.as_str())])) { (summary.key.user.as_str()) } }
                 dt { "Virtual cluster" } dd { a href={ "/virtual-clusters/" (summary.vc.as_str()) } { (summary.vc.as_str()) } }
-                dt { "Submitted" } dd { (moment::at(summary.submitted, now)) }
-                @if let Some(began) = summary.launched { dt { "Started" } dd { (moment::at(began, now)) } }
-                @if let Some(end) = summary.completed { dt { "Ended" } dd { (moment::at(end, now)) } }
+                dt { "Submitted" } dd { (moment::past(summary.submitted, now)) }
+                @if let Some(began) = summary.launched { dt { "Started" } dd { (moment::past(began, now)) } }
+                @if let Some(end) = summary.completed { dt { "Ended" } dd { (moment::past(end, now)) } }
+                @if let Some(expected) = expected_s { dt { "Expected run time" }
+                    dd { (moment::long(expected.saturating_mul(1000))) span.dim { ", for the forecast alone" } } }
                 dt { "GPUs" } dd { (summary.gpus) " in " (counted(summary.tasks, "task")) " of " (counted(summary.roles, "role")) }
                 @if let Some(priority) = summary.priority { dt { "Priority" } dd { (format!("{priority:?}").to_lowercase()) } }
                 @if summary.gpus_idle > 0 { dt { "Held and not used" } dd.warn { (summary.gpus_idle) " GPUs" } }
                 @if summary.retries.total > 0 {
                     dt { "Retries" } dd { (summary.retries.total) ", of which " (summary.retries.accountable) " count against the job's limit" }
                 }
-                @if let Some(code) = summary.exit_code { dt { "Exit code" } dd { (code) } }
+                @if let Some(code) = summary.exit_code { dt { "Exit code" } dd { (exit_code(code, job.attempt.as_ref())) } }
             }
             @for warning in &job.warnings { p.warn { (warning.to_string()) } }
         }
+    }
+}
+
+/// `1 (Muster's class 226)`: the command's own code first, if it is another one.
+fn exit_code(code: i32, attempt: Option<&AttemptView>) -> String {
+    let verdict = attempt.and_then(|attempt| attempt.verdict.as_ref());
+    let verdict = verdict.filter(|verdict| verdict.code() == code);
+    match verdict.and_then(|verdict| verdict.origin_exit_code) {
+        Some(own) if own != code => format!("{own} (Muster's class {code})"),
+        _ => code.to_string(),
     }
 }
 
@@ -232,11 +288,10 @@ fn tasks(job: &JobDetail, role: &RoleView, now: u64) -> Markup {
 }
 
 fn task_row(job: &JobDetail, task: &TaskView, now: u64) -> Markup {
-    let code = task
-        .attempts
-        .last()
-        .and_then(|last| last.verdict.as_ref())
-        .map(muster_model::exit::Verdict::code);
+    let verdict = task.attempts.last().and_then(|last| last.verdict.as_ref());
+    let code = verdict.map(muster_model::exit::Verdict::code);
+    let own = verdict.and_then(|verdict| verdict.origin_exit_code);
+    let class = code.filter(|code| own.is_some_and(|own| own != *code));
     let state = JobState::of(task.sub_state, code);
     let last = task.attempts.last();
     html! {
@@ -246,7 +301,7 @@ fn task_row(job: &JobDetail, task: &TaskView, now: u64) -> Markup {
             td { @if let Some(node) = last.and_then(|it| it.node.as_ref()) { (node.as_str()) } }
             td.narrow-off { @if let Some(last) = last { (numbers(&last.devices)) } }
             td.narrow-off { @if let Some(last) = last { (reached(last)) } }
-            td.n { @if let Some(code) = code { (code) } }
+            td.n { @if let Some(code) = own.or(code) { (code) } @if let Some(class) = class { div.dim { "class " (class) } } }
             td.narrow-off { @if let Some(began) = task.launched {
                 (moment::long(task.completed.unwrap_or(now).saturating_sub(began))) } }
             td.n.narrow-off { (task.retries.total) }
@@ -284,7 +339,7 @@ fn happened(events: &[JobEvent], now: u64) -> Markup {
             section.card {
                 h2 { "Events" }
                 ul.plain { @for event in events.iter().take(EVENTS_MAX) {
-                    li { span.dim { (moment::at(event.last, now)) } " "
+                    li { span.dim { (moment::past(event.last, now)) } " "
                         span class=[event.warning.then_some("warn")] { strong { (event.reason) } " " (event.message) }
                         @if event.count > 1 { span.dim { " (" (event.count) " times)" } } }
                 } }

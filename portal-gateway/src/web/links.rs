@@ -1,11 +1,14 @@
 //! The devices of a node, drawn with what links them, and the same as a table.
 
+use std::collections::BTreeMap;
+
 use maud::{Markup, html};
 use muster_model::cluster_spec::Level;
+use muster_model::id::JobKey;
 use muster_model::known_node::{Has, KnownDevice};
 use muster_model::node::DeviceLevel;
 
-use super::chip;
+use super::{chip, job_list};
 
 /// Width and height of a device, and of what is between two.
 const DEVICE: (usize, usize) = (62, 34);
@@ -36,7 +39,8 @@ struct LinkDrawing {
 }
 
 /// The card with the drawing and the table.
-pub(super) fn card(node: &str, has: &Has) -> Markup {
+/// `holders`: the jobs that have devices, by the index of the device.
+pub(super) fn card(node: &str, has: &Has, holders: &BTreeMap<u32, JobKey>) -> Markup {
     html! {
         section.card {
             h2 { "Devices" }
@@ -44,7 +48,7 @@ pub(super) fn card(node: &str, has: &Has) -> Markup {
             @else {
                 (drawn(&drawing(node, has)))
                 @if has.levels.is_empty() { p.dim { "How they are linked is not known." } }
-                (table(has))
+                (table(has, holders))
             }
         }
     }
@@ -66,10 +70,10 @@ fn drawn(drawing: &LinkDrawing) -> Markup {
     }
 }
 
-fn table(has: &Has) -> Markup {
+fn table(has: &Has, holders: &BTreeMap<u32, JobKey>) -> Markup {
     html! {
         div.wide tabindex="0" role="region" aria-label="Devices" { table {
-            thead { tr { th.n scope="col" { "Index" } th scope="col" { "Model" } th scope="col" { "State" }
+            thead { tr { th.n scope="col" { "Index" } th scope="col" { "Model" } th scope="col" { "State" } th scope="col" { "Job" }
                 @for level in &has.levels { th scope="col" { (title(level.level)) } } } }
             tbody { @for device in &has.devices { tr {
                 td.n { (device.index) } td { (device.model) }
@@ -78,6 +82,7 @@ fn table(has: &Has) -> Markup {
                     None if device.is_used => { span.chip.busy { "in use" } }
                     None => { (chip::word(true, "free")) }
                 } }
+                td { @if let Some(key) = holders.get(&device.index) { (job_list::link(key)) " " span.dim { (key.user.as_str()) } } }
                 @for level in &has.levels { td { (place(level, device.index)) } }
             } } }
         } }

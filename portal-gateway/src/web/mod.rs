@@ -14,6 +14,8 @@ pub(crate) mod failure;
 mod forecast;
 pub(crate) mod form;
 mod frame;
+mod image_names;
+pub(crate) mod job_change;
 pub(crate) mod job_export;
 mod job_form;
 pub(crate) mod job_list;

@@ -4,17 +4,42 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use maud::{Markup, html};
 
-/// A time, milliseconds since the epoch, and how long before `now_ms` it was.
+/// The clocks of two nodes differ by less, milliseconds.
+const CLOCKS_APART_MS: u64 = 60_000;
+
+/// A time, milliseconds since the epoch, before `now_ms` or behind it. [`past`] and [`future`] are for one that is
+/// known to be either.
 pub(super) fn at(ms: u64, now_ms: u64) -> Markup {
-    html! {
-        time datetime=(stamp(ms)) title=(stamp(ms)) {
-            @match now_ms.checked_sub(ms) {
-                Some(..10_000) => { "just now" }
-                Some(ago) => { (long(ago)) " ago" }
-                None => { "in " (long(ms - now_ms)) }
-            }
-        }
+    match ms.saturating_sub(now_ms) {
+        0..CLOCKS_APART_MS => past(ms, now_ms),
+        _ => future(ms, now_ms),
     }
+}
+
+/// When something happened. By the clock of the node where it did, that may lie ahead.
+pub(super) fn past(ms: u64, now_ms: u64) -> Markup {
+    written(ms, &ago(ms, now_ms))
+}
+
+/// When something is to happen. If that time is over it is about to.
+pub(super) fn future(ms: u64, now_ms: u64) -> Markup {
+    let text = match ms.saturating_sub(now_ms) {
+        0 => "now".to_owned(),
+        left => format!("in {}", long(left)),
+    };
+    written(ms, &text)
+}
+
+/// How long ago something happened, as text.
+pub(super) fn ago(ms: u64, now_ms: u64) -> String {
+    match now_ms.saturating_sub(ms) {
+        ..10_000 => "just now".to_owned(),
+        ago => format!("{} ago", long(ago)),
+    }
+}
+
+fn written(ms: u64, text: &str) -> Markup {
+    html! { time datetime=(stamp(ms)) title=(stamp(ms)) { (text) } }
 }
 
 /// A time in full: `2026-11-29 17:04:05 UTC`.
@@ -75,6 +100,26 @@ mod tests {
             (90_000_000, "1 d 1 h"),
         ] {
             assert_eq!(long(ms), text);
+        }
+    }
+
+    #[test]
+    fn what_has_happened_is_never_ahead_and_what_is_due_is_now() {
+        let text = |markup: Markup| {
+            let text = markup.into_string();
+            let text = text.split('>').nth(1).map(str::to_owned);
+            text.unwrap().replace("</time", "")
+        };
+        let now = 1_795_167_174_000;
+        for (ms, was, will_be, either) in [
+            (now - 200_000, "3 min 20 s ago", "now", "3 min 20 s ago"),
+            (now - 1, "just now", "now", "just now"),
+            (now, "just now", "now", "just now"),
+            (now + 800, "just now", "in 0.8 s", "just now"),
+            (now + 192_000, "just now", "in 3 min 12 s", "in 3 min 12 s"),
+        ] {
+            let found = [past(ms, now), future(ms, now), at(ms, now)].map(text);
+            assert_eq!(found, [was, will_be, either], "{ms}");
         }
     }
 

@@ -35,7 +35,7 @@ pub(super) fn card(health: &NodeHealth<'_>) -> Markup {
             h2 { "Health" }
             @if is_well { p { (chip::word(true, "well")) " Nothing is known to be wrong with it." } }
             @else { ul { @for text in &wrong { li { (text) } } } }
-            @for alarm in &alarms { p { strong { (alarm.text) } " " span.dim { "since " (moment::at(alarm.at_ms, now)) } } }
+            @for alarm in &alarms { p { strong { (alarm.text) } " " span.dim { "since " (moment::past(alarm.at_ms, now)) } } }
             @if let Some(has) = has { p.dim { "Its last report to a leader: " (moment::long(has.silent_ms)) " ago. A node that has nothing new to say is silent." } }
             @if let Some(checks) = health.checks { (checked(checks)) }
         }

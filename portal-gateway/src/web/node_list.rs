@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use maud::{Markup, html};
-use muster_model::known_node::{Has, KnownNode};
-use muster_model::mesh::{MemberReach, MemberState, MemberView};
+use muster_model::known_node::{Has, KEPT_FREE, KnownNode};
+use muster_model::mesh::{MemberReach, MemberState, MemberView, Scheduling};
 
-use super::chip;
-use super::frame::{PortalPage, Section};
+use super::frame::{self, PortalPage, Section};
+use super::{chip, moment};
 use crate::call::Call;
 use crate::port::{Membership, Nodes};
 use crate::reply::HandlerResult;
@@ -64,13 +64,44 @@ fn row(member: &MemberView, known: Option<&KnownNode>) -> Markup {
     }
 }
 
-/// Whether a node can be reached.
+/// Whether a node can be reached; or of one that can, that it is kept free.
 pub(super) fn reach(member: &MemberView) -> Markup {
+    let kept = member.scheduling.as_ref().map(|word| word.scheduling);
     match member.reach {
-        MemberReach::Alive => chip::word(true, "alive"),
         MemberReach::Suspect => html! { span.chip.warn { "suspect" } },
         MemberReach::Unreachable => chip::word(false, "unreachable"),
+        MemberReach::Alive => match kept {
+            None | Some(Scheduling::Open) => chip::word(true, "alive"),
+            Some(Scheduling::Cordoned) => html! { span.chip.warn { "Cordoned" } },
+            Some(Scheduling::Draining { .. }) => html! { span.chip.warn { "Draining" } },
+        },
     }
+}
+
+/// `Cordoned by ada, 5 min ago: new fans`; none if jobs may come.
+pub(super) fn kept_free(member: &MemberView, now: u64) -> Option<String> {
+    let word = member.scheduling.as_ref()?;
+    let what = match word.scheduling {
+        Scheduling::Open => return None,
+        Scheduling::Cordoned => "Cordoned".to_owned(),
+        Scheduling::Draining { from_ms } if from_ms > now => {
+            format!(
+                "To be drained in {}, as ordered",
+                moment::long(from_ms - now)
+            )
+        }
+        Scheduling::Draining { .. } => "Drained, as ordered".to_owned(),
+    };
+    let by = match word.by.as_str() {
+        "" => String::new(),
+        by => format!(" by {by}"),
+    };
+    let ago = moment::ago(word.at_ms, now);
+    let reason = match word.reason.as_str() {
+        "" => String::new(),
+        reason => format!(": {reason}"),
+    };
+    Some(format!("{what}{by}, {ago}{reason}"))
 }
 
 /// `8 Tesla V100, 1 of them faulty`
@@ -92,7 +123,12 @@ fn devices(has: &Has) -> String {
 
 /// What keeps work off a node, and what is wrong with it.
 pub(super) fn wrong(member: &MemberView, known: Option<&KnownNode>) -> Vec<String> {
+    let kept = kept_free(member, frame::now_ms());
     let closed = known.map_or(&[][..], |node| &node.closed);
+    // The line about it says more.
+    let closed = closed
+        .iter()
+        .filter(|why| kept.is_none() || *why != KEPT_FREE);
     let faults = known.and_then(|node| node.has.as_ref());
     let faults = faults.into_iter().flat_map(|has| &has.devices);
     let faults = faults.filter_map(|device| {
@@ -100,5 +136,6 @@ pub(super) fn wrong(member: &MemberView, known: Option<&KnownNode>) -> Vec<Strin
         Some(format!("GPU {}: {fault}", device.index))
     });
     let said = member.why.iter().chain(&member.problems).chain(closed);
-    said.cloned().chain(faults).collect()
+    let said: Vec<String> = said.cloned().chain(faults).collect();
+    kept.into_iter().chain(said).collect()
 }

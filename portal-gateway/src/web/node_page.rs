@@ -1,6 +1,6 @@
 //! The page of one node: its health, its devices and how they are linked, what runs there, and whether jobs may come.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{Markup, html};
 use muster_model::alarm::AlarmsAfter;
@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use super::frame::{self, PortalPage, Section};
 use super::node_health::{self, NodeHealth};
-use super::{form, job_list, links, moment, node_list};
+use super::{form, job_list, links, node_list};
 use crate::call::Call;
 use crate::error::ApiError;
 use crate::fields::Fields;
@@ -22,6 +22,9 @@ use crate::reply::HandlerResult;
 
 /// Units of sizes, each 1024 times the one before.
 const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+
+/// Jobs that are asked which devices of a node they have.
+const HOLDERS_MAX: usize = 64;
 
 /// `GET /nodes/:node`
 pub(crate) async fn page(
@@ -37,6 +40,7 @@ pub(crate) async fn page(
     let known = nodes.list().await.unwrap_or_default();
     let known = known.iter().find(|node| node.id.as_str() == name);
     let tasks = nodes.tasks_on(&call.sight(jobs)?, name).await;
+    let holders = holders(&call, jobs, (name, tasks.as_deref().unwrap_or_default())).await?;
     let is_admin = call.caller()?.admin;
     let images = match is_admin {
         true => Some(nodes.images_on(name).await),
@@ -54,7 +58,7 @@ pub(crate) async fn page(
             (facts(member, known))
             @if is_admin { (scheduling(&call, member)) }
         }
-        @if let Some(has) = known.and_then(|node| node.has.as_ref()) { (links::card(name, has)) }
+        @if let Some(has) = known.and_then(|node| node.has.as_ref()) { (links::card(name, has, &holders)) }
         (running(&tasks))
         @if let Some(images) = &images { (images_there(images)) }
     };
@@ -151,6 +155,34 @@ fn confirmation(call: &Call, asked: &AskedChange<'_>, tasks: &[MemberTask]) -> M
     }
 }
 
+/// The jobs that have devices of the node, by the index of the device: those that are seen.
+async fn holders(
+    call: &Call,
+    jobs: &dyn Jobs,
+    (node, tasks): (&str, &[MemberTask]),
+) -> Result<BTreeMap<u32, JobKey>, ApiError> {
+    let sight = call.sight(jobs)?;
+    let keys = tasks
+        .iter()
+        .filter_map(|task| task.job.as_ref()?.parse::<JobKey>().ok());
+    let keys: BTreeSet<JobKey> = keys.collect();
+    let mut holders = BTreeMap::new();
+    for key in keys.into_iter().take(HOLDERS_MAX) {
+        // A job may end between two looks.
+        let Ok(job) = jobs.job(&sight, &key, None).await else {
+            continue;
+        };
+        let tasks = job.value.roles.iter().flat_map(|role| &role.tasks);
+        let last = tasks.filter_map(|task| task.attempts.last());
+        let here = last.filter(|it| it.completed.is_none());
+        let here = here.filter(|it| it.node.as_ref().is_some_and(|its| its.as_str() == node));
+        for index in here.flat_map(|attempt| &attempt.devices) {
+            holders.insert(*index, key.clone());
+        }
+    }
+    Ok(holders)
+}
+
 /// Tasks by job; those of jobs that are not seen have no name.
 fn by_job(tasks: &[MemberTask]) -> BTreeMap<&str, Vec<&str>> {
     let mut jobs: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -204,7 +236,6 @@ fn size(bytes: u64) -> String {
 }
 
 fn facts(member: &MemberView, known: Option<&KnownNode>) -> Markup {
-    let now = frame::now_ms();
     let has = known.and_then(|node| node.has.as_ref());
     html! {
         section.card {
@@ -218,9 +249,6 @@ fn facts(member: &MemberView, known: Option<&KnownNode>) -> Markup {
                     dt { "Free" } dd { (has.share.free.gpu) " of " (has.share.healthy.gpu) " GPUs, "
                         (has.share.free.cpu) " of " (has.share.healthy.cpu) " cores, "
                         (has.share.free.memory_mb / 1024) " of " (has.share.healthy.memory_mb / 1024) " GiB" }
-                }
-                @if let Some(said) = &member.scheduling {
-                    dt { "Jobs" } dd.warn { (said.to_string()) " " span.dim { (moment::at(said.at_ms, now)) } }
                 }
             }
         }

@@ -28,8 +28,10 @@ pub(crate) async fn page(
     nodes: &dyn Nodes,
     membership: &dyn Membership,
 ) -> HandlerResult {
+    let user = call.caller()?.user.to_string();
+    let no_jobs = html! { "You have no jobs yet. " a href="/submit" { "Submit one" } "." };
     let own = JobFilter {
-        users: vec![call.caller()?.user.to_string()],
+        users: vec![user.clone()],
         ..JobFilter::default()
     };
     let waiting = JobFilter {
@@ -50,8 +52,8 @@ pub(crate) async fn page(
         }
         (devices(&vcs))
         div.grid {
-            (card("My jobs", &own, "You have no jobs yet. Submit one on the page Submit.", now))
-            (card("What waits", &waiting, "Nothing waits.", now))
+            (card(("My jobs", &[("user", user.as_str())]), &own, &no_jobs, now))
+            (card(("What waits", &[("state", "WAITING")]), &waiting, &html! { "Nothing waits." }, now))
         }
     };
     let page = PortalPage::live(Section::Overview, "Overview", body);
@@ -63,7 +65,7 @@ fn alarms(standing: &[Alarm], now: u64) -> Markup {
         @for alarm in standing {
             div.card.bad role="alert" {
                 p { strong { (alarm.subject.to_string()) } ": " (alarm.text) " "
-                    span.dim { (moment::at(alarm.at_ms, now)) } }
+                    span.dim { (moment::past(alarm.at_ms, now)) } }
             }
         }
     }
@@ -76,10 +78,10 @@ fn virtual_clusters(found: &Result<Vec<VcView>, crate::port::PortError>) -> Mark
             @match found {
                 Err(error) => { p.warn { "They are not known now: " (error.to_string()) } }
                 Ok(vcs) => {
-                    table {
+                    div.wide tabindex="0" role="region" aria-label="Virtual clusters" { table {
                         thead { tr { th { "Name" } th { "GPUs in use" } th.n { "Cores" } th.n.narrow-off { "Memory" } } }
                         tbody { @for vc in vcs { (vc_row(vc)) } }
-                    }
+                    } }
                 }
             }
         }
@@ -95,10 +97,16 @@ fn vc_row(vc: &VcView) -> Markup {
             td { progress max=(all.gpu.max(1)) value=(used.gpu) aria-label={ "GPUs in use in " (vc.name.as_str()) } { }
                 div { (used.gpu) " of " (all.gpu)
                     @if vc.total.gpu > all.gpu { span.bad { ", " (vc.total.gpu - all.gpu) " faulty" } } } }
-            td.n { (used.cpu) " of " (all.cpu) }
-            td.n.narrow-off { (used.memory_mb / 1024) " of " (all.memory_mb / 1024) " GiB" }
+            td.n { @if all.cpu > 0 { (used.cpu) " of " (all.cpu) } @else { (unpromised("cores")) } }
+            td.n.narrow-off { @if all.memory_mb > 0 { (used.memory_mb / 1024) " of " (all.memory_mb / 1024) " GiB" }
+                @else { (unpromised("memory")) } }
         }
     }
+}
+
+/// Of what a virtual cluster is promised nothing: its tasks share what the machines have.
+fn unpromised(what: &str) -> Markup {
+    html! { span.dim { "no " (what) " promised, uses the shared" @if what == "cores" { " ones" } } }
 }
 
 /// What is in use of each kind of device, by virtual cluster. Without devices there is no such card.
@@ -163,10 +171,16 @@ async fn sick(nodes: &dyn Nodes, membership: &dyn Membership) -> Result<Markup, 
     })
 }
 
-fn card(title: &str, found: &FoundJobs, empty: &str, now: u64) -> Markup {
+/// The newest of some jobs. The title leads to all of them, by filters of the list.
+fn card(
+    (title, filters): (&str, &[(&str, &str)]),
+    found: &FoundJobs,
+    empty: &Markup,
+    now: u64,
+) -> Markup {
     html! {
         section.card {
-            h2 { (title) @if found.total > 0 { span.dim { " (" (found.total) ")" } } }
+            h2 { a href=(job_list::list_path(filters)) { (title) @if found.total > 0 { " (" (found.total) ")" } } }
             @if found.jobs.is_empty() { p.dim { (empty) } }
             @else { ul.plain { @for job in &found.jobs { (line(job, now)) } } }
         }
@@ -175,8 +189,8 @@ fn card(title: &str, found: &FoundJobs, empty: &str, now: u64) -> Markup {
 
 fn line(job: &JobSummary, now: u64) -> Markup {
     html! {
-        li { (chip::detailed(job.state(), job.sub_state)) " " (job_list::link(&job.key)) " "
-            span.dim { (job.key.user.as_str()) ", " (moment::at(job.submitted, now)) }
+        li { (job_list::link(&job.key)) " " (chip::detailed(job.state(), job.sub_state)) " "
+            span.dim { (job.key.user.as_str()) ", " (moment::past(job.submitted, now)) }
             @if let Some(why) = &job.waiting_for { div.dim { (why) } } }
     }
 }

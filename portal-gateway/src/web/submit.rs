@@ -13,19 +13,22 @@ use muster_model::remark::Remark;
 use serde_json::Value;
 
 use super::frame::{self, PortalPage, Section};
-use super::{forecast, form, job_form, job_list, template};
+use super::{forecast, form, image_names, job_form, job_list, template};
 use crate::call::Call;
 use crate::error::ApiError;
 use crate::port::{Jobs, Membership, Nodes, PortError, Users};
 use crate::query::Query;
 use crate::reply::{HandlerResult, HttpReply};
 
+/// The field that a script adds.
+const SCRIPTED: &str = "scripted";
 /// Before the name of a role in the value of the button that removes it.
 const REMOVE_ROLE: &str = "remove-role:";
 
 /// The ports that say what the page is about.
 #[derive(Clone, Copy)]
 struct PageSources<'a> {
+    jobs: &'a dyn Jobs,
     nodes: &'a dyn Nodes,
     users: &'a dyn Users,
     membership: &'a dyn Membership,
@@ -47,6 +50,7 @@ pub(crate) async fn page(
         }
     };
     let sources = PageSources {
+        jobs,
         nodes,
         users,
         membership,
@@ -64,6 +68,7 @@ pub(crate) async fn send(
     membership: &dyn Membership,
 ) -> HandlerResult {
     let sources = PageSources {
+        jobs,
         nodes,
         users,
         membership,
@@ -130,6 +135,8 @@ struct SubmitDraft {
     left: Option<job_form::ReturnedForm>,
     /// What is to be told of that.
     notes: Vec<String>,
+    /// Whether a script asks while the user writes: it takes no suggestions from the answer.
+    is_scripted: bool,
 }
 
 impl SubmitDraft {
@@ -138,12 +145,14 @@ impl SubmitDraft {
             text,
             left: None,
             notes: Vec::new(),
+            is_scripted: false,
         }
     }
 
     /// The text with what was changed in the form.
     fn with_form(text: String, fields: &Query) -> Self {
         let mut draft = Self::of(text);
+        draft.is_scripted = fields.has(SCRIPTED);
         let Some(form) = job_form::returned(fields) else {
             return draft;
         };
@@ -270,6 +279,10 @@ async fn shown(
             p.warn { "The form is here again when the YAML can be read." }
         },
     };
+    let images = match draft.is_scripted {
+        true => html! {},
+        false => image_names::list(call, (sources.jobs, sources.nodes), &vcs).await,
+    };
     let notes = html! {
         @if !draft.notes.is_empty() {
             section.card.warn role="status" { @for note in &draft.notes { p { (note) } } }
@@ -277,7 +290,7 @@ async fn shown(
     };
     Ok(written(
         call,
-        (&draft.text, &fields),
+        (&draft.text, &fields, &images),
         &html! { (notes) (judged) },
         sources,
     ))
@@ -285,12 +298,19 @@ async fn shown(
 
 fn written(
     call: &Call,
-    (text, fields): (&str, &Markup),
+    (text, fields, images): (&str, &Markup, &Markup),
     judged: &Markup,
     sources: PageSources<'_>,
 ) -> HttpReply {
     let body = html! {
         h1 { "Submit a job" }
+        nav.card aria-label="Templates" {
+            h2 { "Start from" }
+            div.row { @for one in template::TEMPLATES {
+                a.button href={ "/submit?template=" (one.name) } { (one.title) }
+            } }
+            p.dim { "A job of yours is a start too: its page has a link to submit it again." }
+        }
         form.half method="post" action="/submit" data-check="#judged" {
             (frame::key_field(call))
             // The first button of a form is pressed by the key Enter: it is to submit nothing.
@@ -298,7 +318,11 @@ fn written(
             section.card aria-label="Form" {
                 h2 { "Form" }
                 div #fields { (fields) }
-                button name="action" value="check" { "Apply to the YAML" }
+                (images)
+                div.row {
+                    button name="action" value="check" { "Apply to the YAML" }
+                    button.main name="action" value="submit" { "Submit" }
+                }
             }
             div {
                 section.card aria-label="YAML" {
@@ -315,13 +339,6 @@ fn written(
                 }
                 div #judged aria-live="polite" { (judged) }
             }
-        }
-        section.card {
-            h2 { "Start from" }
-            ul { @for one in template::TEMPLATES {
-                li { a href={ "/submit?template=" (one.name) } { (one.title) } }
-            } }
-            p.dim { "A job of yours is a start too: its page has a link to submit it again." }
         }
     };
     let page = PortalPage {

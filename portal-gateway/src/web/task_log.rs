@@ -6,7 +6,7 @@ use maud::{Markup, html};
 
 use super::frame::{self, PortalPage, Section};
 use super::terminal::{Terminal, coloured, settled};
-use super::{job_list, moment};
+use super::{chip, job_list, moment};
 use crate::call::Call;
 use crate::error::ApiError;
 use crate::handle::logs;
@@ -55,8 +55,11 @@ pub(crate) async fn page(
         Err(ApiError::Cluster(PortError::NoLog)) => (Vec::new(), none_yet(), false),
         Err(error) => return Err(error),
     };
+    let job = jobs.job(&call.sight(jobs)?, &key, None).await;
     let body = html! {
-        p { a href=(job_list::job_path(&key)) { (key.name.as_str()) } }
+        p { a href=(job_list::job_path(&key)) { (key.name.as_str()) } " "
+            @if let Ok(job) = &job { (chip::detailed(job.value.summary.state(), job.value.summary.sub_state)) }
+            span.dim { " at " (moment::stamp(frame::now_ms())) } }
         h1 { (title) }
         @if has_log { (choices(&names, &file)) (asking(&call, &file)) }
         (shown)
@@ -270,7 +273,8 @@ fn turning(file: &str, lines: &WholeLines, is_live: bool) -> Markup {
             }
             @if !lines.is_end { a.button href=(link(&[("file", file), ("from", &next)])) { "Later" } }
             @if !is_live { a.button href=(link(&[("file", file)])) { "End" } }
-            span.dim { "Bytes " (start) " to " (end) }
+            // The end of a log grows on an open page.
+            @if !is_live { span.dim { "Bytes " (start) " to " (end) } }
             a href={ "log/download" (link(&[("file", file)])) } { "Download the whole log" }
             @if start > 0 || !lines.is_end {
                 a href={ "log/download" (link(&[("file", file), ("from", &first), ("to", &last)])) } { "Download this part" }
@@ -304,7 +308,7 @@ fn results(file: &str, text: &str, found: &LogPlaces) -> Markup {
                             Some(line) => { (line) }
                             None => { span.dim { "byte " (place.offset) } }
                         } }
-                        td.narrow-off { @if let Some(at) = place.at_ms { (moment::at(at, now)) } }
+                        td.narrow-off { @if let Some(at) = place.at_ms { (moment::past(at, now)) } }
                         td { a.line-text href={ (link(&[("file", file), ("mark", &place.offset.to_string())])) "#here" } {
                             (coloured(&place.text)) } }
                     } } }

@@ -86,6 +86,7 @@ fn amounts(vc: &VcView) -> Markup {
                     (row("In all", vc.total))
                 }
             }
+            @if vc.total.cpu == 0 { p.dim { "No cores are promised to it: its tasks use the shared ones." } }
             @for problem in &vc.problems { p.warn { (problem) } }
         }
     }
@@ -127,7 +128,7 @@ fn row(job: &JobSummary, now: u64) -> Markup {
             td { (job.key.user.as_str()) }
             td.n { (job.gpus) }
             td.narrow-off { @if let Some(priority) = job.priority { (format!("{priority:?}").to_lowercase()) } }
-            td { (moment::at(job.submitted, now)) }
+            td { (moment::past(job.submitted, now)) }
         }
     }
 }

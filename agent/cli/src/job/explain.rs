@@ -61,6 +61,9 @@ fn page(explanation: &Explanation, now: u64, paint: Paint) -> String {
         Some(reason) => format!("It {reason}."),
         None => without_reason(explanation).to_owned(),
     });
+    if let Some(ahead) = &explanation.ahead {
+        page.lines(&ahead.sentence());
+    }
     if let Some(idle) = idle_gpus(explanation.gpus_idle) {
         page.lines(&format!("It {idle}."));
     }
@@ -181,7 +184,7 @@ fn earliest(earliest: Earliest, now: u64) -> String {
 mod tests {
     use super::*;
     use crate::job::last_end::tests::unresolved;
-    use muster_model::explanation::{CellHolder, Lack, Move};
+    use muster_model::explanation::{CellHolder, JobsAhead, Lack, Move};
     use muster_model::pull::Pull;
 
     const PLAIN: Paint = Paint { colour: false };
@@ -217,6 +220,10 @@ mod tests {
                 }],
             }],
             waiting: 3,
+            ahead: Some(JobsAhead {
+                jobs: 3,
+                next: "lena~a".parse().ok(),
+            }),
             last_end: None,
             gpus_idle: 0,
             launches: Vec::new(),
@@ -226,6 +233,7 @@ mod tests {
             "\
 ada~big  WAITING
   It needs 4 V100 on one node; 2 are free on n1.
+  3 jobs are ahead of it in its queue, the next: lena~a.
 
 All tasks, which start together
   blocked by       fragmented
@@ -248,6 +256,7 @@ All tasks, which start together
             reason: Some("waits for the end of the pause before another try".to_owned()),
             gangs: Vec::new(),
             waiting: 1,
+            ahead: None,
             last_end: Some(Box::new(unresolved())),
             gpus_idle: 2,
             launches: Vec::new(),
@@ -289,6 +298,7 @@ How its last attempt ended
             reason: None,
             gangs: Vec::new(),
             waiting: 0,
+            ahead: None,
             last_end: None,
             gpus_idle: 0,
             launches: vec![

@@ -187,3 +187,17 @@ fn cells_say_who_has_what_and_what_is_borrowed() {
         .collect();
     assert_eq!(hidden, [(&None, 4)]);
 }
+
+#[test]
+fn what_is_missing_of_a_machine_without_devices_is_told_in_cores() {
+    let mut bench = Bench::new();
+    bench.description = ClusterSpec::from_hived_yaml(&bench.coordinator.found()).unwrap();
+    let description = Box::new(bench.description.clone());
+    bench.input(CoordinatorInput::Described(Some(description)));
+    bench.input(CoordinatorInput::Cordoned(
+        [(node("n1"), Cordon::default())].into(),
+    ));
+    let problems = bench.coordinator.problems().join("; ");
+    let told = format!("{CPU} cores on n1 cannot be used: cordoned");
+    assert!(problems.contains(&told), "{problems}");
+}

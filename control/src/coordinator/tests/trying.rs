@@ -94,6 +94,8 @@ fn a_job_without_room_would_wait_for_what_it_does_wait_for() {
     let why = why.unwrap();
     assert_eq!(told.reason, why.reason);
     assert_eq!(told.gangs, why.gangs);
+    let ahead = why.ahead.unwrap();
+    assert_eq!((ahead.jobs, ahead.next), (1, Some(key("w"))));
     assert!(told.turn().unwrap().starts_with("1 waiting job"));
 }
 

@@ -271,6 +271,8 @@ impl Explainer<'_> {
             .map(|current| self.explain_gang(now, current, &queue))
             .collect();
         let first = gangs.first().map(|gang| gang.reason.clone());
+        let ahead = waiting.first();
+        let ahead = ahead.and_then(|current| self.ahead(now, current, &queue));
         Ok(Explanation {
             key: key.clone(),
             state: summary.state(),
@@ -279,6 +281,7 @@ impl Explainer<'_> {
             gpus_idle: summary.gpus_idle,
             gangs,
             waiting: u32::try_from(waiting.len()).unwrap_or(u32::MAX),
+            ahead,
             launches: self.launches(id),
         })
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use muster_model::explanation::GANGS_MAX;
+use muster_model::explanation::{GANGS_MAX, JobsAhead};
 use muster_model::forecast::{FORECAST_NODES_MAX, ForecastOutcome, JobForecast, NodeShare};
 use muster_model::id::{JobKey, NodeId};
 use muster_model::job::JobSpec;
@@ -42,7 +42,7 @@ impl<'a> Explainer<'a> {
             .map(|current| self.explain_gang(now, current, &queue))
             .collect();
         let first_waiting = standings.waiting.first();
-        let ahead = first_waiting.map(|current| self.ahead(now, current, &queue));
+        let ahead = first_waiting.and_then(|current| self.ahead(now, current, &queue));
         let outcome = standings.outcome();
         let first = gangs.first().map(|gang| gang.reason.clone());
         let reason = match outcome {
@@ -64,7 +64,7 @@ impl<'a> Explainer<'a> {
             places: shares,
             nodes,
             victims: self.keys(&standings.victims),
-            ahead: count(ahead.unwrap_or(0)),
+            ahead: ahead.map_or(0, |ahead| ahead.jobs),
             gangs,
             waiting: count(standings.waiting.len()),
             warnings: job.spec.warnings.clone(),
@@ -97,16 +97,28 @@ impl<'a> Explainer<'a> {
         keys.into_iter().collect()
     }
 
-    /// How many other jobs have their turn before a gang.
-    fn ahead(&self, now: Time, current: &Current<'_>, queue: &GangQueue) -> usize {
+    /// The other jobs that have their turn before a gang; none if it is not in the queue.
+    pub(super) fn ahead(
+        &self,
+        now: Time,
+        current: &Current<'_>,
+        queue: &GangQueue,
+    ) -> Option<JobsAhead> {
         let turns = &self.context.options.policy.placement.turns;
-        let number = self.inventory.number(&current.run);
-        let ahead = number.zip(self.inventory.cells());
-        let ahead = ahead.and_then(|(number, cells)| queue.ahead_of(number, cells, turns, now));
-        let ahead = ahead.unwrap_or_default().into_iter();
-        let jobs = ahead.filter_map(|number| Some(self.inventory.known(number)?.run.gang.job));
-        let jobs: BTreeSet<JobId> = jobs.filter(|job| *job != current.job.id).collect();
-        jobs.len()
+        let number = self.inventory.number(&current.run)?;
+        let ahead = queue.ahead_of(number, self.inventory.cells()?, turns, now)?;
+        let job_of = |number: Number| Some(self.inventory.known(number)?.run.gang.job);
+        let others = ahead
+            .into_iter()
+            .filter_map(|number| Some((number, job_of(number)?)));
+        let others: Vec<(Number, JobId)> =
+            others.filter(|(_, job)| *job != current.job.id).collect();
+        let jobs: BTreeSet<JobId> = others.iter().map(|(_, job)| *job).collect();
+        let next = others.first().and_then(|(number, _)| self.key_of(*number));
+        Some(JobsAhead {
+            jobs: count(jobs.len()),
+            next: next.flatten().cloned(),
+        })
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use muster_model::cluster_spec::{ABSENT, CPU_LEAVES, EVERYTHING, PLAIN_LEAF, Sku};
 use muster_model::id::VcName;
-use muster_model::known_node::Share;
+use muster_model::known_node::{KEPT_FREE, Share};
 use muster_model::node::{Capacity, Free};
 use muster_model::vc::{Amount, VcView};
 use muster_placement::cells::{Cells, GangState};
@@ -52,8 +52,7 @@ impl Quotas<'_> {
             let is_open = !self.liveness.is_cordoned(id) && !self.nodes.mute().contains(id);
             count_devices(&mut view, &node.capacity, (&node.free.free, is_open));
             if self.liveness.is_cordoned(id) {
-                let problem = format!("{id} is kept free: `muster cluster members` says why");
-                view.problems.push(problem);
+                view.problems.push(format!("{id}: {KEPT_FREE}"));
             } else if self.nodes.mute().contains(id) {
                 view.problems.push(format!("{id} is not used: {MUTE}"));
             } else {
@@ -95,10 +94,23 @@ impl Quotas<'_> {
             false if is_mute => MUTE,
             false => "sick or away",
         };
-        format!(
-            "{} {} on {} cannot be used: {why}, and nothing stands in",
-            short.leaves, short.leaf_type, short.node
-        )
+        let what = self.amount(short);
+        let node = &short.node;
+        format!("{what} on {node} cannot be used: {why}, and nothing stands in")
+    }
+
+    /// `2 V100`, or of a machine without devices the cores that its cells stand for.
+    fn amount(&self, short: &Shortfall) -> String {
+        if short.leaf_type != PLAIN_LEAF {
+            return format!("{} {}", short.leaves, short.leaf_type);
+        }
+        let id = short.node.parse().ok();
+        let node = id.and_then(|id| self.nodes.get(&id));
+        match node.map(|node| share(&node.capacity, short.leaves.into()).cpu) {
+            None => "what tasks without devices use".to_owned(),
+            Some(1) => "1 core".to_owned(),
+            Some(cores) => format!("{cores} cores"),
+        }
     }
 
     fn virtual_cluster(&self, cells: &Cells, name: &VcName) -> VcView {

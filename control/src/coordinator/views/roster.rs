@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use muster_model::id::NodeId;
-use muster_model::known_node::{Has, KnownNode};
+use muster_model::known_node::{Has, KEPT_FREE, KnownNode};
 
 use crate::coordinator::inventory::Layout;
 use crate::coordinator::liveness::{Liveness, MUTE};
@@ -52,10 +52,7 @@ impl NodeRoster<'_> {
                 node.is_none(),
                 "the leader of the virtual cluster has not heard yet what it has",
             ),
-            (
-                self.liveness.is_cordoned(id),
-                "an administrator keeps it free: `muster cluster members` says why",
-            ),
+            (self.liveness.is_cordoned(id), KEPT_FREE),
             (
                 is_stranger,
                 "the description of the cluster does not name it: add it under physicalCells",
