@@ -1,0 +1,1 @@
+//! Inventories of machines, by captures of real ones and by trees made here.
