@@ -86,6 +86,41 @@ impl InventoryConfig {
     }
 }
 
+/// Why a directory is not the root of a machine.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RootError {
+    /// There is no such directory.
+    #[error("{} is no directory; name one that has a machine's proc and sys", .0.display())]
+    NoDirectory(PathBuf),
+    /// It has nothing of a machine.
+    #[error("{} has neither proc nor sys; name the directory that has them{hint}", path.display())]
+    NoMachine {
+        /// The directory.
+        path: PathBuf,
+        /// A directory below it that has them, as the end of a sentence.
+        hint: String,
+    },
+}
+
+/// Whether a directory can be the root of a machine.
+///
+/// # Errors
+/// When it is no directory, or has neither `proc` nor `sys`.
+pub fn check_root(root: &Path) -> Result<(), RootError> {
+    if !root.is_dir() {
+        return Err(RootError::NoDirectory(root.to_owned()));
+    }
+    let is_root = |dir: &Path| dir.join("proc").is_dir() || dir.join("sys").is_dir();
+    if is_root(root) {
+        return Ok(());
+    }
+    let mut below = kernel_file::entries(root).into_iter().map(|(_, dir)| dir);
+    let below = below.find(|dir| is_root(dir));
+    let hint = below.map_or_else(String::new, |dir| format!(", such as {}", dir.display()));
+    let path = root.to_owned();
+    Err(RootError::NoMachine { path, hint })
+}
+
 /// CPUs and memory of a machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostResources {

@@ -46,9 +46,11 @@ pub(super) struct NcclTopology {
 impl NcclTopology {
     /// The file of a machine, if it has one. `named` is the value of `NCCL_TOPO_FILE`.
     pub(super) fn read(root: &Path, named: Option<&Path>) -> (Self, Vec<InventoryProblem>) {
-        let configured = named.map(Path::to_owned).or_else(|| setting(root));
-        let configured = configured.map(|path| below(root, &path));
-        let file = configured.clone().or_else(|| usual_file(root));
+        let named = named.map(|path| below(root, path));
+        // The environment is this machine's: another one's tree need not have the file.
+        let named = named.filter(|file| root == Path::new("/") || file.is_file());
+        let setting = || setting(root).map(|path| below(root, &path));
+        let file = named.or_else(setting).or_else(|| usual_file(root));
         match file.map(|file| (parse_file(&file), file)) {
             None => (Self::default(), Vec::new()),
             Some((Ok(topology), _)) => (topology, Vec::new()),
