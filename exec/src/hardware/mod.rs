@@ -117,6 +117,34 @@ mod tests {
     }
 
     #[test]
+    fn a_tree_gives_its_own_cpus_and_memory() {
+        let root = tempfile::tempdir().unwrap();
+        let config = ProbeConfig {
+            root: root.path().to_owned(),
+            nvml: Some(root.path().join("libnvidia-ml.so")),
+            reserved_memory_mb: 512,
+            ..ProbeConfig::default()
+        };
+        let error = probe(&config).unwrap_err().to_string();
+        assert!(error.ends_with("proc/meminfo does not tell it"), "{error}");
+        for (path, text) in [
+            ("sys/devices/system/cpu/online", "0-191\n"),
+            ("proc/meminfo", "MemTotal: 1056784384 kB\n"),
+            (
+                "sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages",
+                "8\n",
+            ),
+        ] {
+            let path = root.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        let capacity = probe(&config).unwrap();
+        assert_eq!(capacity.cpu, 192);
+        assert_eq!(capacity.memory_mb, (1_056_784_384 >> 10) - 8192 - 512);
+    }
+
+    #[test]
     fn a_missing_driver_means_no_gpus_and_a_broken_one_is_told() {
         let dir = tempfile::tempdir().unwrap();
         let missing = dir.path().join("libnvidia-ml.so");

@@ -217,6 +217,23 @@ pub fn read(config: &InventoryConfig) -> Inventory {
     }
 }
 
+/// What is wrong with the cards of a vendor whose driver lists none of them.
+pub fn unlisted(root: &Path, vendor: &str) -> Vec<InventoryProblem> {
+    let (rules, _) = DeviceRules::read(&root.join(rules::RULE_DIR));
+    let asked = Asked {
+        nvidia: true,
+        amd: true,
+        modules: true,
+    };
+    let cards = Bus::read(root, &rules).cards(root, &BTreeSet::new(), &NumaNodes::default());
+    let of_vendor = cards
+        .iter()
+        .filter(|card| card.accelerator.vendor == vendor);
+    of_vendor
+        .flat_map(|card| witness::problems(root, card, asked))
+        .collect()
+}
+
 /// What the readers of vendors' drivers give, in the order in which their devices are listed.
 fn vendor_inventories(_config: &InventoryConfig) -> Vec<VendorInventory> {
     Vec::new()
