@@ -35,6 +35,7 @@ Examples:
   muster node list -o json | jq -r '.[] | select(.closed != []).id'"
     )]
     List {
+        /// The form of the answer.
         #[command(flatten)]
         output: OutputOption,
     },
@@ -44,6 +45,7 @@ Examples:
   muster node show --url https://n7:7741
   muster node show -o json | jq -r '.problems[]'")]
     Show {
+        /// The form of the answer.
         #[command(flatten)]
         output: OutputOption,
     },

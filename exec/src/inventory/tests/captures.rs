@@ -6,6 +6,24 @@ use std::process::Command;
 
 use super::*;
 
+const UNREAD: &[&str] = &[
+    "cache",
+    "cpufreq",
+    "cpuidle",
+    "cpuset",
+    "power",
+    "microcode",
+    "thermal_throttle",
+    "usb*",
+    "host[0-9]*",
+    "ata[0-9]*",
+    "net",
+    "block",
+    "virtual",
+    "PNP*",
+    "memory[0-9]*",
+];
+
 /// A capture, unpacked.
 struct Capture {
     dir: tempfile::TempDir,
@@ -15,17 +33,10 @@ struct Capture {
 impl Capture {
     fn unpack(archive: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        // Most files of a tree are of these, and no reader looks at them.
-        let unread = [
-            "cache",
-            "cpufreq",
-            "cpuidle",
-            "power",
-            "microcode",
-            "thermal_throttle",
-        ];
+        // Most files of a tree are below these, and no reader looks at them.
+        let unread = UNREAD.iter().map(|name| format!("--exclude={name}"));
         let unpacked = Command::new("tar")
-            .args(unread.map(|name| format!("--exclude={name}")))
+            .args(unread)
             .arg("-xf")
             .arg(file(archive))
             .arg("-C")
