@@ -9,12 +9,12 @@ use muster_model::inventory::Accelerator;
 use super::kernel_file::{number, numbered, text};
 use super::numa::NumaNodes;
 use super::pci::{self, PciFunction, PciSlot, addresses};
-use super::rules::{DeviceRule, DeviceRules, FunctionUse, Known, PciNumbers};
+use super::rules::{AcceleratorRule, AcceleratorRules, FunctionUse, Known, PciNumbers};
 
 /// What the bus and the drivers' directories show.
 #[derive(Debug)]
 pub(super) struct Bus<'r> {
-    rules: &'r DeviceRules,
+    rules: &'r AcceleratorRules,
     /// Functions that may be accelerators, by address.
     functions: Vec<PciFunction>,
 }
@@ -23,7 +23,7 @@ pub(super) struct Bus<'r> {
 #[derive(Debug)]
 pub(super) struct Card<'r> {
     pub(super) accelerator: Accelerator,
-    pub(super) rule: Option<&'r DeviceRule>,
+    pub(super) rule: Option<&'r AcceleratorRule>,
     /// The kernel's driver that is bound to it.
     pub(super) bound: Option<String>,
     /// Whether its driver shows it, in a directory or by a file of its own.
@@ -44,7 +44,7 @@ struct DriverEntry {
 }
 
 impl<'r> Bus<'r> {
-    pub(super) fn read(root: &Path, rules: &'r DeviceRules) -> Self {
+    pub(super) fn read(root: &Path, rules: &'r AcceleratorRules) -> Self {
         let functions = pci::functions(root, |class, vendor| rules.may_be(class, vendor));
         Self { rules, functions }
     }
@@ -153,7 +153,7 @@ impl<'r> Bus<'r> {
     fn shown_only_by_driver(
         &self,
         root: &Path,
-        rule: &'r DeviceRule,
+        rule: &'r AcceleratorRule,
         cards: &[Card<'r>],
         listed: &BTreeSet<PciSlot>,
         numa: &NumaNodes,
@@ -168,7 +168,7 @@ impl<'r> Bus<'r> {
     }
 
     /// Whether an entry shows a device of the rule's vendor.
-    fn is_for(&self, rule: &DeviceRule, entry: &DriverEntry) -> bool {
+    fn is_for(&self, rule: &AcceleratorRule, entry: &DriverEntry) -> bool {
         if !rule.is_without_pci() {
             let function = entry.slot.and_then(|slot| self.function(slot));
             return function.is_some_and(|function| rule.is_for_vendor(function.vendor));
@@ -181,7 +181,12 @@ impl<'r> Bus<'r> {
                 .any(|word| name.contains(word.as_str()))
     }
 
-    fn entry_card(&self, rule: &'r DeviceRule, entry: DriverEntry, numa: &NumaNodes) -> Card<'r> {
+    fn entry_card(
+        &self,
+        rule: &'r AcceleratorRule,
+        entry: DriverEntry,
+        numa: &NumaNodes,
+    ) -> Card<'r> {
         let function = entry.slot.and_then(|slot| self.function(slot));
         let named = text(entry.dir.join("name")).filter(|name| !name.is_empty());
         let numbered = || function.map(by_number);
@@ -220,7 +225,7 @@ fn by_number(function: &PciFunction) -> String {
 }
 
 /// The entries of a rule's driver, by directory and number.
-fn entries_of(root: &Path, rule: &DeviceRule) -> Vec<DriverEntry> {
+fn entries_of(root: &Path, rule: &AcceleratorRule) -> Vec<DriverEntry> {
     let dirs = rule.driver_entries.iter();
     let entries = dirs.flat_map(|entries| numbered(root.join(&entries.dir), &entries.prefix));
     let entries = entries.map(|(number, dir)| DriverEntry {
@@ -231,7 +236,7 @@ fn entries_of(root: &Path, rule: &DeviceRule) -> Vec<DriverEntry> {
     entries.collect()
 }
 
-fn memory_mb(rule: Option<&DeviceRule>, entry: Option<&DriverEntry>) -> Option<u64> {
+fn memory_mb(rule: Option<&AcceleratorRule>, entry: Option<&DriverEntry>) -> Option<u64> {
     let file = rule?.memory_file.as_ref()?;
     let units = number(entry?.dir.join(&file.file))?;
     u64::try_from(units).ok()?.checked_mul(file.unit_mb)

@@ -31,8 +31,8 @@ use self::memory::MemInfo;
 use self::nccl::NcclTopology;
 use self::numa::NumaNodes;
 use self::pci::{PciAddress, PciSlot};
-use self::rules::DeviceRules;
-use self::witness::Asked;
+use self::rules::AcceleratorRules;
+use self::witness::DriversAsked;
 pub use vendor::VendorInventory;
 
 /// PCI numbers of NVSwitches.
@@ -76,9 +76,9 @@ impl InventoryConfig {
         self.root == Path::new("/")
     }
 
-    fn asked(&self) -> Asked {
+    fn asked(&self) -> DriversAsked {
         let is_complete = self.is_this_machine() || self.root.join(MODULES).is_dir();
-        Asked {
+        DriversAsked {
             nvidia: self.asks_nvml(),
             amd: is_complete || self.root.join(KFD).is_dir(),
             modules: is_complete,
@@ -133,18 +133,18 @@ pub struct HostResources {
 impl HostResources {
     /// Reads them from the file tree at `root`.
     pub fn read(root: &Path) -> Self {
-        Host::read(root).resources(root)
+        HostReadings::read(root).resources(root)
     }
 }
 
 /// What the readers of the host found.
-struct Host {
+struct HostReadings {
     online: cpu_set::CpuSet,
     info: Option<MemInfo>,
     numa: NumaNodes,
 }
 
-impl Host {
+impl HostReadings {
     fn read(root: &Path) -> Self {
         let online = cpu::online(root);
         let info = MemInfo::read(root);
@@ -192,7 +192,7 @@ fn unknown(name: &str, evidence: &str) -> InventoryProblem {
 /// Looks at a machine once.
 pub fn read(config: &InventoryConfig) -> Inventory {
     let root = config.root.as_path();
-    let host = Host::read(root);
+    let host = HostReadings::read(root);
     let vendors = vendor_inventories(config);
     let (fabric, fabric_problems) = fabric_ports(root);
     let mut found = Devices::of_vendors(vendors);
@@ -219,8 +219,8 @@ pub fn read(config: &InventoryConfig) -> Inventory {
 
 /// What is wrong with the cards of a vendor whose driver lists none of them.
 pub fn unlisted(root: &Path, vendor: &str) -> Vec<InventoryProblem> {
-    let (rules, _) = DeviceRules::read(&root.join(rules::RULE_DIR));
-    let asked = Asked {
+    let (rules, _) = AcceleratorRules::read(&root.join(rules::RULE_DIR));
+    let asked = DriversAsked {
         nvidia: true,
         amd: true,
         modules: true,
@@ -293,7 +293,7 @@ impl Devices {
         let root = config.root.as_path();
         let dir = config.rules.clone();
         let (rules, problems) =
-            DeviceRules::read(&dir.unwrap_or_else(|| root.join(rules::RULE_DIR)));
+            AcceleratorRules::read(&dir.unwrap_or_else(|| root.join(rules::RULE_DIR)));
         self.problems.extend(problems);
         let bus = Bus::read(root, &rules);
         let asked = config.asked();

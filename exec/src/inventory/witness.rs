@@ -13,7 +13,7 @@ pub(super) const AMD: &str = "amd";
 
 /// Which drivers can be asked about a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Asked {
+pub(super) struct DriversAsked {
     /// NVIDIA's library was asked.
     pub(super) nvidia: bool,
     /// The tree would show AMD's driver if it were loaded.
@@ -23,7 +23,7 @@ pub(super) struct Asked {
 }
 
 /// What is wrong with a device that no vendor's reader listed.
-pub(super) fn problems(root: &Path, card: &Card<'_>, asked: Asked) -> Vec<InventoryProblem> {
+pub(super) fn problems(root: &Path, card: &Card<'_>, asked: DriversAsked) -> Vec<InventoryProblem> {
     let driver = driver_problem(root, card, asked);
     let has_driver = driver.is_none();
     let files = has_driver.then(|| missing_files(root, card));
@@ -33,7 +33,7 @@ pub(super) fn problems(root: &Path, card: &Card<'_>, asked: Asked) -> Vec<Invent
         .collect()
 }
 
-fn driver_problem(root: &Path, card: &Card<'_>, asked: Asked) -> Option<InventoryProblem> {
+fn driver_problem(root: &Path, card: &Card<'_>, asked: DriversAsked) -> Option<InventoryProblem> {
     let rule = card.rule?;
     let is_expected = match card.accelerator.vendor.as_str() {
         NVIDIA => asked.nvidia,

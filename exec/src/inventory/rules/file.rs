@@ -15,9 +15,9 @@ use super::{CLASSES, PciNumbers};
 /// One file: rules, and devices that are no accelerators.
 #[derive(Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct RuleFile {
+pub(super) struct DeviceRuleFile {
     #[serde(default)]
-    pub(super) rule: Vec<DeviceRule>,
+    pub(super) rule: Vec<AcceleratorRule>,
     #[serde(default)]
     pub(super) left_out: Vec<LeftOut>,
 }
@@ -25,7 +25,7 @@ pub(super) struct RuleFile {
 /// What a vendor's devices of one kind are.
 #[derive(Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(in crate::inventory) struct DeviceRule {
+pub(in crate::inventory) struct AcceleratorRule {
     /// The vendor's name in small letters.
     pub(in crate::inventory) vendor: String,
     pub(in crate::inventory) kind: AcceleratorKind,
@@ -109,7 +109,7 @@ pub(super) struct LeftOut {
     why: String,
 }
 
-impl DeviceRule {
+impl AcceleratorRule {
     pub(super) fn is_of(&self, vendor: u32) -> bool {
         self.pci.iter().any(|number| number.0 == vendor)
     }
@@ -189,14 +189,14 @@ impl LeftOut {
 
 /// Why a file cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum RuleFileError {
+pub(super) enum DeviceRuleFileError {
     #[error("it cannot be read: {0}")]
     Unreadable(#[from] io::Error),
     #[error("{0}")]
     Wrong(String),
 }
 
-impl RuleFileError {
+impl DeviceRuleFileError {
     pub(super) fn problem(&self, path: &Path) -> InventoryProblem {
         let remedy = match self {
             Self::Unreadable(_) => "Let the agent read the file, or remove it.",
@@ -213,24 +213,24 @@ impl RuleFileError {
     }
 }
 
-impl RuleFile {
-    pub(super) fn read(path: &Path) -> Result<Self, RuleFileError> {
+impl DeviceRuleFile {
+    pub(super) fn read(path: &Path) -> Result<Self, DeviceRuleFileError> {
         Self::parse(&fs::read_to_string(path)?)
     }
 
-    pub(super) fn parse(text: &str) -> Result<Self, RuleFileError> {
+    pub(super) fn parse(text: &str) -> Result<Self, DeviceRuleFileError> {
         let file: Self = toml::from_str(text).map_err(|error| {
             let place = error
                 .span()
                 .map_or_else(String::new, |span| place(text, &span));
-            RuleFileError::Wrong(format!("{place}{}", error.message().trim_end_matches('.')))
+            DeviceRuleFileError::Wrong(format!("{place}{}", error.message().trim_end_matches('.')))
         })?;
         for rule in &file.rule {
-            rule.check().map_err(RuleFileError::Wrong)?;
+            rule.check().map_err(DeviceRuleFileError::Wrong)?;
         }
         if file.left_out.iter().any(|out| out.why.trim().is_empty()) {
             let wrong = "field `why` of `left_out`: say what the devices are";
-            return Err(RuleFileError::Wrong(wrong.into()));
+            return Err(DeviceRuleFileError::Wrong(wrong.into()));
         }
         Ok(file)
     }

@@ -8,8 +8,8 @@ use std::path::Path;
 use muster_model::inventory::{AcceleratorKind, InventoryProblem};
 
 use super::kernel_file::entries;
-pub(super) use file::{DeviceRule, FunctionUse};
-use file::{LeftOut, RuleFile};
+pub(super) use file::{AcceleratorRule, FunctionUse};
+use file::{DeviceRuleFile, LeftOut};
 
 /// The table that comes with the program. docs/devices.md explains its fields.
 const BUILT_IN: &str = include_str!("accelerators.toml");
@@ -23,8 +23,8 @@ const DISPLAY: u32 = 0x03;
 
 /// All rules. Those of the administrator's files stand first and win.
 #[derive(Debug)]
-pub(super) struct DeviceRules {
-    rules: Vec<DeviceRule>,
+pub(super) struct AcceleratorRules {
+    rules: Vec<AcceleratorRule>,
     left_out: Vec<LeftOut>,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Known<'r> {
     pub(super) model: Option<String>,
     pub(super) memory_mb: u64,
     /// The rule of its vendor that applies. None for a vendor that no rule has.
-    pub(super) rule: Option<&'r DeviceRule>,
+    pub(super) rule: Option<&'r AcceleratorRule>,
 }
 
 /// The numbers by which the rules know a device.
@@ -49,7 +49,7 @@ pub(super) struct PciNumbers {
     pub(super) is_on_root_bus: bool,
 }
 
-impl DeviceRules {
+impl AcceleratorRules {
     /// Reads the rules of a machine. A file that cannot be used is a problem, and left out.
     pub(super) fn read(dir: &Path) -> (Self, Vec<InventoryProblem>) {
         let mut all = Self {
@@ -59,29 +59,29 @@ impl DeviceRules {
         let mut problems = Vec::new();
         let files = entries(dir).into_iter();
         for (_, path) in files.filter(|(name, _)| name.ends_with(".toml")) {
-            match RuleFile::read(&path) {
+            match DeviceRuleFile::read(&path) {
                 Ok(file) => all.add(file),
                 Err(error) => problems.push(error.problem(&path)),
             }
         }
-        match RuleFile::parse(BUILT_IN) {
+        match DeviceRuleFile::parse(BUILT_IN) {
             Ok(file) => all.add(file),
             Err(error) => problems.push(error.problem(Path::new("accelerators.toml"))),
         }
         (all, problems)
     }
 
-    fn add(&mut self, file: RuleFile) {
+    fn add(&mut self, file: DeviceRuleFile) {
         self.rules.extend(file.rule);
         self.left_out.extend(file.left_out);
     }
 
-    pub(super) fn rules(&self) -> &[DeviceRule] {
+    pub(super) fn rules(&self) -> &[AcceleratorRule] {
         &self.rules
     }
 
     /// Whether a function of this class and vendor may be an accelerator. What it is, if so,
-    /// tells [`DeviceRules::known`].
+    /// tells [`AcceleratorRules::known`].
     pub(super) fn may_be(&self, class: u32, vendor: u32) -> bool {
         CLASSES.contains(&class) || self.rules.iter().any(|rule| rule.is_of(vendor))
     }
@@ -100,7 +100,7 @@ impl DeviceRules {
         (rule.is_some() || is_of_class).then(|| self.describe(numbers, rule))
     }
 
-    fn describe<'r>(&'r self, numbers: PciNumbers, rule: Option<&'r DeviceRule>) -> Known<'r> {
+    fn describe<'r>(&'r self, numbers: PciNumbers, rule: Option<&'r AcceleratorRule>) -> Known<'r> {
         let model = rule.and_then(|rule| rule.model(numbers.vendor, numbers.device));
         let vendor = rule.map(|rule| rule.vendor.clone());
         Known {

@@ -65,6 +65,22 @@ fn threads_of_a_core_count_once() {
     assert_eq!(cores(&tree), 2);
 }
 
+/// A node lists CPUs that were taken offline since, and has those that are left.
+#[test]
+fn offline_cpus_of_a_node_do_not_count() {
+    let tree = Tree::new();
+    tree.file("sys/devices/system/cpu/online", "0,2-6\n")
+        .node(0, "f", 1024, "10 20")
+        .node(1, "f0", 1024, "20 10");
+    let found = tree.read();
+    let nodes: Vec<_> = found
+        .numa
+        .iter()
+        .map(|node| (node.cpus, &*node.cpu_list))
+        .collect();
+    assert_eq!(nodes, [(3, "0,2-3"), (3, "4-6")]);
+}
+
 /// A core has as many threads as are online.
 #[test]
 fn offline_threads_do_not_count() {

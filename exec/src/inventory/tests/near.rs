@@ -237,7 +237,7 @@ fn partitions_are_on_their_card() {
         problems: Vec::new(),
     };
     let mut found = Devices::of_vendors(vec![nvidia, amd]);
-    let host = Host::read(tree.root());
+    let host = HostReadings::read(tree.root());
     found.add_bus(&of_root(tree.root()), &host.numa);
     assert_eq!(found.devices.len(), 7, "{:?}", found.devices);
     let numa: Vec<Option<u32>> = found.devices.iter().map(|device| device.numa).collect();

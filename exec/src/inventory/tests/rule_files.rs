@@ -200,7 +200,7 @@ fn a_wrong_file_is_told_by_line_and_field_and_costs_its_own_rules_only() {
 /// A fault in the built-in table would be a problem on every machine.
 #[test]
 fn the_built_in_table_is_in_order() {
-    let (rules, problems) = DeviceRules::read(Path::new("/nonexistent"));
+    let (rules, problems) = AcceleratorRules::read(Path::new("/nonexistent"));
     assert_eq!(problems, []);
     assert!(rules.rules().len() > 15);
 }
