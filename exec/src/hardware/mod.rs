@@ -125,20 +125,18 @@ mod tests {
             reserved_memory_mb: 512,
             ..ProbeConfig::default()
         };
-        let error = probe(&config).unwrap_err().to_string();
-        assert!(error.ends_with("proc/meminfo does not tell it"), "{error}");
-        for (path, text) in [
-            ("sys/devices/system/cpu/online", "0-191\n"),
-            ("proc/meminfo", "MemTotal: 1056784384 kB\n"),
-            (
-                "sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages",
-                "8\n",
-            ),
-        ] {
+        let write = |path: &str, text: &str| {
             let path = root.path().join(path);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
-        }
+        };
+        write("proc/sys/net/ipv4/ip_local_port_range", "32768\t60999\n");
+        let error = probe(&config).unwrap_err().to_string();
+        assert!(error.ends_with("proc/meminfo does not tell it"), "{error}");
+        let huge = "sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages";
+        write("sys/devices/system/cpu/online", "0-191\n");
+        write("proc/meminfo", "MemTotal: 1056784384 kB\n");
+        write(huge, "8\n");
         let capacity = probe(&config).unwrap();
         assert_eq!(capacity.cpu, 192);
         assert_eq!(capacity.memory_mb, (1_056_784_384 >> 10) - 8192 - 512);

@@ -12,7 +12,7 @@ use super::kernel_file::{entries, number, numbered, text};
 const NODES: &str = "sys/devices/system/node";
 const NVIDIA_GPUS: &str = "proc/driver/nvidia/gpus";
 const DAX_DEVICES: &str = "sys/bus/dax/devices";
-/// The least distance, in the firmware's table, from CPUs to the memory of a GPU. HostReadings memory
+/// The least distance, in the firmware's table, from CPUs to the memory of a GPU. Host memory
 /// is nearer: persistent memory 17 and 28, HBM of Knights Landing 31 and 41.
 const DEVICE_DISTANCE: u32 = 80;
 
