@@ -274,3 +274,62 @@ fn levels_of_two_vendors_are_joined() {
     let levels: Vec<String> = found.levels.iter().map(level_line).collect();
     assert_eq!(levels, ["nvlink 0,1 2 3", "pcie 3"]);
 }
+
+/// Of a card that stands alone below its switch, the partitions make no height of switches.
+#[test]
+fn partitions_do_not_move_the_levels_of_others() {
+    let place = |card: &str, bridges: &[&str]| levels::DevicePlace {
+        model: "M".into(),
+        card: card.into(),
+        numa: None,
+        bridges: bridges.iter().map(|bridge| (*bridge).to_owned()).collect(),
+    };
+    let places = [
+        place("a", &["root", "port a"]),
+        place("a", &["root", "port a"]),
+        place("b", &["root", "port b"]),
+        place("c", &["other root"]),
+        place("d", &["other root"]),
+    ];
+    let found: Vec<String> = levels::levels(&places).iter().map(level_line).collect();
+    assert_eq!(found, ["pcie 0,1,2 3,4"]);
+}
+
+/// Bridges between pairs of cards are narrower than a socket, links of all are wider.
+#[test]
+fn the_widest_level_comes_first() {
+    let tree = Tree::new();
+    for (bus, numa) in [
+        ("11", 0),
+        ("12", 0),
+        ("13", 0),
+        ("14", 0),
+        ("21", 1),
+        ("22", 1),
+    ] {
+        tree.flat(&[(&*format!("0000:{bus}:00.0"), 0x0302, "10de:2331", numa)]);
+    }
+    let gpu = |bus: &str| Accelerator {
+        vendor: "nvidia".into(),
+        pci: Some(format!("0000:{bus}:00.0")),
+        partition_of: None,
+        ..partition("")
+    };
+    let levels = |groups: &[&[u32]]| {
+        let vendor = VendorInventory {
+            devices: ["11", "12", "13", "14", "21", "22"].map(gpu).into(),
+            levels: vec![DeviceLevel {
+                level: Level::Nvlink,
+                groups: groups.iter().map(|group| group.to_vec()).collect(),
+            }],
+            problems: Vec::new(),
+        };
+        let mut found = Devices::of_vendors(vec![vendor]);
+        found.add_bus(&of_root(tree.root()), &NumaNodes::default());
+        found.levels.iter().map(level_line).collect::<Vec<_>>()
+    };
+    let pairs = levels(&[&[0, 1], &[2, 3], &[4, 5]]);
+    assert_eq!(pairs, ["numa 0,1,2,3 4,5", "nvlink 0,1 2,3 4,5"]);
+    let all = levels(&[&[0, 1, 2, 3, 4, 5]]);
+    assert_eq!(all, ["nvlink 0,1,2,3,4,5", "numa 0,1,2,3 4,5"]);
+}
