@@ -35,6 +35,12 @@ pub(super) struct Card<'r> {
     slot: Option<PciSlot>,
 }
 
+/// What tells cards apart: slot, vendor, and the function if each is a device.
+type CardKey = (PciSlot, u32, u8);
+
+/// A function with what the rules say of it.
+type KnownFunction<'b, 'r> = (&'b PciFunction, Known<'r>);
+
 /// An entry in a driver's directory.
 #[derive(Clone, Debug)]
 struct DriverEntry {
@@ -85,7 +91,7 @@ impl<'r> Bus<'r> {
     }
 
     /// The functions of each card that are an accelerator.
-    fn by_card(&self) -> BTreeMap<(PciSlot, u32, u8), Vec<(&PciFunction, Known<'r>)>> {
+    fn by_card(&self) -> BTreeMap<CardKey, Vec<KnownFunction<'_, 'r>>> {
         let mut cards: BTreeMap<_, Vec<_>> = BTreeMap::new();
         let real = self
             .functions
@@ -108,25 +114,14 @@ impl<'r> Bus<'r> {
     fn card(
         &self,
         root: &Path,
-        functions: &[(&PciFunction, Known<'r>)],
+        functions: &[KnownFunction<'_, 'r>],
         numa: &NumaNodes,
     ) -> Option<Card<'r>> {
-        let (first, _) = functions.first()?;
-        let used = functions.iter().filter_map(|(function, known)| {
-            let files = &known.rule?.driver_files;
-            let place = files
-                .iter()
-                .position(|file| function.dir.join(file).exists())?;
-            Some((place, function, known))
-        });
-        let used = used.min_by_key(|(place, function, _)| (*place, function.address));
-        let (function, known) = used
-            .as_ref()
-            .map(|(_, function, known)| (*function, *known))
-            .or_else(|| functions.first().map(|(function, known)| (function, known)))?;
+        let ((function, known), has_file) = used(functions)?;
+        let slot = function.address.slot;
         let entry = known.rule.and_then(|rule| {
             let mut entries = entries_of(root, rule).into_iter();
-            entries.find(|entry| entry.slot == Some(first.address.slot))
+            entries.find(|entry| entry.slot == Some(slot))
         });
         let model = || functions.iter().find_map(|(_, known)| known.model.clone());
         let model = known.model.clone().or_else(model);
@@ -142,9 +137,9 @@ impl<'r> Bus<'r> {
             },
             rule: known.rule,
             bound: function.driver.clone(),
-            is_shown: entry.is_some() || used.is_some(),
+            is_shown: entry.is_some() || has_file,
             number: entry.map(|entry| entry.number),
-            slot: Some(function.address.slot),
+            slot: Some(slot),
         })
     }
 
@@ -208,6 +203,23 @@ impl<'r> Bus<'r> {
             slot: entry.slot,
         }
     }
+}
+
+/// The function of a card that tasks use: the one with the driver's file, else the first. Whether
+/// there is such a file is told beside it.
+fn used<'f, 'b, 'r>(
+    functions: &'f [KnownFunction<'b, 'r>],
+) -> Option<(&'f KnownFunction<'b, 'r>, bool)> {
+    let with_file = functions.iter().filter_map(|one| {
+        let (function, known) = one;
+        let mut files = known.rule?.driver_files.iter();
+        let place = files.position(|file| function.dir.join(file).exists())?;
+        Some((place, function.address, one))
+    });
+    let with_file = with_file.min_by_key(|(place, address, _)| (*place, *address));
+    let with_file = with_file.map(|(_, _, one)| one);
+    let used = with_file.or_else(|| functions.first())?;
+    Some((used, with_file.is_some()))
 }
 
 fn numbers(function: &PciFunction) -> PciNumbers {

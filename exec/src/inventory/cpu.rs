@@ -1,7 +1,7 @@
 //! CPUs and cores that are online.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::cpu_set::CpuSet;
 use super::kernel_file::{number, numbered, text};
@@ -72,7 +72,7 @@ fn threads(topology: &Path, cpu: u32, online: &CpuSet) -> Option<u32> {
 }
 
 /// A set that the kernel writes in both forms. The map wins: it is what the kernel keeps.
-pub(super) fn set(map: &PathBuf, list: &PathBuf) -> Option<CpuSet> {
+pub(super) fn set(map: &Path, list: &Path) -> Option<CpuSet> {
     let by_map = text(map).and_then(|text| CpuSet::from_map(&text));
     by_map.or_else(|| CpuSet::from_list(&text(list)?))
 }

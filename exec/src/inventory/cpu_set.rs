@@ -36,7 +36,7 @@ impl CpuSet {
             }
             set.extend(
                 (0..32)
-                    .filter(|bit| bits >> bit & 1 == 1)
+                    .filter(|bit| (bits >> bit) & 1 == 1)
                     .map(|bit| word * 32 + bit),
             );
         }

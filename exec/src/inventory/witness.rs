@@ -38,7 +38,7 @@ fn driver_problem(root: &Path, card: &Card<'_>, asked: DriversAsked) -> Option<I
     let is_expected = match card.accelerator.vendor.as_str() {
         NVIDIA => asked.nvidia,
         AMD => asked.amd,
-        _ => shows_devices(root, card) || asked.modules && has_witness(card),
+        _ => shows_devices(root, card) || (asked.modules && has_witness(card)),
     };
     if !is_expected || card.is_shown {
         return None;
