@@ -35,6 +35,9 @@ pub(super) struct Card<'r> {
     slot: Option<PciSlot>,
 }
 
+/// Cards that a driver lists: slot and vendor.
+pub(super) type ListedCards = BTreeSet<(PciSlot, String)>;
+
 /// What tells cards apart: slot, vendor, and the function if each is a device.
 type CardKey = (PciSlot, u32, u8);
 
@@ -67,19 +70,20 @@ impl<'r> Bus<'r> {
         functions.any(|function| function.vendor == vendor && function.class == class)
     }
 
-    /// Devices in none of the `listed` slots: those of one vendor together, in the order of
+    /// Devices that are none of the `listed` cards: those of one vendor together, in the order of
     /// their driver, else of the bus.
     pub(super) fn cards(
         &self,
         root: &Path,
-        listed: &BTreeSet<PciSlot>,
+        listed: &ListedCards,
         numa: &NumaNodes,
     ) -> Vec<Card<'r>> {
         let mut cards: Vec<Card<'r>> = Vec::new();
         for functions in self.by_card().into_values() {
-            if let [(first, _), ..] = functions[..]
-                && !listed.contains(&first.address.slot)
-            {
+            let is_listed = |(function, known): &KnownFunction<'_, 'r>| {
+                listed.contains(&(function.address.slot, known.vendor.clone()))
+            };
+            if !functions.iter().any(is_listed) {
                 cards.extend(self.card(root, &functions, numa));
             }
         }
@@ -150,11 +154,11 @@ impl<'r> Bus<'r> {
         root: &Path,
         rule: &'r AcceleratorRule,
         cards: &[Card<'r>],
-        listed: &BTreeSet<PciSlot>,
+        listed: &ListedCards,
         numa: &NumaNodes,
     ) -> Vec<Card<'r>> {
         let mut slots: BTreeSet<PciSlot> = cards.iter().filter_map(|card| card.slot).collect();
-        slots.extend(listed);
+        slots.extend(listed.iter().map(|(slot, _)| slot));
         let entries = entries_of(root, rule).into_iter();
         let entries = entries.filter(|entry| self.is_for(rule, entry));
         let new = entries.filter(|entry| entry.slot.is_none_or(|slot| slots.insert(slot)));

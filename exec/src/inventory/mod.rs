@@ -18,14 +18,13 @@ mod tests;
 mod vendor;
 mod witness;
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use muster_model::cluster_spec::Level;
 use muster_model::inventory::{Accelerator, FabricPort, Inventory, InventoryProblem};
 use muster_model::node::DeviceLevel;
 
-use self::card::Bus;
+use self::card::{Bus, ListedCards};
 use self::levels::DevicePlace;
 use self::memory::MemInfo;
 use self::nccl::NcclTopology;
@@ -225,7 +224,7 @@ pub fn unlisted(root: &Path, vendor: &str) -> Vec<InventoryProblem> {
         amd: true,
         modules: true,
     };
-    let cards = Bus::read(root, &rules).cards(root, &BTreeSet::new(), &NumaNodes::default());
+    let cards = Bus::read(root, &rules).cards(root, &ListedCards::new(), &NumaNodes::default());
     let of_vendor = cards
         .iter()
         .filter(|card| card.accelerator.vendor == vendor);
@@ -310,15 +309,14 @@ impl Devices {
         levels::widest_first(&mut self.levels);
     }
 
-    /// The slots of devices that a driver lists; a partition lists its card.
-    fn listed(&self) -> BTreeSet<PciSlot> {
-        let addresses = self
-            .devices
-            .iter()
-            .flat_map(|device| [&device.pci, &device.partition_of]);
-        addresses
-            .filter_map(|address| slot(address.as_deref()))
-            .collect()
+    /// The cards that drivers list; a partition lists its card.
+    fn listed(&self) -> ListedCards {
+        let cards = self.devices.iter().flat_map(|device| {
+            let addresses = [&device.pci, &device.partition_of].into_iter();
+            let slots = addresses.filter_map(|address| slot(address.as_deref()));
+            slots.map(|slot| (slot, device.vendor.clone()))
+        });
+        cards.collect()
     }
 
     /// The NUMA nodes that drivers do not tell.

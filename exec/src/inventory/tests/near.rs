@@ -252,6 +252,28 @@ fn partitions_are_on_their_card() {
     );
 }
 
+/// A card of another vendor in the slot of a listed one is not that one.
+#[test]
+fn a_driver_lists_cards_of_its_vendor_only() {
+    let tree = Tree::new();
+    tree.flat(&[
+        ("0000:84:00.0", 0x0302, "10de:1094", 1),
+        ("0000:84:00.1", 0x0300, "1002:6798", 1),
+    ]);
+    let nvidia = VendorInventory {
+        devices: vec![Accelerator {
+            vendor: "nvidia".into(),
+            partition_of: None,
+            ..partition("0000:84:00.0")
+        }],
+        ..VendorInventory::default()
+    };
+    let mut found = Devices::of_vendors(vec![nvidia]);
+    found.add_bus(&of_root(tree.root()), &NumaNodes::default());
+    let vendors: Vec<&str> = found.devices.iter().map(|it| it.vendor.as_str()).collect();
+    assert_eq!(vendors, ["nvidia", "amd"]);
+}
+
 /// Levels of one kind by two vendors are one level; others stay.
 #[test]
 fn levels_of_two_vendors_are_joined() {
