@@ -87,9 +87,10 @@ impl<'r> Bus<'r> {
                 cards.extend(self.card(root, &functions, numa));
             }
         }
+        let mut slots: BTreeSet<PciSlot> = listed.iter().map(|(slot, _)| *slot).collect();
+        slots.extend(cards.iter().filter_map(|card| card.slot));
         for rule in self.rules.rules() {
-            let more = self.shown_only_by_driver(root, rule, &cards, listed, numa);
-            cards.extend(more);
+            cards.extend(self.shown_only_by_driver(root, rule, &mut slots, numa));
         }
         order(cards)
     }
@@ -148,17 +149,14 @@ impl<'r> Bus<'r> {
     }
 
     /// Devices that only the driver's directory shows: those on no bus, and cards whose class
-    /// says nothing of an accelerator.
+    /// says nothing of an accelerator. Those in `slots` are listed already; theirs are added.
     fn shown_only_by_driver(
         &self,
         root: &Path,
         rule: &'r AcceleratorRule,
-        cards: &[Card<'r>],
-        listed: &ListedCards,
+        slots: &mut BTreeSet<PciSlot>,
         numa: &NumaNodes,
     ) -> Vec<Card<'r>> {
-        let mut slots: BTreeSet<PciSlot> = cards.iter().filter_map(|card| card.slot).collect();
-        slots.extend(listed.iter().map(|(slot, _)| slot));
         let entries = entries_of(root, rule).into_iter();
         let entries = entries.filter(|entry| self.is_for(rule, entry));
         let new = entries.filter(|entry| entry.slot.is_none_or(|slot| slots.insert(slot)));
