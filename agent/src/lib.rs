@@ -26,6 +26,7 @@ mod identity;
 mod identity_provider;
 mod images;
 mod init_binary;
+pub mod inventory;
 mod key_file;
 mod keyring;
 mod known_faults;

@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use muster_agent::service;
-use muster_cli::Command;
+use muster_agent::{inventory, service};
+use muster_cli::{Command, NodeCommand};
 
 /// Set in `.cargo/config.toml`.
 #[cfg(feature = "jemalloc")]
@@ -14,6 +14,8 @@ fn main() -> ExitCode {
     let cli = muster_cli::parse();
     match &cli.command {
         Command::Agent(arguments) => service::main(arguments),
+        // The command line may not read the machine; see the star of imports.
+        Command::Node(NodeCommand::Inventory(arguments)) => inventory::main(arguments),
         _ => muster_cli::main(cli),
     }
 }

@@ -35,7 +35,8 @@ pub struct Inventory {
     pub problems: Vec<InventoryProblem>,
 }
 
-/// A NUMA node: CPUs, memory, or both.
+/// A NUMA node: CPUs, memory, or both; neither where the firmware made it for another device.
+/// Nodes that are the memory of GPUs are not listed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NumaNode {
     /// The kernel's number.
@@ -85,6 +86,19 @@ pub enum AcceleratorKind {
     Fpga,
     /// None of these.
     Other,
+}
+
+impl AcceleratorKind {
+    /// As it is written.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Gpu => "gpu",
+            Self::Npu => "npu",
+            Self::Vector => "vector",
+            Self::Fpga => "fpga",
+            Self::Other => "other",
+        }
+    }
 }
 
 /// One port of an adapter that does RDMA.

@@ -6,6 +6,7 @@ mod draining;
 mod failures;
 mod gangs;
 mod images;
+mod inventory;
 mod jobs;
 mod leases;
 mod licences;

@@ -29,6 +29,7 @@ mod group;
 mod history;
 mod image;
 mod incomplete;
+mod inventory;
 mod job;
 mod job_ref;
 mod job_text;
@@ -74,6 +75,8 @@ pub use self::completion::{CompletionShell, script as completion_script};
 use self::console::Console;
 use self::endpoint::EndpointArguments;
 use self::error::CliError;
+pub use self::inventory::InventoryArgs;
+pub use self::node::NodeCommand;
 use self::status::CliStatus;
 
 const EXIT_CODES: &str = "\
@@ -232,7 +235,7 @@ pub fn parse() -> Cli {
     Cli::parse_from(slurm::alias(&arguments).unwrap_or(arguments))
 }
 
-/// Carries out any command but `agent` on a runtime of its own, and says how to exit.
+/// Carries out any command but those that the program starts itself on a runtime of its own, and says how to exit.
 pub fn main(cli: Cli) -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -12,6 +12,7 @@ use super::api::Api;
 use super::byte_size::ByteSize;
 use super::console::{Console, Paint};
 use super::error::CliError;
+use super::inventory::{INVENTORY_EXAMPLES, InventoryArgs};
 use super::moment::span;
 use super::output::OutputOption;
 use super::page::Page;
@@ -35,6 +36,7 @@ Examples:
   muster node list -o json | jq -r '.[] | select(.closed != []).id'"
     )]
     List {
+        /// The form of the answer.
         #[command(flatten)]
         output: OutputOption,
     },
@@ -44,9 +46,14 @@ Examples:
   muster node show --url https://n7:7741
   muster node show -o json | jq -r '.problems[]'")]
     Show {
+        /// The form of the answer.
         #[command(flatten)]
         output: OutputOption,
     },
+    /// List what this machine has: CPUs, memory, devices, network ports, how they are linked, and what is
+    /// wrong. It is read from the machine, so no agent needs to run.
+    #[command(after_help = INVENTORY_EXAMPLES)]
+    Inventory(InventoryArgs),
 }
 
 impl NodeCommand {
@@ -57,6 +64,11 @@ impl NodeCommand {
                 output.write(console, &nodes, |nodes, paint| list(nodes).render(paint, 0))?;
             }
             Self::Show { output } => output.write(console, &api.node().await?, page)?,
+            Self::Inventory(_) => {
+                return Err(CliError::Usage(
+                    "muster node inventory is started by main".into(),
+                ));
+            }
         }
         Ok(CliStatus::Ok)
     }

@@ -8,14 +8,17 @@ mod infiniband;
 mod near;
 mod simulate;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use muster_model::node::Capacity;
-use sysinfo::System;
 
+use crate::inventory::HostResources;
 use crate::port::{self, PortRange};
 pub use infiniband::has_active_infiniband;
 pub use simulate::{Simulated, simulate};
+
+/// Where the kernel tells the memory, below the root.
+const MEMINFO: &str = "proc/meminfo";
 
 /// Where to look.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,8 +56,8 @@ pub enum HardwareError {
         source: nvml_wrapper::error::NvmlError,
     },
     /// The kernel does not say how much memory there is.
-    #[error("the size of the memory is not known")]
-    Memory(#[source] sysinfo::Error),
+    #[error("the size of the memory is not known: {} does not tell it", .0.display())]
+    Memory(PathBuf),
     /// No ports for tasks.
     #[error("no ports for tasks")]
     Ports(#[from] port::PortRangeError),
@@ -73,9 +76,12 @@ pub fn probe(config: &ProbeConfig) -> Result<Capacity, HardwareError> {
     let ports = port::range(&config.root, config.ports)?;
     let gpus = gpu::probe(&config.root, config.nvml.as_deref())?;
     let levels = near::levels(&config.root, &gpus);
+    let host = HostResources::read(&config.root);
+    let memory_mb = host.memory_mb;
+    let memory_mb = memory_mb.ok_or_else(|| HardwareError::Memory(config.root.join(MEMINFO)))?;
     Ok(Capacity {
-        cpu: cores(),
-        memory_mb: memory_mb()?.saturating_sub(config.reserved_memory_mb),
+        cpu: cpus(&config.root, host.cpus),
+        memory_mb: memory_mb.saturating_sub(config.reserved_memory_mb),
         devices: gpus.into_iter().map(|(device, _)| device).collect(),
         levels,
         port_first: ports.first,
@@ -83,16 +89,19 @@ pub fn probe(config: &ProbeConfig) -> Result<Capacity, HardwareError> {
     })
 }
 
-fn memory_mb() -> Result<u64, HardwareError> {
-    let mut system = System::new().map_err(HardwareError::Memory)?;
-    system.refresh_memory();
-    Ok(system.total_memory() / (1 << 20))
-}
-
-/// Cores that this process may use: fewer than the machine's where it is confined itself.
-fn cores() -> u32 {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    u32::try_from(cores).unwrap_or(u32::MAX)
+/// The CPUs for tasks: of this machine not more than this process may use, which is confined
+/// itself where it runs in a cgroup.
+fn cpus(root: &Path, online: u32) -> u32 {
+    if root != Path::new("/") {
+        return online.max(1);
+    }
+    let usable = std::thread::available_parallelism().map_or(1, usize::from);
+    let usable = u32::try_from(usable).unwrap_or(u32::MAX);
+    match online {
+        // The kernel does not list them.
+        0 => usable,
+        online => usable.min(online),
+    }
 }
 
 #[cfg(test)]
@@ -105,6 +114,32 @@ mod tests {
         assert!(capacity.cpu >= 1);
         assert!(capacity.memory_mb > 64);
         assert!(capacity.port_first < capacity.port_last);
+    }
+
+    #[test]
+    fn a_tree_gives_its_own_cpus_and_memory() {
+        let root = tempfile::tempdir().unwrap();
+        let config = ProbeConfig {
+            root: root.path().to_owned(),
+            nvml: Some(root.path().join("libnvidia-ml.so")),
+            reserved_memory_mb: 512,
+            ..ProbeConfig::default()
+        };
+        let write = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        write("proc/sys/net/ipv4/ip_local_port_range", "32768\t60999\n");
+        let error = probe(&config).unwrap_err().to_string();
+        assert!(error.ends_with("proc/meminfo does not tell it"), "{error}");
+        let huge = "sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages";
+        write("sys/devices/system/cpu/online", "0-191\n");
+        write("proc/meminfo", "MemTotal: 1056784384 kB\n");
+        write(huge, "8\n");
+        let capacity = probe(&config).unwrap();
+        assert_eq!(capacity.cpu, 192);
+        assert_eq!(capacity.memory_mb, (1_056_784_384 >> 10) - 8192 - 512);
     }
 
     #[test]
