@@ -9,7 +9,7 @@ own_root_script=deploy/test.sh
 . deploy/own-root.sh
 
 sh deploy/install.sh containerd:containerd runc:runc crun:crun busybox:busybox-static \
-    protoc:protobuf-compiler /usr/include/seccomp.h:libseccomp-dev cc:build-essential tar:tar \
+    protoc:protobuf-compiler /usr/include/seccomp.h:libseccomp-dev cc:build-essential tar:tar xz:xz-utils \
     docker-registry:docker-registry ip:iproute2 nft:nftables curl:curl openssl:openssl \
     faketime:faketime bash:bash python3:python3 \
     dpkg-shlibdeps:dpkg-dev lintian:lintian gpg:gnupg

@@ -4,7 +4,6 @@
 //! without it has none, which is no error.
 
 mod gpu;
-mod infiniband;
 mod near;
 mod simulate;
 
@@ -14,7 +13,6 @@ use muster_model::node::Capacity;
 use sysinfo::System;
 
 use crate::port::{self, PortRange};
-pub use infiniband::has_active_infiniband;
 pub use simulate::{Simulated, simulate};
 
 /// Where to look.
