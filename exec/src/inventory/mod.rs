@@ -3,6 +3,7 @@
 //! Each vendor's reader gives a [`VendorInventory`]. The PCI bus is the second witness: what it
 //! shows and no driver does is a problem with a remedy.
 
+pub mod amd;
 pub mod fabric;
 mod vendor;
 
