@@ -43,7 +43,7 @@ pub(crate) fn probe(config: &Hardware) -> Result<Probed, HardwareError> {
         }
         None => match hardware::probe(&probe) {
             Ok(capacity) => (capacity, Vec::new()),
-            Err(error @ HardwareError::Driver { .. }) => {
+            Err(error @ HardwareError::Driver(_)) => {
                 let problem = format!("its GPUs are not granted: {}", causes(&error));
                 (hardware::probe(&without_gpus)?, vec![problem])
             }

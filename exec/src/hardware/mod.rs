@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use muster_model::node::Capacity;
 use sysinfo::System;
 
+use crate::inventory::nvidia::NvidiaError;
 use crate::port::{self, PortRange};
 pub use simulate::{Simulated, simulate};
 
@@ -43,13 +44,8 @@ impl Default for ProbeConfig {
 #[derive(Debug, thiserror::Error)]
 pub enum HardwareError {
     /// The driver library is there, but it does not answer for the machine.
-    #[error("the GPU driver cannot {call}")]
-    Driver {
-        /// What it was asked.
-        call: &'static str,
-        /// Its answer.
-        source: nvml_wrapper::error::NvmlError,
-    },
+    #[error(transparent)]
+    Driver(#[from] NvidiaError),
     /// The kernel does not say how much memory there is.
     #[error("the size of the memory is not known")]
     Memory(#[source] sysinfo::Error),
@@ -70,11 +66,11 @@ pub enum HardwareError {
 pub fn probe(config: &ProbeConfig) -> Result<Capacity, HardwareError> {
     let ports = port::range(&config.root, config.ports)?;
     let gpus = gpu::probe(&config.root, config.nvml.as_deref())?;
-    let levels = near::levels(&config.root, &gpus);
+    let levels = near::levels(&config.root, &gpus.devices, &gpus.nvlink);
     Ok(Capacity {
         cpu: cores(),
         memory_mb: memory_mb()?.saturating_sub(config.reserved_memory_mb),
-        devices: gpus.into_iter().map(|(device, _)| device).collect(),
+        devices: gpus.devices.into_iter().map(|(device, _)| device).collect(),
         levels,
         port_first: ports.first,
         port_last: ports.last,

@@ -5,6 +5,7 @@
 
 pub mod amd;
 pub mod fabric;
+pub mod nvidia;
 mod vendor;
 
 pub use vendor::VendorInventory;
