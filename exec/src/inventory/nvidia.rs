@@ -57,7 +57,7 @@ fn inventory(root: &Path, look: &NvidiaLook) -> VendorInventory {
             }
         }
     }
-    problems.extend(look.links_hang.as_ref().map(driver_problem));
+    problems.extend(look.hangs.as_ref().map(driver_problem));
     cards.retain(|card| card.len() > 1);
     let nvlink = groups(&place_of, &look.links);
     let levels = [(Level::Nvlink, nvlink), (Level::Pcie, cards)];

@@ -11,13 +11,14 @@ pub struct AmdModel {
 }
 
 const MODELS: &[(u32, &str)] = &[
-    (0x6860, "Radeon Instinct MI25"),
+    (0x6860, "Instinct MI25"),
     (0x6863, "Radeon Vega Frontier Edition"),
-    (0x66a0, "Radeon Instinct MI50/MI60"),
-    (0x66a1, "Radeon Instinct MI50/MI60"),
+    (0x66a0, "Instinct MI50"),
+    (0x66a1, "Instinct MI50 32GB"),
     (0x738c, "Instinct MI100"),
+    (0x738e, "Instinct MI100"),
     (0x7408, "Instinct MI250X"),
-    (0x740c, "Instinct MI250X/MI250"),
+    (0x740c, "Instinct MI250X / MI250"),
     (0x740f, "Instinct MI210"),
     (0x74a0, UNIFIED),
     (0x74a1, "Instinct MI300X"),

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -19,7 +19,15 @@ use super::{library, links};
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 
 /// Threads that the driver has not given back. While there is one, nothing more is asked.
-static HANGING: Mutex<Vec<(Option<PathBuf>, JoinHandle<()>)>> = Mutex::new(Vec::new());
+static HANGING: Mutex<Vec<HangingThread>> = Mutex::new(Vec::new());
+
+/// A thread that the driver has not given back.
+struct HangingThread {
+    library: Option<PathBuf>,
+    /// What the driver was asked.
+    call: &'static str,
+    thread: JoinHandle<()>,
+}
 
 /// Why nothing is known of NVIDIA's GPUs.
 #[derive(Debug, thiserror::Error)]
@@ -49,8 +57,8 @@ pub struct NvidiaLook {
     pub silent: Vec<SilentGpu>,
     /// Pairs of indices that NVLink links, the lower first.
     pub links: BTreeSet<(u32, u32)>,
-    /// That the links are not known because the driver hangs.
-    pub links_hang: Option<NvidiaError>,
+    /// That the driver hangs: the rest is not known.
+    pub hangs: Option<NvidiaError>,
 }
 
 /// A GPU that the driver counts and does not answer for.
@@ -87,10 +95,8 @@ pub(super) fn look_within(
     limit: Duration,
 ) -> Result<NvidiaLook, NvidiaError> {
     let library = library.map(Path::to_owned);
-    if is_hanging(&library) {
-        return Err(NvidiaError::NoAnswer {
-            call: "answer an earlier question",
-        });
+    if let Some(call) = hanging_call(&library) {
+        return Err(NvidiaError::NoAnswer { call });
     }
     let (sender, told) = mpsc::channel();
     let (root, path) = (root.to_owned(), library.clone());
@@ -102,26 +108,35 @@ pub(super) fn look_within(
         });
     // Without a thread the channel ends at once, which is no answer.
     let look = gather(&told, limit);
-    if let Ok(thread) = thread {
-        let is_late = matches!(&look, Err(NvidiaError::NoAnswer { .. }));
-        let is_partly_late = look.as_ref().is_ok_and(|look| look.links_hang.is_some());
-        if is_late || is_partly_late {
-            hanging().push((library, thread));
-        } else {
+    let unanswered = match &look {
+        Err(error) => Some(error),
+        Ok(look) => look.hangs.as_ref(),
+    };
+    match (thread, unanswered) {
+        (Ok(thread), Some(NvidiaError::NoAnswer { call })) => hanging().push(HangingThread {
+            library,
+            call,
+            thread,
+        }),
+        (Ok(thread), _) => {
+            // A thread that panicked has told so in the log, and its answers are missing.
             let _ = thread.join();
         }
+        (Err(_), _) => {}
     }
     look
 }
 
-fn hanging() -> std::sync::MutexGuard<'static, Vec<(Option<PathBuf>, JoinHandle<()>)>> {
+fn hanging() -> MutexGuard<'static, Vec<HangingThread>> {
     HANGING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn is_hanging(library: &Option<PathBuf>) -> bool {
+/// What a driver was asked that has not come back yet.
+fn hanging_call(library: &Option<PathBuf>) -> Option<&'static str> {
     let mut hanging = hanging();
-    hanging.retain(|(_, thread)| !thread.is_finished());
-    hanging.iter().any(|(of, _)| of == library)
+    hanging.retain(|one| !one.thread.is_finished());
+    let mut of_library = hanging.iter().filter(|one| one.library == *library);
+    of_library.next().map(|one| one.call)
 }
 
 /// Puts together what the thread tells.
@@ -145,14 +160,14 @@ fn gather(told: &Receiver<Told>, limit: Duration) -> Result<NvidiaLook, NvidiaEr
                     index,
                     reason: format!("no answer within {} s", limit.as_secs_f32()),
                 }));
-                look.links_hang = Some(no_answer("describe its GPUs"));
+                look.hangs = Some(no_answer("describe its GPUs"));
                 return Ok(look);
             }
         }
     }
     match told.recv_timeout(limit) {
         Ok(Told::Links(links)) => look.links = links,
-        Err(RecvTimeoutError::Timeout) => look.links_hang = Some(no_answer("tell its links")),
+        Err(RecvTimeoutError::Timeout) => look.hangs = Some(no_answer("tell its links")),
         _ => {}
     }
     Ok(look)
