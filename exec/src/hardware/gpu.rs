@@ -14,7 +14,8 @@ use crate::inventory::nvidia::{
 #[derive(Debug, Default)]
 pub(super) struct Gpus {
     /// Every GPU by index; one that does not answer is listed as faulty. A card in MIG mode is
-    /// not listed, its instances are, and then indices count what is listed.
+    /// not listed, its instances are, and then indices count what is listed: they are not the
+    /// driver's.
     pub(super) devices: Vec<Located>,
     /// Indices of GPUs that NVLink links.
     pub(super) nvlink: Vec<Vec<u32>>,
@@ -39,6 +40,7 @@ fn granted(root: &Path, look: &NvidiaLook) -> Gpus {
                     index_of.push((number, index));
                     devices.push(located(root, index, gpu, None));
                 }
+                Some(parts) if parts.is_empty() => devices.push(empty(root, index, gpu)),
                 Some(parts) => devices.extend(
                     (index..)
                         .zip(parts)
@@ -64,6 +66,13 @@ fn silent_device(index: u32, gpu: &SilentGpu) -> Device {
         fault: Some(format!("the driver does not answer for it: {}", gpu.reason)),
         simulated: false,
     }
+}
+
+/// A card in MIG mode without instances, which nothing can use.
+fn empty(root: &Path, index: u32, gpu: &NvidiaGpu) -> Located {
+    let (device, bus) = located(root, index, gpu, None);
+    let fault = Some("it is in MIG mode and has no instances".to_owned());
+    (Device { fault, ..device }, bus)
 }
 
 fn located(root: &Path, index: u32, gpu: &NvidiaGpu, part: Option<&MigInstance>) -> Located {
@@ -179,8 +188,25 @@ mod tests {
         ];
         assert_eq!(shown, expect);
         assert_eq!(gpus.nvlink, [[2, 3]]);
-        // Nothing of another instance, and no access without the files of its own.
+        // No access without the files of its own.
         assert_eq!(gpus.devices[0].0.paths[0], "/dev/nvidia0");
         assert!(gpus.devices[0].0.fault.is_some());
+    }
+    #[test]
+    fn a_card_in_mig_mode_without_instances_is_faulty_and_keeps_its_place() {
+        let root = tempfile::tempdir().unwrap();
+        let text = "devices = 2\n\
+            gpu.0.uuid = GPU-a\ngpu.0.name = A100\ngpu.0.minor = 0\ngpu.0.mig = 1\n\
+            gpu.1.uuid = GPU-b\ngpu.1.name = A100\ngpu.1.minor = 0\ngpu.1.mig = 0\n";
+        let devices = gpus(root.path(), text).devices;
+        let shown = devices.iter().map(|(device, _)| {
+            let Device {
+                index, id, fault, ..
+            } = device;
+            (*index, &*id.0, fault.as_deref())
+        });
+        let fault = Some("it is in MIG mode and has no instances");
+        let expect = [(0, "GPU-a", fault), (1, "GPU-b", None)];
+        assert_eq!(shown.collect::<Vec<_>>(), expect);
     }
 }

@@ -25,7 +25,7 @@ pub use look::{NvidiaError, NvidiaLook, SilentGpu, look};
 /// `library` is the driver's library, if it is not where the loader finds it.
 ///
 /// A card in MIG mode is not listed, its instances are; those of a card are one group of the
-/// level `pcie`. GPUs that NVLink links each to each are a group of the level `nvlink`. A
+/// level `pcie`. One that has no instances is listed, with a problem. GPUs that NVLink links each to each are a group of the level `nvlink`. A
 /// machine without the driver's library, or without a driver below it, has none, and that is no
 /// problem of this reader: the bus tells whether there are GPUs that a driver should tell.
 pub fn read(root: &Path, library: Option<&Path>) -> VendorInventory {
@@ -50,10 +50,13 @@ fn inventory(root: &Path, look: &NvidiaLook) -> VendorInventory {
                 place_of.push((gpu.index, first));
                 devices.push(whole(gpu));
             }
+            Some(instances) if instances.is_empty() => {
+                devices.push(whole(gpu));
+                problems.push(empty(gpu));
+            }
             Some(instances) => {
                 devices.extend(instances.iter().map(|instance| part(gpu, instance)));
                 cards.push((first..place(&devices)).collect::<Vec<u32>>());
-                problems.extend(instances.is_empty().then(|| empty(gpu)));
             }
         }
     }
