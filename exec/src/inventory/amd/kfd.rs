@@ -81,8 +81,12 @@ pub struct KfdGpu {
 }
 
 impl KfdGpu {
-    /// A name that lasts as long as the card, and is another one for each partition.
+    /// A name that lasts as long as the card, and is another one for each partition. Of a card
+    /// without a serial number it is the place.
     pub fn id(&self) -> String {
+        if self.unique_id == 0 {
+            return self.place.to_string();
+        }
         match self.partition {
             Some(partition) => format!("{:016x}-{partition}", self.unique_id),
             None => format!("{:016x}", self.unique_id),

@@ -169,7 +169,7 @@ fn memory_is_the_sum_of_a_gpus_own_banks() {
         (
             vec![
                 "heap_type 2\nsize_in_bytes 1073741824",
-                "heap_type 0\nsize_in_bytes 1073741824",
+                "heap_type 0\nsize_in_bytes 67155521536",
             ],
             0,
             0x74a1,
@@ -265,6 +265,11 @@ fn what_is_a_partition() {
     let levels = tree.read().levels;
     assert_eq!(spans(&levels, Level::Pcie), [(0, 1, 2)]);
     assert_eq!(spans(&levels, Level::Nvlink), []);
+    // Cards that nothing links.
+    let tree = KfdTree::new();
+    tree.gpu(1, 0x500, &[("hive_id", 0)]);
+    tree.gpu(2, 0x600, &[("hive_id", 0)]);
+    assert_eq!(tree.read().levels, []);
     // The last partition of a card, and a virtual function on the bus.
     let tree = KfdTree::new();
     tree.gpu(1, 0x503, &unique(7));
@@ -275,7 +280,10 @@ fn what_is_a_partition() {
     let tree = KfdTree::new();
     tree.gpu(1, 0xc108, &[("domain", 0x10000)]);
     tree.gpu(2, 0xc108, &[("domain", 0x10001)]);
-    assert_eq!(shown(&tree), ["10000:c1:01.0 None", "10001:c1:01.0 None"]);
+    let expect = ["10000:c1:01.0", "10001:c1:01.0"];
+    assert_eq!(shown(&tree), expect.map(|place| format!("{place} None")));
+    let ids: Vec<String> = gpus(tree.0.path()).0.iter().map(KfdGpu::id).collect();
+    assert_eq!(ids, expect);
 }
 
 #[test]

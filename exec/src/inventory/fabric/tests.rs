@@ -104,6 +104,11 @@ fn a_machine_without_adapters_has_no_ports() {
 /// A tree with one port; `driver` is what its device links to.
 fn one_port(device: &str, driver: Option<&str>, files: [&str; 4]) -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
+    add_port(&root, device, driver, files);
+    root
+}
+
+fn add_port(root: &tempfile::TempDir, device: &str, driver: Option<&str>, files: [&str; 4]) {
     let adapter = root.path().join(ADAPTERS).join(device);
     let port = adapter.join("ports/1");
     fs::create_dir_all(&port).unwrap();
@@ -120,7 +125,6 @@ fn one_port(device: &str, driver: Option<&str>, files: [&str; 4]) -> tempfile::T
         let target = format!("../../../../bus/pci/drivers/{driver}");
         std::os::unix::fs::symlink(target, adapter.join("device/driver")).unwrap();
     }
-    root
 }
 
 #[test]
@@ -257,6 +261,14 @@ fn numbers_in_names_count() {
         "mlx5_bond_0",
     ];
     assert_eq!(names, expect);
+    let root = tempfile::tempdir().unwrap();
+    let files = ["4: ACTIVE", "5: LinkUp", "InfiniBand", "1 Gb/sec"];
+    for device in ["mlx5_10", "mlx5_9", "mlx5_11"] {
+        add_port(&root, device, None, files);
+    }
+    let expect = [9, 10, 11].map(|number| format!("mlx5_{number}/1 InfiniBand ACTIVE 1"));
+    let (ports, _) = ports(root.path());
+    assert_eq!(ports.iter().map(line).collect::<Vec<_>>(), expect);
 }
 
 #[test]

@@ -71,7 +71,7 @@ pub struct SilentGpu {
 }
 
 /// What the thread tells, in this order.
-enum Told {
+enum LookStep {
     /// There is a driver with so many GPUs; without one there are 0.
     Count(u32),
     Gpu(Box<Result<NvidiaGpu, SilentGpu>>),
@@ -140,17 +140,17 @@ fn hanging_call(library: &Option<PathBuf>) -> Option<&'static str> {
 }
 
 /// Puts together what the thread tells.
-fn gather(told: &Receiver<Told>, limit: Duration) -> Result<NvidiaLook, NvidiaError> {
+fn gather(told: &Receiver<LookStep>, limit: Duration) -> Result<NvidiaLook, NvidiaError> {
     let no_answer = |call| NvidiaError::NoAnswer { call };
     let count = match told.recv_timeout(limit) {
-        Ok(Told::Count(count)) => count,
-        Ok(Told::Failed(error)) => return Err(error),
+        Ok(LookStep::Count(count)) => count,
+        Ok(LookStep::Failed(error)) => return Err(error),
         _ => return Err(no_answer("count the GPUs")),
     };
     let mut look = NvidiaLook::default();
     for index in 0..count {
         match told.recv_timeout(limit) {
-            Ok(Told::Gpu(gpu)) => match *gpu {
+            Ok(LookStep::Gpu(gpu)) => match *gpu {
                 Ok(gpu) => look.gpus.push(gpu),
                 Err(silent) => look.silent.push(silent),
             },
@@ -166,7 +166,7 @@ fn gather(told: &Receiver<Told>, limit: Duration) -> Result<NvidiaLook, NvidiaEr
         }
     }
     match told.recv_timeout(limit) {
-        Ok(Told::Links(links)) => look.links = links,
+        Ok(LookStep::Links(links)) => look.links = links,
         Err(RecvTimeoutError::Timeout) => look.hangs = Some(no_answer("tell its links")),
         _ => {}
     }
@@ -177,19 +177,19 @@ fn gather(told: &Receiver<Told>, limit: Duration) -> Result<NvidiaLook, NvidiaEr
 fn ask_all(
     root: &Path,
     library: Option<&Path>,
-    sender: &Sender<Told>,
-) -> Result<(), mpsc::SendError<Told>> {
-    let failed = |call, source| Told::Failed(NvidiaError::Call { call, source });
+    sender: &Sender<LookStep>,
+) -> Result<(), mpsc::SendError<LookStep>> {
+    let failed = |call, source| LookStep::Failed(NvidiaError::Call { call, source });
     let nvml = match library::load(root, library) {
         Ok(Some(nvml)) => nvml,
-        Ok(None) => return sender.send(Told::Count(0)),
+        Ok(None) => return sender.send(LookStep::Count(0)),
         Err(error) => return sender.send(failed("load", error)),
     };
     let count = match nvml.device_count() {
         Ok(count) => count,
         Err(error) => return sender.send(failed("count the GPUs", error)),
     };
-    sender.send(Told::Count(count))?;
+    sender.send(LookStep::Count(count))?;
     let mut whole = Vec::new();
     for index in 0..count {
         let gpu = ask_one(&nvml, index);
@@ -197,9 +197,9 @@ fn ask_all(
         if let (true, Ok(device)) = (is_whole, nvml.device_by_index(index)) {
             whole.push((index, device));
         }
-        sender.send(Told::Gpu(Box::new(gpu)))?;
+        sender.send(LookStep::Gpu(Box::new(gpu)))?;
     }
-    sender.send(Told::Links(links::linked(&whole)))
+    sender.send(LookStep::Links(links::linked(&whole)))
 }
 
 fn ask_one(nvml: &Nvml, index: u32) -> Result<NvidiaGpu, SilentGpu> {
