@@ -48,7 +48,7 @@ pub(crate) fn probe(config: &Hardware) -> Result<Probed, HardwareError> {
         None => match hardware::probe(&probe) {
             Ok(capacity) if capacity.devices.is_empty() => (capacity, unlisted(&probe.root)),
             Ok(capacity) => (capacity, Vec::new()),
-            Err(error @ HardwareError::Driver { .. }) => {
+            Err(error @ HardwareError::Driver(_)) => {
                 let problem = format!("its GPUs are not granted: {}", causes(&error));
                 (hardware::probe(&without_gpus)?, vec![problem])
             }

@@ -6,7 +6,7 @@ use std::path::Path;
 use muster_model::launch::TaskSpec;
 use muster_model::node::Capacity;
 
-use crate::hardware::has_active_infiniband;
+use crate::inventory::fabric::has_active_infiniband;
 
 /// The machine as it is now.
 pub struct MachineNow<'a> {
@@ -149,27 +149,22 @@ mod tests {
             fault: "Xid 79".to_owned(),
         };
         let gone = PreflightError::NoDevice("GPU-0".to_owned());
-        for (capacity, taken, state, expect) in [
-            (&well, 0, "4: ACTIVE\n", Ok(())),
-            (
-                &well,
-                10_002,
-                "4: ACTIVE\n",
-                Err(PreflightError::PortTaken(10_002)),
-            ),
-            (
-                &capacity("GPU-0", Some("Xid 79")),
-                0,
-                "4: ACTIVE\n",
-                Err(sick),
-            ),
-            (&capacity("GPU-1", None), 0, "4: ACTIVE\n", Err(gone)),
-            (&well, 0, "1: DOWN\n", Err(PreflightError::NoInfiniband)),
+        let up = ["4: ACTIVE", "InfiniBand"];
+        let none = || Err(PreflightError::NoInfiniband);
+        for (capacity, taken, port_files, expect) in [
+            (&well, 0, up, Ok(())),
+            (&well, 10_002, up, Err(PreflightError::PortTaken(10_002))),
+            (&capacity("GPU-0", Some("Xid 79")), 0, up, Err(sick)),
+            (&capacity("GPU-1", None), 0, up, Err(gone)),
+            (&well, 0, ["1: DOWN", "InfiniBand"], none()),
+            (&well, 0, ["4: ACTIVE", "Ethernet"], none()),
         ] {
             let root = tempfile::tempdir().unwrap();
             let port = root.path().join("sys/class/infiniband/mlx5_0/ports/1");
             std::fs::create_dir_all(&port).unwrap();
-            std::fs::write(port.join("state"), state).unwrap();
+            for (file, text) in ["state", "link_layer"].into_iter().zip(port_files) {
+                std::fs::write(port.join(file), text).unwrap();
+            }
             let machine = MachineNow {
                 root: root.path(),
                 capacity,

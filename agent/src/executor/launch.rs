@@ -195,14 +195,23 @@ fn labels(spec: &TaskSpec, agent: &str) -> BTreeMap<String, String> {
 /// The class of NVIDIA's CDI names. Its tool names a device by its index or by its UUID.
 const CDI_CLASS: &str = "nvidia.com/gpu";
 
+/// How the driver's names of instances of a GPU begin.
+const MIG_PREFIX: &str = "MIG-";
+
 /// What the granted devices are to the engine. A simulated one is nothing.
 fn devices(capacity: &Capacity, placement: &TaskPlacement) -> Vec<DeviceGrant> {
+    // Where instances of GPUs are counted, an index of ours is another device's in CDI.
+    let mut all = capacity.devices.iter();
+    let has_instances = all.any(|device| device.id.0.starts_with(MIG_PREFIX));
     let granted = |device: &&Device| placement.devices.iter().any(|(_, id)| *id == device.id);
     let grant = |device: &Device| DeviceGrant {
-        cdi_names: vec![
-            format!("{CDI_CLASS}={}", device.id.0),
-            format!("{CDI_CLASS}={}", device.index),
-        ],
+        cdi_names: [
+            Some(format!("{CDI_CLASS}={}", device.id.0)),
+            (!has_instances).then(|| format!("{CDI_CLASS}={}", device.index)),
+        ]
+        .into_iter()
+        .flatten()
+        .collect(),
         paths: device.paths.iter().map(PathBuf::from).collect(),
     };
     let devices = capacity.devices.iter().filter(granted);
@@ -369,5 +378,22 @@ mod tests {
             paths: vec!["/dev/nvidia1".into()],
         };
         assert_eq!(devices(&capacity, &placement()), [expected]);
+    }
+    #[test]
+    fn an_index_is_no_name_of_a_device_where_instances_are_counted() {
+        let mut instance = device(0, false);
+        instance.id.0 = "MIG-0".to_owned();
+        let capacity = Capacity {
+            cpu: 1,
+            memory_mb: 1,
+            devices: vec![instance, device(1, false)],
+            levels: Vec::new(),
+            port_first: 1,
+            port_last: 1,
+        };
+        let [grant] = &devices(&capacity, &placement())[..] else {
+            panic!("one device is granted")
+        };
+        assert_eq!(grant.cdi_names, ["nvidia.com/gpu=GPU-1"]);
     }
 }

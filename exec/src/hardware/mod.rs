@@ -4,7 +4,6 @@
 //! without it has none, which is no error.
 
 mod gpu;
-mod infiniband;
 mod near;
 mod simulate;
 
@@ -13,8 +12,8 @@ use std::path::{Path, PathBuf};
 use muster_model::node::Capacity;
 
 use crate::inventory::HostResources;
+use crate::inventory::nvidia::NvidiaError;
 use crate::port::{self, PortRange};
-pub use infiniband::has_active_infiniband;
 pub use simulate::{Simulated, simulate};
 
 /// Where the kernel tells the memory, below the root.
@@ -48,13 +47,8 @@ impl Default for ProbeConfig {
 #[derive(Debug, thiserror::Error)]
 pub enum HardwareError {
     /// The driver library is there, but it does not answer for the machine.
-    #[error("the GPU driver cannot {call}")]
-    Driver {
-        /// What it was asked.
-        call: &'static str,
-        /// Its answer.
-        source: nvml_wrapper::error::NvmlError,
-    },
+    #[error(transparent)]
+    Driver(#[from] NvidiaError),
     /// The kernel does not say how much memory there is.
     #[error("the size of the memory is not known: {} does not tell it", .0.display())]
     Memory(PathBuf),
@@ -75,14 +69,14 @@ pub enum HardwareError {
 pub fn probe(config: &ProbeConfig) -> Result<Capacity, HardwareError> {
     let ports = port::range(&config.root, config.ports)?;
     let gpus = gpu::probe(&config.root, config.nvml.as_deref())?;
-    let levels = near::levels(&config.root, &gpus);
+    let levels = near::levels(&config.root, &gpus.devices, &gpus.nvlink);
     let host = HostResources::read(&config.root);
     let memory_mb = host.memory_mb;
     let memory_mb = memory_mb.ok_or_else(|| HardwareError::Memory(config.root.join(MEMINFO)))?;
     Ok(Capacity {
         cpu: cpus(&config.root, host.cpus),
         memory_mb: memory_mb.saturating_sub(config.reserved_memory_mb),
-        devices: gpus.into_iter().map(|(device, _)| device).collect(),
+        devices: gpus.devices.into_iter().map(|(device, _)| device).collect(),
         levels,
         port_first: ports.first,
         port_last: ports.last,

@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs;
@@ -46,9 +47,9 @@ struct DeviceLocation {
     bridges: Vec<String>,
 }
 
-/// The levels of a machine, the widest first. What the kernel does not tell of all devices of
-/// one model, or what divides them unevenly, is left out for them.
-pub(super) fn levels(root: &Path, devices: &[Located]) -> Vec<DeviceLevel> {
+/// The levels of a machine, the widest first. What is not known of all devices of one model, or
+/// what divides them unevenly, is left out for them. `linked` are the indices that NVLink links.
+pub(super) fn levels(root: &Path, devices: &[Located], linked: &[Vec<u32>]) -> Vec<DeviceLevel> {
     let only_node = only_memory_node(root);
     let mut models: BTreeMap<&str, Vec<(u32, DeviceLocation)>> = BTreeMap::new();
     for (device, bus) in devices {
@@ -58,10 +59,15 @@ pub(super) fn levels(root: &Path, devices: &[Located]) -> Vec<DeviceLevel> {
     }
     let numa = models.values().map(|of_model| numa(of_model));
     let pcie = models.values().map(|of_model| pcie(of_model));
-    let all = [
+    let nvlink = models.values().map(|of_model| nvlink(of_model, linked));
+    let mut all: [(Level, Vec<Vec<u32>>); 3] = [
         (Level::Numa, numa.flatten().flatten().collect()),
+        (Level::Nvlink, nvlink.flatten().flatten().collect()),
         (Level::Pcie, pcie.flatten().flatten().collect()),
     ];
+    // NVLink may link what one switch has, and all that a machine has.
+    let width = |groups: &[Vec<u32>]| groups.iter().map(Vec::len).max();
+    all.sort_by_key(|(_, groups)| Reverse(width(groups)));
     known(all)
 }
 
@@ -113,6 +119,15 @@ fn only_memory_node(root: &Path) -> Option<u32> {
 /// Devices by nearest memory.
 fn numa(devices: &[(u32, DeviceLocation)]) -> Option<Vec<Vec<u32>>> {
     let keys = devices.iter().map(|(index, place)| (*index, place.numa));
+    even(keys)
+}
+
+/// Devices by what NVLink links.
+fn nvlink(devices: &[(u32, DeviceLocation)], linked: &[Vec<u32>]) -> Option<Vec<Vec<u32>>> {
+    let keys = devices.iter().map(|(index, _)| {
+        let group = linked.iter().position(|group| group.contains(index));
+        (*index, group)
+    });
     even(keys)
 }
 

@@ -3,14 +3,17 @@
 //! Each vendor's reader gives a [`VendorInventory`]. The PCI bus is the second witness: what it
 //! shows and no driver does is a problem with a remedy.
 
+pub mod amd;
 mod card;
 mod cpu;
 mod cpu_set;
+pub mod fabric;
 mod kernel_file;
 mod levels;
 mod memory;
 mod nccl;
 mod numa;
+pub mod nvidia;
 mod pci;
 mod rules;
 #[cfg(test)]
@@ -21,7 +24,7 @@ mod witness;
 use std::path::{Path, PathBuf};
 
 use muster_model::cluster_spec::Level;
-use muster_model::inventory::{Accelerator, FabricPort, Inventory, InventoryProblem};
+use muster_model::inventory::{Accelerator, Inventory, InventoryProblem};
 use muster_model::node::DeviceLevel;
 
 use self::card::{Bus, ListedCards};
@@ -193,7 +196,7 @@ pub fn read(config: &InventoryConfig) -> Inventory {
     let root = config.root.as_path();
     let host = HostReadings::read(root);
     let vendors = vendor_inventories(config);
-    let (fabric, fabric_problems) = fabric_ports(root);
+    let (fabric, fabric_problems) = fabric::ports(root);
     let mut found = Devices::of_vendors(vendors);
     found.problems.extend(host.problems(root));
     found.problems.extend(fabric_problems);
@@ -234,12 +237,15 @@ pub fn unlisted(root: &Path, vendor: &str) -> Vec<InventoryProblem> {
 }
 
 /// What the readers of vendors' drivers give, in the order in which their devices are listed.
-fn vendor_inventories(_config: &InventoryConfig) -> Vec<VendorInventory> {
-    Vec::new()
-}
-
-fn fabric_ports(_root: &Path) -> (Vec<FabricPort>, Vec<InventoryProblem>) {
-    (Vec::new(), Vec::new())
+fn vendor_inventories(config: &InventoryConfig) -> Vec<VendorInventory> {
+    let library = config.nvml.as_deref();
+    let nvidia = config
+        .asks_nvml()
+        .then(|| nvidia::read(&config.root, library));
+    nvidia
+        .into_iter()
+        .chain([amd::read(&config.root)])
+        .collect()
 }
 
 /// Devices as far as they are known.

@@ -60,11 +60,21 @@ fn line(levels: &[DeviceLevel]) -> String {
 /// Models and bus numbers of the devices, in the order of their indices.
 #[track_caller]
 fn check(root: &tempfile::TempDir, devices: &[(&str, Option<u32>)], expect: &str) {
+    check_linked(root, devices, &[], expect);
+}
+
+#[track_caller]
+fn check_linked(
+    root: &tempfile::TempDir,
+    devices: &[(&str, Option<u32>)],
+    linked: &[Vec<u32>],
+    expect: &str,
+) {
     let devices = (0..).zip(devices);
     let devices: Vec<Located> = devices
         .map(|(index, (model, bus))| device(index, model, *bus))
         .collect();
-    assert_eq!(line(&levels(root.path(), &devices)), expect);
+    assert_eq!(line(&levels(root.path(), &devices, linked)), expect);
 }
 
 /// Two sockets, each with a switch of two ports below another switch.
@@ -140,4 +150,23 @@ fn a_machine_with_one_memory_has_one_group_whatever_the_kernel_says() {
     check(&machine(1, &flat), &devices, "numa 0,1");
     check(&machine(2, &flat), &devices, "");
     check(&machine(0, &flat), &devices, "");
+}
+
+#[test]
+fn nvlink_stands_where_its_width_puts_it() {
+    let root = two_sockets();
+    let all = [0x1a, 0x1b, 0x1d, 0x1e, 0x6a, 0x6b, 0x6c, 0x6d].map(|bus| ("V100", Some(bus)));
+    let numa = "numa 0,1,2,3 4,5,6,7";
+    let pcie = "pcie 0,1 2,3 4,5 6,7";
+    let switched = [(0..8).collect()];
+    let expect = format!("nvlink 0,1,2,3,4,5,6,7; {numa}; {pcie}");
+    check_linked(&root, &all, &switched, &expect);
+    let mesh = [vec![0, 1, 2, 3], vec![4, 5, 6, 7]];
+    let expect = format!("{numa}; nvlink 0,1,2,3 4,5,6,7; {pcie}");
+    check_linked(&root, &all, &mesh, &expect);
+    let bridged = [vec![0, 2], vec![1, 3], vec![4, 6], vec![5, 7]];
+    let expect = format!("{numa}; nvlink 0,2 1,3 4,6 5,7; {pcie}");
+    check_linked(&root, &all, &bridged, &expect);
+    // One bridge is missing.
+    check_linked(&root, &all, &bridged[1..], &format!("{numa}; {pcie}"));
 }
