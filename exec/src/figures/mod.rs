@@ -1,6 +1,7 @@
 //! What the kernel counts of this machine, under the names of Prometheus' node exporter.
 //!
-//! Its dashboards and alert rules work without it. The subset is that which dashboards of GPU clusters ask for.
+//! A dashboard or an alert rule that was made for the node exporter works with these figures. Only metrics that
+//! dashboards of GPU clusters use are read.
 
 mod cpu;
 mod disk;

@@ -25,9 +25,10 @@ pub use look::{NvidiaError, NvidiaLook, SilentGpu, look};
 /// `library` is the driver's library, if it is not where the loader finds it.
 ///
 /// A card in MIG mode is not listed, its instances are; those of a card are one group of the
-/// level `pcie`. One that has no instances is listed, with a problem. GPUs that NVLink links each to each are a group of the level `nvlink`. A
-/// machine without the driver's library, or without a driver below it, has none, and that is no
-/// problem of this reader: the bus tells whether there are GPUs that a driver should tell.
+/// level `pcie`. A card in MIG mode without instances is listed, with a problem. GPUs of which
+/// NVLink links each to each other one are a group of the level `nvlink`. A machine without the
+/// driver's library, or without a driver below it, has no GPUs for this reader, and no problem:
+/// the PCI bus shows GPUs that a driver should list.
 pub fn read(root: &Path, library: Option<&Path>) -> VendorInventory {
     match look(root, library) {
         Ok(look) => inventory(root, &look),

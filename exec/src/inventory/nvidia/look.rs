@@ -14,8 +14,8 @@ use nvml_wrapper::error::NvmlError;
 use super::ask::{self, NvidiaGpu};
 use super::{library, links};
 
-/// How long the library may take for one GPU, and to load. A machine with 16 GPUs whose driver
-/// was asleep wakes in less.
+/// How long the library may take for one GPU, and to load. Without persistence mode the driver
+/// initialises each GPU at the first call, which takes seconds.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 
 /// Threads that the driver has not given back. While there is one, nothing more is asked.
