@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use nix::sys::stat::{major, minor};
 use serde::Serialize;
@@ -67,7 +68,7 @@ impl DeviceRule {
 pub(crate) fn read(path: &Path) -> Result<Vec<DeviceNode>, OciSpecError> {
     let failed = |source| OciSpecError::Device {
         path: path.to_owned(),
-        source,
+        source: Arc::new(source),
     };
     if !path.metadata().map_err(failed)?.is_dir() {
         return Ok(vec![node(path, path)?]);
@@ -87,7 +88,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<DeviceNode>, OciSpecError> {
 pub(crate) fn node(source: &Path, target: &Path) -> Result<DeviceNode, OciSpecError> {
     let failed = |error| OciSpecError::Device {
         path: source.to_owned(),
-        source: error,
+        source: Arc::new(error),
     };
     let file = source.metadata().map_err(failed)?;
     let kind = match file.file_type() {

@@ -17,6 +17,7 @@ pub(crate) mod user;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
@@ -60,7 +61,7 @@ const READ_ONLY: &[&str] = &[
 ];
 
 /// Why no specification could be made.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub(crate) enum OciSpecError {
     /// A device file cannot be read.
     #[error("device {path}", path = .path.display())]
@@ -68,7 +69,7 @@ pub(crate) enum OciSpecError {
         /// Which.
         path: PathBuf,
         /// Why.
-        source: std::io::Error,
+        source: Arc<std::io::Error>,
     },
     /// A path named as a device is something else.
     #[error("{} is no device file", .0.display())]
@@ -117,12 +118,16 @@ struct SpecLists {
     device_rules: Vec<DeviceRule>,
     hooks: cdi::OciHooks,
     groups: Vec<u32>,
+    intel_rdt: Option<cdi::IntelRdt>,
 }
 
 impl SpecLists {
+    /// Several devices may share a file: it is made once.
     fn add_device(&mut self, node: DeviceNode, access: &str) {
         self.device_rules.push(DeviceRule::allow(&node, access));
-        self.devices.push(node);
+        if self.devices.iter().all(|other| other.path != node.path) {
+            self.devices.push(node);
+        }
     }
 }
 
@@ -133,7 +138,7 @@ pub(crate) fn document(
     host: &HostFacts,
 ) -> Result<Value, OciSpecError> {
     let parts = parts(spec, image, host)?;
-    Ok(json!({
+    let mut document = json!({
         "ociVersion": "1.0.2",
         "root": { "path": "rootfs", "readonly": false },
         "process": process(spec, image, host, &parts),
@@ -147,7 +152,11 @@ pub(crate) fn document(
             "maskedPaths": MASKED,
             "readonlyPaths": READ_ONLY,
         },
-    }))
+    });
+    if let Some(rdt) = &parts.intel_rdt {
+        document["linux"]["intelRdt"] = json!(rdt);
+    }
+    Ok(document)
 }
 
 fn parts(

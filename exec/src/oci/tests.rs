@@ -192,7 +192,13 @@ fn gpu(cdi_names: &[&str], paths: &[&str]) -> DeviceGrant {
 fn cdi_devices_bring_their_edits_once() {
     let root = tempfile::tempdir().unwrap();
     let host = host(root.path());
-    for (dir, text) in [("etc", "{\"kind\": \"other.com/nic\"}"), ("run", GPU)] {
+    for (dir, text) in [
+        (
+            "etc",
+            "{\"cdiVersion\": \"0.5.0\", \"kind\": \"other.com/nic\"}",
+        ),
+        ("run", GPU),
+    ] {
         std::fs::create_dir_all(root.path().join(dir)).unwrap();
         std::fs::write(root.path().join(dir).join("vendor.yaml"), text).unwrap();
     }
@@ -251,4 +257,97 @@ fn cdi_devices_bring_their_edits_once() {
         missing.to_string(),
         "no CDI specification names nvidia.com/gpu=9"
     );
+}
+
+/// The specification of a task with `names`, under CDI files given as `directory/name` and text.
+fn with_cdi(names: &[&str], files: &[(&str, &str)]) -> Result<Value, String> {
+    let root = tempfile::tempdir().unwrap();
+    let host = host(root.path());
+    for (path, text) in files {
+        let path = root.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    let mut spec = spec();
+    spec.devices = vec![gpu(names, &["/dev/zero"])];
+    let document = document(&spec, &ImageDefaults::default(), &host);
+    document.map_err(|error| {
+        let text = error.to_string();
+        text.replace(&root.path().display().to_string(), "")
+    })
+}
+
+#[test]
+fn a_bad_cdi_file_stops_only_tasks_whose_device_it_may_name() {
+    let files = [("run/gpu.yaml", GPU), ("run/a.yaml", "cdiVersion: 1.0.0\n")];
+    let named = with_cdi(&["nvidia.com/gpu=0"], &files).unwrap();
+    assert_eq!(named["linux"]["devices"][0]["path"], "/dev/nvidia0");
+    let unnamed = with_cdi(&["nvidia.com/gpu=7"], &files).unwrap_err();
+    let begin = "CDI specification /run/a.yaml: missing field `kind`";
+    assert!(unnamed.starts_with(begin), "{unnamed}");
+    // A device that has no CDI name is only a file.
+    assert!(with_cdi(&[], &files).is_ok());
+}
+
+#[test]
+fn a_device_in_two_files_is_taken_from_the_better_directory_or_refused() {
+    let other = GPU.replace("/dev/zero", "/dev/full");
+    let files = [("etc/a.yaml", GPU), ("run/a.yaml", &*other)];
+    let ranked = with_cdi(&["nvidia.com/gpu=0"], &files).unwrap();
+    assert_eq!(ranked["linux"]["devices"][0]["minor"], 7);
+    let files = [("run/a.yaml", GPU), ("run/b.yaml", GPU)];
+    assert_eq!(
+        with_cdi(&["nvidia.com/gpu=0"], &files).unwrap_err(),
+        "CDI specification /run/b.yaml: /run/a.yaml has the device nvidia.com/gpu=0 too; \
+         remove it from one of them"
+    );
+}
+
+#[test]
+fn what_a_cdi_file_wants_is_done_or_refused() {
+    let with = |edits: &str, version: &str| {
+        let text = format!(
+            "cdiVersion: {version}\nkind: a.com/b\n\
+             devices: [{{name: '0', containerEdits: {{{edits}}}}}]\n"
+        );
+        with_cdi(&["a.com/b=0"], &[("run/a.yaml", &text)])
+    };
+    let refused = |edits: &str, version: &str| with(edits, version).unwrap_err();
+    let error = |reason: &str| format!("CDI specification /run/a.yaml: {reason}");
+    assert_eq!(
+        refused("env: [A=1]", "'1.1'"),
+        error("cdiVersion \"1.1\" is no version such as 1.1.0")
+    );
+    assert_eq!(
+        refused("envs: [A=1]", "1.1.0"),
+        error("CDI 1.1.0 has no field devices.0.containerEdits.envs")
+    );
+    assert!(with("envs: [A=1]", "1.2.0").is_ok());
+    assert_eq!(
+        refused(
+            "netDevices: [{hostInterfaceName: eth1, name: eth0}]",
+            "1.1.0"
+        ),
+        error("netDevices cannot be moved: tasks share the machine's network")
+    );
+    assert_eq!(
+        refused("hooks: [{hookName: later, path: /bin/true}]", "0.5.0"),
+        error("there is no hook later")
+    );
+    let rdt = with("intelRdt: {closID: one, l3CacheSchema: 'L3:0=f'}", "1.0.0").unwrap();
+    assert_eq!(
+        rdt["linux"]["intelRdt"],
+        json!({"closID": "one", "l3CacheSchema": "L3:0=f"})
+    );
+    let groups = with("additionalGids: [44]", "0.7.0").unwrap();
+    assert_eq!(groups["process"]["user"]["additionalGids"], json!([44]));
+    let made = "deviceNodes: [{path: /dev/none, type: c, major: 240, minor: 3, \
+                permissions: r, fileMode: 432, gid: 44}]";
+    let made = with(made, "0.5.0").unwrap();
+    let node = json!({"path": "/dev/none", "type": "c", "major": 240, "minor": 3,
+        "fileMode": 432, "uid": 0, "gid": 44});
+    assert_eq!(made["linux"]["devices"][0], node);
+    assert_eq!(made["linux"]["resources"]["devices"][1]["access"], "r");
+    let missing = refused("deviceNodes: [{path: /dev/none}]", "0.5.0");
+    assert!(missing.starts_with("device /dev/none"), "{missing}");
 }
