@@ -5,6 +5,7 @@ use std::path::Path;
 
 use muster_exec::hardware::{self, HardwareError, ProbeConfig};
 use muster_exec::inventory;
+use muster_exec::inventory::nvidia::device_files;
 use muster_exec::port::PortRange;
 use muster_model::node::Capacity;
 
@@ -37,7 +38,11 @@ pub(crate) fn probe(config: &Hardware) -> Result<Probed, HardwareError> {
         nvml: Some(NO_DRIVER.into()),
         ..probe.clone()
     };
-    let (mut capacity, problems) = match &config.simulate {
+    let unmade = match &config.simulate {
+        Some(_) => None,
+        None => device_files::make(&probe.root).err(),
+    };
+    let (mut capacity, mut problems) = match &config.simulate {
         Some(text) => {
             let mut capacity = hardware::probe(&without_gpus)?;
             let simulated = hardware::simulate(text)?;
@@ -55,6 +60,7 @@ pub(crate) fn probe(config: &Hardware) -> Result<Probed, HardwareError> {
             Err(error) => return Err(error),
         },
     };
+    problems.extend(unmade);
     let cores = scaled(u64::from(capacity.cpu), config.cpu_overcommit);
     capacity.cpu = u32::try_from(cores).unwrap_or(u32::MAX).max(1);
     capacity.memory_mb = scaled(capacity.memory_mb, config.memory_overcommit);

@@ -3,6 +3,7 @@
 //! Each vendor's reader gives a [`VendorInventory`]. The PCI bus is the second witness: what it
 //! shows and no driver does is a problem with a remedy.
 
+mod accepted;
 pub mod amd;
 mod card;
 mod cpu;
@@ -35,6 +36,7 @@ use self::numa::NumaNodes;
 use self::pci::{PciAddress, PciSlot};
 use self::rules::AcceleratorRules;
 use self::witness::DriversAsked;
+pub use accepted::{AcceptedCard, AcceptedInventory};
 pub use vendor::VendorInventory;
 
 /// PCI numbers of NVSwitches.

@@ -1,6 +1,7 @@
 //! NVIDIA's GPUs, as the driver's management library (NVML) tells them.
 
 mod ask;
+pub mod device_files;
 mod files;
 mod library;
 mod links;

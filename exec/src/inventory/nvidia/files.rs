@@ -30,7 +30,7 @@ pub fn files(root: &Path, gpu: &NvidiaGpu, instance: Option<&MigInstance>) -> Gp
     let mut own = vec![format!("dev/nvidia{}", gpu.minor)];
     let mut fault = None;
     for access in instance.iter().flat_map(|part| access_files(gpu, part)) {
-        match capability(root, &access) {
+        match capability(&root.join(&access)) {
             Some(minor) => own.push(format!("dev/nvidia-caps/nvidia-cap{minor}")),
             None => fault = Some(format!("/{access} does not name its device file")),
         }
@@ -58,9 +58,9 @@ fn access_files(gpu: &NvidiaGpu, instance: &MigInstance) -> [String; 2] {
     [memory, processors].map(|dir| format!("{dir}/access"))
 }
 
-/// Of `DeviceFileMinor: 30` 30.
-fn capability(root: &Path, access: &str) -> Option<u32> {
-    let text = fs::read_to_string(root.join(access)).ok()?;
+/// Of an access file with `DeviceFileMinor: 30` 30.
+pub(super) fn capability(access: &Path) -> Option<u32> {
+    let text = fs::read_to_string(access).ok()?;
     let mut minors = text.lines().filter_map(|line| {
         let minor = line.strip_prefix("DeviceFileMinor:")?;
         minor.trim().parse().ok()
