@@ -1,6 +1,7 @@
 //! Verdicts that are decided here and not on a node: stops, completion, the barrier.
 
-use muster_model::exit::{Behavior, Cause, ExitSpec, Verdict};
+use muster_model::exit::{Behavior, Cause, DEVICE_FAULTS, ExitSpec, Verdict};
+use muster_model::health::{DeviceEvent, EventClass};
 use muster_model::state::{EXIT_ATTEMPT_COMPLETED, EXIT_STOPPED};
 
 /// Exit code of an attempt whose tasks did not all become ready in time.
@@ -124,7 +125,28 @@ pub(crate) fn overruled(cause: Cause, exit: Verdict) -> Verdict {
         container_exit_code: exit.container_exit_code,
         origin_exit_code: exit.origin_exit_code,
         signal: exit.signal,
+        device_events: exit.device_events,
         ..stopped(cause)
+    }
+}
+
+/// A task of the gang had a device or a link that failed, as its machine reported.
+pub(crate) fn device_fault(event: &DeviceEvent) -> Verdict {
+    let [fault, link, contained] = DEVICE_FAULTS;
+    let (code, phrase, what) = match event.class {
+        EventClass::Link => (link, "ContainerDeviceLinkFault", "A link of a device"),
+        EventClass::ContainedEcc => (
+            contained,
+            "ContainerDeviceMemoryErrorContained",
+            "The memory of a device",
+        ),
+        _ => (fault, "ContainerDeviceFault", "A device"),
+    };
+    let kind = ["PAI_RUNTIME", "PAI_HW", "PLATFORM_FAILURE", "RUNNING"];
+    let reason = format!("{what} of the job failed while it ran: \"{}\".", event.text);
+    Verdict {
+        device_events: vec![event.clone()],
+        ..bare(code, phrase, kind, Behavior::Transient, &reason)
     }
 }
 
@@ -156,6 +178,7 @@ fn bare(
         matched_platform_log: None,
         user_log: String::new(),
         platform_log: String::new(),
+        device_events: Vec::new(),
         diagnostics: reason.to_owned(),
     }
 }

@@ -132,7 +132,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         exit,
         user_log: log,
         platform_log: Vec::new(),
-        double_ecc_error: false,
+        device_events: Vec::new(),
     };
     let code = rules.classify(&evidence).code();
     let (mut ours, mut greps) = (Duration::ZERO, Duration::ZERO);

@@ -1,5 +1,6 @@
 //! Recorded ends as JSON, classified as OpenPAI would.
 
+use muster_model::health::DeviceEvent;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::outside::{EndedContainer, Outside};
@@ -42,6 +43,9 @@ pub struct Case {
     /// Double-bit ECC errors of all GPUs together.
     #[serde(deserialize_with = "or_default")]
     pub gpu_double_bit_ecc: i64,
+    /// What was reported of the task's devices during its life.
+    #[serde(deserialize_with = "or_default")]
+    pub device_events: Vec<DeviceEvent>,
     /// The engine's reason for the container's end.
     #[serde(deserialize_with = "or_default")]
     pub container_reason: String,

@@ -81,6 +81,7 @@ fn pattern_met(rules: &RuleSet, rule: &Rule, case: &Case) -> Option<usize> {
             .platform_log
             .scan(case.runtime_log_tail.as_bytes()),
         double_ecc_error: case.gpu_double_bit_ecc > 0,
+        device_events: &case.device_events,
     };
     let outside: Outside<'_> = case.outside(case.exit_code);
     rule.runtime

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use muster_model::exit::{ExitPhase, ExitSpec, RawExit};
+use muster_model::health::DeviceEvent;
 
 /// The longest diagnosis, in bytes.
 const DIAGNOSIS_BYTES_MAX: usize = 1024;
@@ -22,6 +23,14 @@ pub(crate) struct Match<'a> {
 }
 
 impl<'a> Match<'a> {
+    /// What the kernel reported of a device.
+    pub(crate) fn of_event(event: &'a DeviceEvent) -> Self {
+        Self {
+            line: &event.text,
+            found: &event.text,
+        }
+    }
+
     /// The line, or what was found in it if the line is long; of several the last one.
     fn quote(&self) -> Option<&'a str> {
         let line = last_line(self.line).filter(|line| line.len() <= QUOTE_BYTES_MAX);

@@ -9,12 +9,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
 use muster_model::exit::{Behavior, ExitSpec};
+use muster_model::health::EventClass;
+use serde::Deserialize;
+use serde::de::{IntoDeserializer, value};
 use serde_json::{Map, Value};
 
 use self::fields::{KINDS, REACTIONS, STAGES};
 use crate::pattern::CompiledPattern;
 use crate::problem::RuleProblem;
-use crate::rule::{ContainerPattern, PodPattern, Rule, RuntimePattern};
+use crate::rule::{ContainerPattern, DeviceEventPattern, PodPattern, Rule, RuntimePattern};
 use crate::scan::{LogPatterns, PatternId};
 
 /// The longest rule file, in bytes.
@@ -33,6 +36,10 @@ const PREDEFINED: [i32; 3] = [200, 201, 210];
 /// Codes for rules of one's own: of the others, some are what shells and signals end with, and negative
 /// ones are the platform's.
 const OWN_CODES: [RangeInclusive<i32>; 2] = [1..=127, 202..=255];
+/// The fields of `gpuInfo`. The first is OpenPAI's, the others are ours.
+const DOUBLE_ECC: &str = "nvidiaDoubleEccError";
+const EVENT_CLASSES: &str = "eventClasses";
+const EVENT_CODES: &str = "eventCodes";
 /// Ranges of free codes that are told at most.
 const FREE_TOLD: usize = 4;
 
@@ -312,12 +319,14 @@ impl RulesReader {
                 "needs a userLogRegex beside it",
             );
         }
+        let (double_ecc_error, device_event) = self.gpu_info(map, path);
         RuntimePattern {
             exit_code: self.exit_code(map, path, "exitCode", &EXIT_CODES),
             user_log,
             user_log_last_lines: last_lines.and_then(|n| usize::try_from(n).ok()),
             platform_log: self.platform_regex(map, path),
-            double_ecc_error: self.gpu_info(map, path),
+            double_ecc_error,
+            device_event,
         }
     }
 
@@ -326,24 +335,60 @@ impl RulesReader {
             .map(|p| self.platform_log.push(p))
     }
 
-    fn gpu_info(&mut self, map: &Map<String, Value>, path: &str) -> Option<bool> {
+    /// What is wanted of the task's GPUs. OpenPAI takes a `gpuInfo` without
+    /// `nvidiaDoubleEccError` for one that wants no such error; with fields of ours it wants
+    /// nothing of it.
+    fn gpu_info(
+        &mut self,
+        map: &Map<String, Value>,
+        path: &str,
+    ) -> (Option<bool>, Option<DeviceEventPattern>) {
         let path = format!("{path}.gpuInfo");
-        let map = map
-            .get("gpuInfo")
-            .filter(|v| !v.is_null())
-            .and_then(|v| self.mapping(v, &path))?;
-        self.known_fields(map, &path, &["nvidiaDoubleEccError"]);
-        match map.get("nvidiaDoubleEccError") {
-            None | Some(Value::Null) => Some(false),
+        let info = map.get("gpuInfo").filter(|v| !v.is_null());
+        let Some(map) = info.and_then(|v| self.mapping(v, &path)) else {
+            return (None, None);
+        };
+        self.known_fields(map, &path, &[DOUBLE_ECC, EVENT_CLASSES, EVENT_CODES]);
+        let event = self.device_event(map, &path);
+        let double_ecc = match map.get(DOUBLE_ECC) {
+            None | Some(Value::Null) => event.is_none().then_some(false),
             Some(Value::Bool(wanted)) => Some(*wanted),
             Some(_) => {
-                self.problem(
-                    &format!("{path}.nvidiaDoubleEccError"),
-                    "must be true or false",
-                );
+                self.problem(&format!("{path}.{DOUBLE_ECC}"), "must be true or false");
                 None
             }
+        };
+        (double_ecc, event)
+    }
+
+    fn device_event(&mut self, map: &Map<String, Value>, path: &str) -> Option<DeviceEventPattern> {
+        let is_given = |field| map.get(field).is_some_and(|value| !value.is_null());
+        if !is_given(EVENT_CLASSES) && !is_given(EVENT_CODES) {
+            return None;
         }
+        let words = self.texts(map, path, EVENT_CLASSES);
+        let mut classes = Vec::new();
+        for word in &words {
+            match EventClass::deserialize(word.as_str().into_deserializer()) {
+                Ok(class) => classes.push(class),
+                Err::<_, value::Error>(error) => {
+                    self.problem(&format!("{path}.{EVENT_CLASSES}"), error.to_string());
+                }
+            }
+        }
+        let codes = self.texts(map, path, EVENT_CODES);
+        for (field, is_empty) in [
+            (EVENT_CLASSES, words.is_empty()),
+            (EVENT_CODES, codes.is_empty()),
+        ] {
+            if is_given(field) && is_empty {
+                self.problem(
+                    &format!("{path}.{field}"),
+                    "is empty; name one, or remove it",
+                );
+            }
+        }
+        Some(DeviceEventPattern { classes, codes })
     }
 
     fn pod_pattern(&mut self, map: &Map<String, Value>, path: &str) -> PodPattern {

@@ -1,6 +1,7 @@
 //! A rule as the file gives it, with its expressions compiled.
 
 use muster_model::exit::ExitSpec;
+use muster_model::health::{DeviceEvent, EventClass};
 
 use crate::pattern::CompiledPattern;
 use crate::scan::PatternId;
@@ -25,6 +26,24 @@ pub(crate) struct RuntimePattern {
     pub(crate) user_log_last_lines: Option<usize>,
     pub(crate) platform_log: Option<PatternId>,
     pub(crate) double_ecc_error: Option<bool>,
+    /// Our addition to the format.
+    pub(crate) device_event: Option<DeviceEventPattern>,
+}
+
+/// One event of a device of the task for which all that is given holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DeviceEventPattern {
+    /// Any of these classes; any class at all if there are none.
+    pub(crate) classes: Vec<EventClass>,
+    /// Any of these codes; any code at all if there are none.
+    pub(crate) codes: Vec<String>,
+}
+
+impl DeviceEventPattern {
+    pub(crate) fn matches(&self, event: &DeviceEvent) -> bool {
+        (self.classes.is_empty() || self.classes.contains(&event.class))
+            && (self.codes.is_empty() || self.codes.contains(&event.code))
+    }
 }
 
 /// Facts from outside the container. All that are given must hold.

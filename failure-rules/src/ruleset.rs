@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use muster_model::exit::{Behavior, Cause, Evidence, ExitPhase, ExitSpec, Verdict};
+use muster_model::exit::{
+    Behavior, Cause, DEVICE_EVENTS_MAX, Evidence, ExitPhase, ExitSpec, Verdict,
+};
+use muster_model::health::{DeviceEvent, EventClass};
 
 use crate::case::{Case, CaseVerdict};
 use crate::diagnosis;
@@ -84,7 +87,8 @@ impl RuleSet {
             exit_code: exit.code,
             user_log: self.contents.user_log.scan(&evidence.user_log),
             platform_log: self.contents.platform_log.scan(&evidence.platform_log),
-            double_ecc_error: evidence.double_ecc_error,
+            double_ecc_error: evidence.device_events.iter().any(is_double_ecc),
+            device_events: &evidence.device_events,
         };
         let found = self.found_inside(&inside, ran_commands(evidence));
         let code = exit
@@ -118,10 +122,12 @@ impl RuleSet {
         let led_here = found.code == code;
         let of_user = user.matched.as_deref().zip(found_user.as_deref());
         let of_platform = platform.matched.as_deref().zip(found_platform.as_deref());
+        let event = found.device_event.map(|at| &evidence.device_events[at]);
         let matched = of_user
             .or(of_platform)
-            .filter(|_| led_here)
-            .map(|(line, found)| diagnosis::Match { line, found });
+            .map(|(line, found)| diagnosis::Match { line, found })
+            .or_else(|| event.map(diagnosis::Match::of_event))
+            .filter(|_| led_here);
         Verdict {
             diagnostics: diagnosis::sentences(&spec, exit, matched),
             spec,
@@ -132,6 +138,7 @@ impl RuleSet {
             matched_platform_log: platform.matched,
             user_log: user.lines,
             platform_log: platform.lines,
+            device_events: explaining(&evidence.device_events, found.device_event),
         }
     }
 
@@ -145,6 +152,7 @@ impl RuleSet {
                 .platform_log
                 .scan(case.runtime_log_tail.as_bytes()),
             double_ecc_error: case.gpu_double_bit_ecc > 0,
+            device_events: &case.device_events,
         };
         let found = self.found_inside(&inside, case.ran_user_command);
         let container_exit_code = case.exit_code.map(|_| found.code);
@@ -175,11 +183,7 @@ impl RuleSet {
     /// The exit code as it is if no command ran or none failed, else what the logs say of it.
     fn found_inside(&self, inside: &Inside<'_>, ran_commands: bool) -> RuleMatch {
         if !ran_commands || inside.exit_code == outside::SUCCEEDED {
-            return RuleMatch {
-                code: inside.exit_code,
-                user_log: None,
-                platform_log: None,
-            };
+            return RuleMatch::plain(inside.exit_code);
         }
         inside.first_match(&self.contents.rules)
     }
@@ -232,6 +236,25 @@ impl RuleSet {
         let shadow = if code < 0 { ANY_NEGATIVE } else { ANY_POSITIVE };
         self.spec(code).or_else(|| self.spec(shadow))
     }
+}
+
+/// NVIDIA's event of a memory error that could not be corrected.
+const DOUBLE_ECC: &str = "xid 48";
+
+fn is_double_ecc(event: &DeviceEvent) -> bool {
+    event.code == DOUBLE_ECC
+}
+
+/// The event that a rule matched, then the others that are more than information, the newest
+/// first.
+fn explaining(events: &[DeviceEvent], matched: Option<usize>) -> Vec<DeviceEvent> {
+    let others = (0..events.len()).rev().filter(|at| Some(*at) != matched);
+    let others = others.filter(|at| events[*at].class != EventClass::Information);
+    let in_order = matched.into_iter().chain(others);
+    in_order
+        .take(DEVICE_EVENTS_MAX)
+        .map(|at| events[at].clone())
+        .collect()
 }
 
 const fn code_of(cause: Cause) -> i32 {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use muster_failure_rules::{RuleSet, classify_cases};
 use muster_model::exit::{Evidence, ExitPhase, RawExit};
+use muster_model::health::{DeviceEvent, EventClass, HealthSubject};
 use serde_json::Value;
 
 fn recorded() -> Option<PathBuf> {
@@ -57,6 +58,20 @@ fn agrees_with_every_recorded_case() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// Upstream counts NVIDIA's memory errors; here each is an event.
+fn double_ecc(case: &Value) -> Vec<DeviceEvent> {
+    let count = case["gpuDoubleBitEcc"].as_i64().unwrap_or_default();
+    let events = (0..count).map(|_| DeviceEvent {
+        subject: HealthSubject::Machine,
+        at_ms: 0,
+        code: "xid 48".to_owned(),
+        class: EventClass::Hardware,
+        pid: None,
+        text: String::new(),
+    });
+    events.collect()
+}
+
 /// The excerpts of the logs too are upstream's.
 fn same_logs(rules: &RuleSet, case: &Value) -> bool {
     let text = |field: &str| case[field].as_str().unwrap_or_default().as_bytes().to_vec();
@@ -73,7 +88,7 @@ fn same_logs(rules: &RuleSet, case: &Value) -> bool {
         },
         user_log: text("userLogTail"),
         platform_log: text("runtimeLogTail"),
-        double_ecc_error: case["gpuDoubleBitEcc"].as_i64().unwrap_or_default() > 0,
+        device_events: double_ecc(case),
     });
     let want = &case["expected"];
     verdict.code() == want["code"]

@@ -2,6 +2,7 @@
 
 use muster_failure_rules::{REPORT_BYTES_MAX, RuleSet};
 use muster_model::exit::{Behavior, Cause, Evidence, ExitPhase, RawExit, Verdict};
+use muster_model::health::{DeviceEvent, EventClass, HealthSubject};
 use proptest::prelude::*;
 
 fn exited(code: i32, log: &str) -> Evidence {
@@ -18,7 +19,18 @@ fn exited(code: i32, log: &str) -> Evidence {
         },
         user_log: log.as_bytes().to_vec(),
         platform_log: Vec::new(),
-        double_ecc_error: false,
+        device_events: Vec::new(),
+    }
+}
+
+fn event(code: &str, class: EventClass) -> DeviceEvent {
+    DeviceEvent {
+        subject: HealthSubject::at("0000:3b:00.0"),
+        at_ms: 1,
+        code: code.to_owned(),
+        class,
+        pid: None,
+        text: format!("NVRM: Xid (PCI:0000:3b:00): {code}"),
     }
 }
 
@@ -299,13 +311,13 @@ proptest! {
         platform_log in log(),
         code in any::<i32>(),
         oom_killed: bool,
-        double_ecc_error: bool,
+        has_double_ecc: bool,
     ) {
         let mut evidence = exited(code, "");
         evidence.user_log = user_log;
         evidence.platform_log = platform_log;
         evidence.exit.oom_killed = oom_killed;
-        evidence.double_ecc_error = double_ecc_error;
+        evidence.device_events.extend(has_double_ecc.then(|| event("xid 48", EventClass::Hardware)));
         let verdict = verdict(&evidence);
         let texts = [&verdict.user_log, &verdict.platform_log].map(String::len).iter().sum::<usize>();
         let matches = [&verdict.matched_user_log, &verdict.matched_platform_log];
@@ -337,5 +349,147 @@ fn an_image_that_cannot_be_had_is_told_as_that() {
         let told = format!("{reason}: {message}. ");
         assert!(verdict.diagnostics.starts_with(&told), "{verdict:?}");
         assert!(verdict.diagnostics.contains(&verdict.spec.solution[0]));
+    }
+}
+
+#[test]
+fn events_of_the_tasks_devices_explain_its_end() {
+    let events = |codes: &[(&str, EventClass)]| {
+        let events = codes.iter().map(|(code, class)| event(code, *class));
+        events.collect::<Vec<_>>()
+    };
+    let (hardware, application) = (EventClass::Hardware, EventClass::Application);
+    let log = "RuntimeError: CUDA error: an illegal memory access was encountered\n";
+    for (log, code, seen, expect, behavior) in [
+        // The device's fault stands before what the program says of it.
+        (
+            log,
+            134,
+            &[("xid 48", hardware)][..],
+            211,
+            Behavior::Transient,
+        ),
+        // The program's own words say more than the driver's.
+        (log, 134, &[("xid 31", application)], 236, Behavior::Unknown),
+        ("", 3, &[("xid 31", application)], 214, Behavior::Unknown),
+        (
+            "",
+            3,
+            &[("xid 74", EventClass::Link)],
+            212,
+            Behavior::Transient,
+        ),
+        (
+            "",
+            3,
+            &[("xid 94", EventClass::ContainedEcc)],
+            213,
+            Behavior::Transient,
+        ),
+        (
+            "",
+            3,
+            &[("xid 63", EventClass::Information)],
+            255,
+            Behavior::Unknown,
+        ),
+        // A program that ends well has no failure to explain.
+        ("", 0, &[("xid 48", hardware)], 0, Behavior::Unknown),
+    ] {
+        let mut evidence = exited(code, log);
+        evidence.device_events = events(seen);
+        let verdict = verdict(&evidence);
+        assert_eq!(
+            (verdict.code(), verdict.spec.behavior),
+            (expect, behavior),
+            "{seen:?}"
+        );
+    }
+}
+
+#[test]
+fn a_verdict_quotes_the_event_that_led_to_it_and_lists_it_first() {
+    let mut evidence = exited(134, "");
+    let class = EventClass::Hardware;
+    evidence.device_events = vec![
+        event("xid 63", EventClass::Information),
+        event("xid 79", class),
+        event("xid 45", EventClass::Application),
+    ];
+    evidence
+        .device_events
+        .extend((0..20).map(|_| event("xid 43", EventClass::Application)));
+    let verdict = verdict(&evidence);
+    let begin = "A device of the task failed while it ran (the command exited with 134): \
+        \"NVRM: Xid (PCI:0000:3b:00): xid 79\".";
+    assert!(
+        verdict.diagnostics.starts_with(begin),
+        "{}",
+        verdict.diagnostics
+    );
+    assert_eq!(
+        verdict.device_events.len(),
+        muster_model::exit::DEVICE_EVENTS_MAX
+    );
+    assert_eq!(verdict.device_events[0].code, "xid 79");
+    assert!(
+        verdict
+            .device_events
+            .iter()
+            .all(|event| event.code != "xid 63")
+    );
+}
+
+#[test]
+fn a_rule_may_ask_for_events_by_class_and_code() {
+    let rule = |info: &str| {
+        format!(
+            "spec:\n- code: 100\n  phrase: Mine\n  issuer: USER_CONTAINER\n  causer: PAI_HW\n  \
+             type: PLATFORM_FAILURE\n  stage: RUNNING\n  behavior: TRANSIENT\n  \
+             reaction: ALWAYS_RETRY\n  reason: Mine\n  pattern:\n    \
+             runtimeContainerPatterns:\n    - gpuInfo: {info}\n"
+        )
+    };
+    let code = |info: &str| {
+        let mut evidence = exited(1, "");
+        evidence.device_events = vec![event("xid 79", EventClass::Hardware)];
+        RuleSet::parse(&rule(info))
+            .unwrap()
+            .classify(&evidence)
+            .code()
+    };
+    for (info, expect) in [
+        ("{eventCodes: [xid 79]}", 100),
+        ("{eventCodes: [xid 48]}", 255),
+        ("{eventCodes: [xid 79], eventClasses: [link]}", 255),
+        (
+            "{eventCodes: [xid 48, xid 79], eventClasses: [link, hardware]}",
+            100,
+        ),
+        (
+            "{eventClasses: [hardware], nvidiaDoubleEccError: true}",
+            255,
+        ),
+        (
+            "{eventClasses: [hardware], nvidiaDoubleEccError: false}",
+            100,
+        ),
+    ] {
+        assert_eq!(code(info), expect, "{info}");
+    }
+    for (info, problem) in [
+        (
+            "{eventClasses: [metal]}",
+            "unknown variant `metal`, expected one of",
+        ),
+        ("{eventCodes: []}", "is empty; name one, or remove it"),
+        (
+            "{eventKinds: [x]}",
+            "known here: nvidiaDoubleEccError, eventClasses, eventCodes",
+        ),
+    ] {
+        let problems = RuleSet::parse(&rule(info)).unwrap_err();
+        let text = problems.iter().map(ToString::to_string).collect::<String>();
+        assert!(text.contains(problem), "{info}: {text}");
     }
 }

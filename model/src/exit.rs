@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::health::DeviceEvent;
+
 /// Where in a task's life it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ExitPhase {
@@ -90,8 +92,9 @@ pub struct Evidence {
     pub user_log: Vec<u8>,
     /// The end of the runtime's own log.
     pub platform_log: Vec<u8>,
-    /// Double-bit ECC errors seen on the task's own devices during its life.
-    pub double_ecc_error: bool,
+    /// What the kernel and drivers reported of the task's own devices during its life, the oldest
+    /// first.
+    pub device_events: Vec<DeviceEvent>,
 }
 
 /// The end of a task as a user describes it, to be held against the rules.
@@ -124,7 +127,7 @@ impl From<&TriedEnd> for Evidence {
             },
             user_log: end.user_log.clone().into_bytes(),
             platform_log: end.platform_log.clone().into_bytes(),
-            double_ecc_error: false,
+            device_events: Vec::new(),
         }
     }
 }
@@ -182,6 +185,12 @@ pub struct ExitSpec {
     pub solution: Vec<String>,
 }
 
+/// Codes of ends that a device, a link or a contained memory error brought about.
+pub const DEVICE_FAULTS: [i32; 3] = [211, 212, 213];
+
+/// Most events of devices in a verdict.
+pub const DEVICE_EVENTS_MAX: usize = 8;
+
 /// What the rules say of one end. Goes into the job record and is shown to the user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
@@ -201,6 +210,9 @@ pub struct Verdict {
     pub user_log: String,
     /// Last lines of the runtime log.
     pub platform_log: String,
+    /// What was reported of the task's devices during its life: those events that explain the
+    /// end first, at most [`DEVICE_EVENTS_MAX`].
+    pub device_events: Vec<DeviceEvent>,
     /// One readable sentence or two: what ended it.
     pub diagnostics: String,
 }
@@ -209,5 +221,15 @@ impl Verdict {
     /// The code users see.
     pub const fn code(&self) -> i32 {
         self.spec.code
+    }
+
+    /// The event of a device of the task, or of its links, that no program brings about.
+    pub fn device_fault(&self) -> Option<&DeviceEvent> {
+        self.device_events.iter().find(|event| event.is_fault())
+    }
+
+    /// Whether the rules took such an event for what ended the task.
+    pub fn is_device_fault(&self) -> bool {
+        DEVICE_FAULTS.contains(&self.spec.code) && self.device_fault().is_some()
     }
 }

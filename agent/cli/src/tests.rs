@@ -28,6 +28,7 @@ fn verdict(code: i32) -> Verdict {
         matched_platform_log: None,
         user_log: String::new(),
         platform_log: String::new(),
+        device_events: Vec::new(),
         diagnostics: "It failed.".into(),
     }
 }

@@ -43,7 +43,7 @@ pub(super) fn judge_launch(rules: &RuleSet, exit: RawExit) -> Verdict {
             exit,
             user_log: Vec::new(),
             platform_log: Vec::new(),
-            double_ecc_error: false,
+            device_events: Vec::new(),
         },
     )
 }

@@ -1,14 +1,14 @@
 //! Whose end explains the others': ranks of a gang fail when they lose a peer, and say so before anybody
 //! knows what became of it.
 
-use muster_model::exit::{Cause, Verdict};
+use muster_model::exit::{Behavior, Cause, Verdict};
 use muster_model::id::TaskId;
 use muster_model::view::Trigger;
 
 use super::attempt::AttemptOutcome;
 use super::job::JobRecord;
 use crate::gang::GangRun;
-use crate::verdict::{EXIT_LOST, EXIT_PREEMPTED};
+use crate::verdict::{self, EXIT_LOST, EXIT_PREEMPTED};
 
 impl JobRecord {
     /// A task of a gang that is ending was evicted or lost, by no fault of its own, and another one had failed
@@ -34,8 +34,39 @@ impl JobRecord {
                 self.blame_loss(&failed, task, verdict, at_ms);
                 true
             }
-            _ => false,
+            _ => {
+                // The task itself ended for the reason that its own verdict has.
+                self.blame_device(&failed, task, verdict, at_ms);
+                false
+            }
         }
+    }
+
+    /// A device or a link of another task failed while the gang ran. It explains what is known of
+    /// no other cause: ranks wait in vain for a peer whose link is down, and say only that.
+    fn blame_device(&mut self, failed: &TaskId, task: &TaskId, verdict: &Verdict, at_ms: u64) {
+        let outcome = self.attempt.outcome.as_deref();
+        let is_open = outcome.is_some_and(|outcome| {
+            let decided = &outcome.verdict;
+            decided.spec.behavior == Behavior::Unknown && decided.device_fault().is_none()
+        });
+        let Some(event) = verdict.device_fault().filter(|_| is_open) else {
+            return;
+        };
+        let message = format!(
+            "{failed} failed, and a device of {task} had failed: that is taken as the reason. {}",
+            event.text
+        );
+        self.warn("PeerDeviceFault", message.clone(), at_ms);
+        let trigger = Trigger {
+            message,
+            task: Some(task.clone()),
+        };
+        self.attempt.outcome = Some(Box::new(AttemptOutcome {
+            verdict: verdict::device_fault(event),
+            trigger,
+            at_ms,
+        }));
     }
 
     /// The same where that was known before: a task was lost, which did not decide the attempt, and then one
@@ -48,7 +79,14 @@ impl JobRecord {
         let lost = self.attempt.ended().find(is_lost);
         let lost = lost.map(|(task, verdict)| (task.clone(), verdict.clone()));
         if let Some((task, verdict)) = lost {
-            self.blame_loss(&failed, &task, &verdict, at_ms);
+            return self.blame_loss(&failed, &task, &verdict, at_ms);
+        }
+        let mut others = self.attempt.ended().filter(|(task, _)| **task != failed);
+        let fault = others.find(|(_, verdict)| verdict.device_fault().is_some());
+        let fault = fault.map(|(task, verdict)| (task.clone(), verdict.clone()));
+        drop(others);
+        if let Some((task, verdict)) = fault {
+            self.blame_device(&failed, &task, &verdict, at_ms);
         }
     }
 

@@ -189,6 +189,8 @@ pub(crate) fn next(policy: RetryPolicy, verdict: &Verdict, count: Count, name: &
     // that failed.
     let charge = match verdict.container_exit_code.filter(|_| code != EXIT_LOST) {
         None => Charge::Platform,
+        // The device is not granted again, so the next try has another one.
+        Some(_) if verdict.is_device_fault() => Charge::Platform,
         Some(_) if count.free() < TRANSIENT_FREE => Charge::Nobody,
         Some(_) => return normal(policy.max, code, count.charged),
     };

@@ -55,7 +55,7 @@ pub(super) async fn gather(dir: &TaskDir, exit: RawExit, tail_bytes_max: u64) ->
         exit,
         user_log,
         platform_log,
-        double_ecc_error: false,
+        device_events: Vec::new(),
     }
 }
 

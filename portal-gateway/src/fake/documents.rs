@@ -190,6 +190,7 @@ impl Documents for FakeCluster {
             matched_platform_log: found(&end.platform_log),
             user_log: end.user_log.clone(),
             platform_log: end.platform_log.clone(),
+            device_events: Vec::new(),
             diagnostics: "the fake has looked for an error".to_owned(),
         })
     }

@@ -368,6 +368,7 @@ fn verdict(spec: ExitSpec, diagnostics: &str) -> Verdict {
         matched_platform_log: None,
         user_log: String::new(),
         platform_log: String::new(),
+        device_events: Vec::new(),
         diagnostics: diagnostics.to_owned(),
     }
 }

@@ -1,5 +1,7 @@
 //! Ranks of a gang that fail because they lost a peer, and say so before anybody knows what became of it.
 
+use muster_model::health::{DeviceEvent, EventClass, HealthSubject};
+
 use super::*;
 use crate::lease::LeaseTime;
 
@@ -204,4 +206,69 @@ fn who_failed_by_itself_before_it_was_told_to_give_way_is_charged() {
         bench.end("w", index, exit(1, Behavior::Unknown));
     }
     assert_eq!(bench.state(), (JobState::Failed, Some(1)));
+}
+
+/// A stop that the gang's end brought, on a machine that had reported an event of a device.
+fn stopped_with(class: EventClass) -> TaskEnd {
+    let TaskEnd::Exit(mut verdict) = stopped(Cause::AttemptCompleted) else {
+        panic!("a stop is an exit")
+    };
+    verdict.device_events.push(DeviceEvent {
+        subject: HealthSubject::FabricPort {
+            device: "mlx5_0".to_owned(),
+            port: 1,
+        },
+        at_ms: 22,
+        code: "port-down".to_owned(),
+        class,
+        pid: None,
+        text: "mlx5_0/1: the link is down".to_owned(),
+    });
+    TaskEnd::Exit(verdict)
+}
+
+#[test]
+fn who_fails_because_a_peers_link_failed_is_not_charged() {
+    let mut bench = ranks(Partition::Hold);
+    fails_first(&mut bench);
+    bench.end("w", 0, stopped_with(EventClass::Link));
+    assert_eq!(bench.waiting().len(), 1, "it starts anew");
+    let (total, charged, code, trigger) = first_attempt(&bench);
+    assert_eq!((total, charged, code), (1, 0, 212));
+    let begin = "w:1 failed, and a device of w:0 had failed";
+    assert!(trigger.starts_with(begin), "{trigger}");
+}
+
+#[test]
+fn a_peers_device_explains_no_failure_that_has_a_cause_of_its_own() {
+    for (behavior, class) in [
+        (Behavior::Permanent, EventClass::Link),
+        (Behavior::Unknown, EventClass::Application),
+        (Behavior::Unknown, EventClass::Information),
+    ] {
+        let mut bench = ranks(Partition::Hold);
+        bench.end("w", 1, exit(1, behavior));
+        bench.end("w", 2, stopped(Cause::AttemptCompleted));
+        bench.end("w", 0, stopped_with(class));
+        let (_, _, code, _) = first_attempt(&bench);
+        assert_eq!(code, 1, "{behavior:?} {class:?}");
+    }
+}
+
+#[test]
+fn a_fault_of_its_own_device_is_not_charged() {
+    let mut bench = ranks(Partition::Hold);
+    let TaskEnd::Exit(mut failed) = exit(134, Behavior::Transient) else {
+        panic!("an exit")
+    };
+    let TaskEnd::Exit(peer) = stopped_with(EventClass::Hardware) else {
+        panic!("an exit")
+    };
+    (failed.spec.code, failed.device_events) = (211, peer.device_events);
+    bench.end("w", 1, TaskEnd::Exit(failed));
+    for index in [0, 2] {
+        bench.end("w", index, stopped(Cause::AttemptCompleted));
+    }
+    let (total, charged, code, _) = first_attempt(&bench);
+    assert_eq!((total, charged, code), (1, 0, 211));
 }

@@ -29,6 +29,7 @@ fn verdict() -> Verdict {
         matched_platform_log: None,
         user_log: "step 1\nMemoryError\n".into(),
         platform_log: String::new(),
+        device_events: Vec::new(),
         diagnostics: "The kernel killed main:0 at its memory limit of 2048 MiB.".into(),
     }
 }
