@@ -13,6 +13,7 @@ pub mod exit;
 pub mod explanation;
 pub mod finding;
 pub mod forecast;
+pub mod health;
 pub mod id;
 pub mod image;
 pub mod image_name;
