@@ -6,6 +6,7 @@ pub mod cgroup;
 pub mod engine;
 pub mod figures;
 pub mod hardware;
+pub mod health;
 pub mod image;
 pub mod inventory;
 pub mod log;

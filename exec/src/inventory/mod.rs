@@ -15,7 +15,7 @@ mod memory;
 mod nccl;
 mod numa;
 pub mod nvidia;
-mod pci;
+pub(crate) mod pci;
 mod rules;
 #[cfg(test)]
 mod tests;

@@ -12,14 +12,14 @@ const BRIDGE: u32 = 0x0604;
 
 /// An address on the bus. Domains have four or more digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct PciAddress {
+pub(crate) struct PciAddress {
     pub(super) slot: PciSlot,
     pub(super) function: u8,
 }
 
 /// An address without the function: all functions of a card share it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct PciSlot {
+pub(crate) struct PciSlot {
     domain: u32,
     bus: u8,
     device: u8,
@@ -28,7 +28,7 @@ pub(super) struct PciSlot {
 /// The text is no PCI address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a PCI address like 0000:1a:00.0")]
-pub(super) struct PciAddressError;
+pub(crate) struct PciAddressError;
 
 impl FromStr for PciAddress {
     type Err = PciAddressError;
