@@ -9,7 +9,7 @@ mod card;
 mod cpu;
 mod cpu_set;
 pub mod fabric;
-mod kernel_file;
+pub(crate) mod kernel_file;
 mod levels;
 mod memory;
 mod nccl;

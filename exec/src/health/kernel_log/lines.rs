@@ -31,7 +31,7 @@ impl Unfinished {
         let mut events = Vec::new();
         for (number, text) in (0..).zip(record.text.split('\n')) {
             let goes_on = number == 0 && record.is_continuation;
-            for (fact, text) in self.line(text, goes_on, record.device.as_deref()) {
+            if let Some((fact, text)) = self.line(text, goes_on, record.device.as_deref()) {
                 events.push(KernelEvent {
                     at_ms: boot_ms.saturating_add(record.at_us / 1000),
                     sequence: record.sequence,

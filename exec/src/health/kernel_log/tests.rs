@@ -67,8 +67,10 @@ fn described(fact: &KernelFact) -> String {
     let mut words = vec![
         fact.subject.to_string(),
         fact.code.clone(),
-        change.or_else(|| fact.place.clone()).unwrap_or("-".into()),
-        process.unwrap_or("-".into()),
+        change
+            .or_else(|| fact.place.clone())
+            .unwrap_or_else(|| "-".into()),
+        process.unwrap_or_else(|| "-".into()),
         fatal.unwrap_or("-").to_owned(),
     ];
     while words.last().is_some_and(|word| word == "-") {
