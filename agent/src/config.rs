@@ -309,6 +309,8 @@ pub struct Hardware {
     /// First and last port for tasks; clear of the ports that the kernel takes for outgoing
     /// connections. The widest such range if absent.
     pub ports: Option<[u16; 2]>,
+    /// The kernel's log, in which drivers report faults of devices.
+    pub kernel_log: PathBuf,
 }
 
 impl Default for Hardware {
@@ -319,6 +321,7 @@ impl Default for Hardware {
             memory_overcommit: 1.0,
             memory_reserved_mb: 512,
             ports: None,
+            kernel_log: "/dev/kmsg".into(),
         }
     }
 }

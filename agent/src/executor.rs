@@ -26,6 +26,7 @@ use crate::causes::causes;
 use crate::config::Tasks;
 use crate::documents::failure_rules::RulesInForce;
 use crate::documents::policy::PolicyInForce;
+use crate::health::NodeHealth;
 use crate::images::NodeImages;
 use crate::loops::hardware::HardwareState;
 use crate::loops::node::NodeHandle;
@@ -35,6 +36,8 @@ use crate::task_uses::TaskUses;
 const EVENTS_MAX: usize = 1024;
 /// Between the polite and the hard signal at a lease's end.
 const LEASE_GRACE: Duration = Duration::from_millis(lease::GRACE_MS);
+/// Between the polite and the hard signal for a device that has vanished.
+const DEVICE_GRACE: Duration = Duration::from_secs(10);
 /// Pause before an engine that does not answer is asked again.
 const ENGINE_PAUSE: Duration = Duration::from_millis(500);
 
@@ -47,6 +50,7 @@ pub(crate) struct ExecutorDependencies {
     pub(crate) accounts: Accounts,
     pub(crate) node: NodeHandle,
     pub(crate) hardware: HardwareState,
+    pub(crate) health: NodeHealth,
     pub(crate) init: PathBuf,
     pub(crate) tasks: PathBuf,
     pub(crate) limits: Tasks,
@@ -71,6 +75,7 @@ struct ExecutorShared {
     rules: RulesInForce,
     node: NodeHandle,
     hardware: HardwareState,
+    health: NodeHealth,
     limits: Tasks,
     policy: PolicyInForce,
     host_name: String,
@@ -121,6 +126,7 @@ impl Executor {
             rules: parts.rules,
             node: parts.node,
             hardware: parts.hardware,
+            health: parts.health,
             limits: parts.limits,
             policy: parts.policy,
             host_name: parts.host_name,
@@ -132,6 +138,11 @@ impl Executor {
         tokio::spawn(news::run(Arc::clone(&shared), received));
         tokio::spawn(uses::run(Arc::clone(&shared), parts.uses));
         Self { shared }
+    }
+
+    /// What ends tasks whose device has vanished.
+    pub(crate) fn stopper(&self) -> TaskStopper {
+        TaskStopper(Arc::clone(&self.shared))
     }
 
     /// Looks which containers there are, and tells the node. Never waits.
@@ -232,6 +243,21 @@ impl Executor {
     }
 }
 
+/// Ends tasks whose device has vanished: their programs may wait for it for ever.
+#[derive(Clone, Debug)]
+pub(crate) struct TaskStopper(Arc<ExecutorShared>);
+
+impl TaskStopper {
+    /// Has a task end. May be said again.
+    pub(crate) fn device_lost(&self, uid: &AttemptUid) {
+        let stop = StopRequest {
+            cause: Cause::DeviceLost,
+            grace: DEVICE_GRACE,
+        };
+        self.0.stop(uid, stop);
+    }
+}
+
 impl ExecutorShared {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<AttemptUid, ExecutorTask>> {
         // Each change is one insertion or removal, so a panic elsewhere left no half of one.
@@ -313,6 +339,7 @@ async fn adopt(shared: Arc<ExecutorShared>, uid: AttemptUid, came: watch::Receiv
         let adoption = Adoption {
             uid,
             disk_mb: launch::disk_mb(&shared, ordered_mb).await,
+            infiniband: left.as_ref().is_some_and(launch::has_infiniband),
             setup: None,
         };
         let handle = shared.runner.adopt(adoption);

@@ -21,6 +21,7 @@ mod executor;
 mod first_admin;
 mod groups;
 mod hardware;
+mod health;
 mod home_lock;
 mod identity;
 mod identity_provider;

@@ -94,6 +94,12 @@ pub fn stopped(cause: Cause) -> Verdict {
         Cause::NodeSilent => vanished(
             "The task's node cannot be reached, and the job is to start anew elsewhere at once.",
         ),
+        Cause::DeviceLost => {
+            let kind = ["PAI_RUNTIME", "PAI_HW", "PLATFORM_FAILURE", "RUNNING"];
+            let reason = "A device of the task vanished from its node.";
+            let phrase = "ContainerDeviceFault";
+            bare(DEVICE_FAULTS[0], phrase, kind, Behavior::Transient, reason)
+        }
         Cause::NodeOff => vanished("An admin said that the task's node is off."),
         Cause::AttemptCompleted
         | Cause::ImageNotFound

@@ -238,6 +238,9 @@ impl RuleSet {
     }
 }
 
+/// The row of a device that failed.
+const DEVICE_LOST: i32 = 211;
+
 /// NVIDIA's event of a memory error that could not be corrected.
 const DOUBLE_ECC: &str = "xid 48";
 
@@ -268,6 +271,7 @@ const fn code_of(cause: Cause) -> i32 {
         Cause::BarrierTimeout => 251,
         Cause::RuntimeFailed | Cause::ImageNotFetched => 250,
         Cause::DiskLimit => -1000,
+        Cause::DeviceLost => DEVICE_LOST,
         Cause::Lost
         | Cause::NodeRestarted
         | Cause::LeaseEnded

@@ -52,6 +52,8 @@ pub enum Cause {
     NodeSilent,
     /// An admin moves work off its node (-1003).
     Drained,
+    /// A device of it vanished from its node (211).
+    DeviceLost,
     /// An admin said that its node is off (-101).
     NodeOff,
     /// The host name of the image's registry cannot be resolved (254): a few tries are made, since the name

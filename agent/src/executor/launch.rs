@@ -174,6 +174,14 @@ pub(super) const AGENT: &str = "muster.io/agent";
 /// The label with the limit on the writable layer as it was ordered, MiB: the policy may be another by
 /// the time that another life of the agent takes the task over.
 const DISK_MB: &str = "muster.io/disk-mb";
+/// The label that says whether it has the fabric.
+const INFINIBAND: &str = "muster.io/infiniband";
+
+/// Whether a container has the fabric.
+pub(super) fn has_infiniband(container: &ContainerInfo) -> bool {
+    let label = container.labels.get(INFINIBAND);
+    label.is_some_and(|label| label == "true")
+}
 
 /// The limit on a container's writable layer as it was ordered.
 pub(super) fn ordered_disk_mb(container: &ContainerInfo) -> Option<u64> {
@@ -187,6 +195,7 @@ fn labels(spec: &TaskSpec, agent: &str) -> BTreeMap<String, String> {
         ("muster.io/attempt", spec.attempt.to_string()),
         ("muster.io/task", spec.placement.task.to_string()),
         (DISK_MB, spec.limits.disk_mb.to_string()),
+        (INFINIBAND, spec.infiniband.to_string()),
     ]
     .map(|(key, value)| (key.to_owned(), value))
     .into()

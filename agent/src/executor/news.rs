@@ -6,9 +6,12 @@ use muster_control::ledger::Observation;
 use muster_exec::task::TaskEvent;
 use muster_failure_rules::RuleSet;
 use muster_model::exit::{Evidence, RawExit, Verdict};
+use muster_model::health::DeviceEvent;
+use muster_model::id::AttemptUid;
 use tokio::sync::mpsc;
 
 use super::ExecutorShared;
+use crate::health::DevicesHeld;
 
 /// Passes events on until the agent ends. One at a time: a task's end must reach the ledger
 /// before the news that nothing of it is left.
@@ -22,10 +25,17 @@ pub(super) async fn run(shared: Arc<ExecutorShared>, mut events: mpsc::Receiver<
                 let verdict = Box::new(judge_launch(&shared.rules.now().set, exit));
                 (uid, Observation::LaunchFailed(verdict))
             }
-            TaskEvent::Exited { uid, evidence } => (
+            TaskEvent::Exited {
                 uid,
-                Observation::Ended(Box::new(judge(&shared.rules.now().set, &evidence))),
-            ),
+                mut evidence,
+                launched_ms: since_ms,
+                infiniband,
+            } => {
+                evidence.device_events =
+                    device_events(&shared, &uid, (infiniband, since_ms)).await;
+                let verdict = judge(&shared.rules.now().set, &evidence);
+                (uid, Observation::Ended(Box::new(verdict)))
+            }
             TaskEvent::Gone { uid } => {
                 shared.lock().remove(&uid);
                 (uid, Observation::Gone)
@@ -33,6 +43,37 @@ pub(super) async fn run(shared: Arc<ExecutorShared>, mut events: mpsc::Receiver<
         };
         shared.node.observed(uid, what).await;
     }
+}
+
+/// What was reported of a task's devices since its first command began.
+async fn device_events(
+    shared: &ExecutorShared,
+    uid: &AttemptUid,
+    (infiniband, since_ms): (bool, u64),
+) -> Vec<DeviceEvent> {
+    // Where the start is not known, neither is which events are of the task's time.
+    if since_ms == 0 {
+        return Vec::new();
+    }
+    let Some(view) = shared.node.view().await else {
+        return Vec::new();
+    };
+    let task = view.tasks.iter().find(|task| task.uid == uid.as_str());
+    let Some(task) = task else {
+        return Vec::new();
+    };
+    let devices = view.capacity.devices.into_iter();
+    let held = DevicesHeld {
+        devices: devices
+            .filter(|device| task.devices.contains(&device.index))
+            .collect(),
+        infiniband,
+        since_ms,
+    };
+    if held.devices.is_empty() && !held.infiniband {
+        return Vec::new();
+    }
+    shared.health.events(&held).await
 }
 
 /// The verdict on a task that never ran a command.

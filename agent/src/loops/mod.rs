@@ -5,6 +5,7 @@ pub(crate) mod disk;
 pub(crate) mod engine;
 pub(crate) mod groups;
 pub(crate) mod hardware;
+pub(crate) mod health;
 pub(crate) mod images;
 pub(crate) mod node;
 pub(crate) mod resident;

@@ -35,8 +35,12 @@ pub enum TaskEvent {
     Exited {
         /// The task.
         uid: AttemptUid,
-        /// How. Device errors are for the receiver to add.
+        /// How. Events of devices are for the receiver to add.
         evidence: Box<Evidence>,
+        /// When its first command began, milliseconds since the epoch; 0 if that is not known.
+        launched_ms: u64,
+        /// Whether it had the fabric.
+        infiniband: bool,
     },
     /// Nothing of its container is left; its devices are free. Its logs stay.
     Gone {

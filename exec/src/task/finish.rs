@@ -36,6 +36,7 @@ impl TaskLife {
     pub(super) async fn ended(&mut self, witness: Witness) {
         if let Witness::Report(report) = &witness {
             self.reached = self.reached.max(report.phase);
+            self.launched_ms = self.launched_ms.max(report.launched_ms);
         }
         let usage = self.usage().await;
         let exit = raw_exit(&witness, self.reached, self.stop.as_ref(), usage);
@@ -73,6 +74,8 @@ impl TaskLife {
             TaskEvent::Exited {
                 uid,
                 evidence: Box::new(evidence),
+                launched_ms: self.launched_ms,
+                infiniband: self.infiniband,
             }
         };
         self.tell(event).await;

@@ -82,6 +82,8 @@ pub struct Adoption {
     pub uid: AttemptUid,
     /// Its limit in MiB for the writable layer; 0 for none.
     pub disk_mb: u64,
+    /// Whether it has the fabric.
+    pub infiniband: bool,
     /// What to run, if it may not have been told yet. Without it a task that waits for its
     /// setup fails.
     pub setup: Option<TaskSetup>,

@@ -46,33 +46,31 @@ impl TaskRunner {
     /// Runs a new task. To repeat an order after a crash is safe: what is there is kept.
     pub fn spawn(&self, order: TaskOrder) -> Handle {
         let (handle, wanted) = Handle::new(order.uid.clone());
-        let setup = Some(order.setup.clone());
-        let life = self.life(&order.uid, order.limits.disk_mb, setup, wanted);
-        tokio::spawn(life.run(order));
+        let known = Adoption {
+            uid: order.uid.clone(),
+            disk_mb: order.limits.disk_mb,
+            setup: Some(order.setup.clone()),
+            infiniband: order.infiniband,
+        };
+        tokio::spawn(self.life(known, wanted).run(order));
         handle
     }
 
     /// Goes on with a task that an earlier process began.
     pub fn adopt(&self, adoption: Adoption) -> Handle {
         let (handle, wanted) = Handle::new(adoption.uid.clone());
-        let life = self.life(&adoption.uid, adoption.disk_mb, adoption.setup, wanted);
-        tokio::spawn(life.resume());
+        tokio::spawn(self.life(adoption, wanted).resume());
         handle
     }
 
-    fn life(
-        &self,
-        uid: &AttemptUid,
-        disk_mb: u64,
-        setup: Option<TaskSetup>,
-        wanted: watch::Receiver<WantedState>,
-    ) -> TaskLife {
+    fn life(&self, known: Adoption, wanted: watch::Receiver<WantedState>) -> TaskLife {
         TaskLife {
-            dir: task_dir(&self.config, uid),
-            uid: uid.clone(),
+            dir: task_dir(&self.config, &known.uid),
+            uid: known.uid,
             runner: self.clone(),
-            disk_mb,
-            setup,
+            disk_mb: known.disk_mb,
+            infiniband: known.infiniband,
+            setup: known.setup,
             wanted,
             reached: TaskPhase::Setup,
             launched_ms: 0,
@@ -90,6 +88,7 @@ pub(super) struct TaskLife {
     pub(super) uid: AttemptUid,
     pub(super) dir: TaskDir,
     pub(super) disk_mb: u64,
+    pub(super) infiniband: bool,
     pub(super) setup: Option<TaskSetup>,
     pub(super) wanted: watch::Receiver<WantedState>,
     /// How far muster-init said it is.
