@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::certificate::CertificateNow;
+use crate::health::{NodeHealth, NodeParts};
 use crate::identity::NodeIdentity;
 use crate::images::NodeImages;
 use crate::known_faults;
@@ -39,6 +40,8 @@ pub(crate) struct NodeStatus {
     pub(crate) engine: watch::Receiver<Result<String, String>>,
     /// The hardware, with what is wrong with it.
     pub(crate) hardware: HardwareState,
+    /// The health of its parts.
+    pub(crate) health: NodeHealth,
     /// What is wrong with the disk that holds the state.
     pub(crate) disk: DiskState,
     /// Why REST and the mesh are not served, if so.
@@ -57,6 +60,11 @@ impl NodeStatus {
     /// Why the disk takes no more jobs, if so.
     pub(crate) fn disk_problem(&self) -> Option<String> {
         self.disk.borrow().clone()
+    }
+
+    /// The health of its parts, by the names that people give them.
+    pub(crate) fn parts(&self) -> NodeParts {
+        NodeParts::new(self.health.clone(), self.hardware.clone())
     }
 
     fn port_problems(&self) -> impl Iterator<Item = String> {
@@ -116,6 +124,7 @@ impl NodeStatus {
             tasks: ledger.tasks,
             pulls: self.images.pulls().list(),
             certificate: self.certificate.fingerprint(),
+            health: self.health.now().checks,
         })
     }
 

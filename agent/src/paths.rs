@@ -48,6 +48,11 @@ impl Paths {
         self.state.join("ledger.redb")
     }
 
+    /// What is known of the health of this node's parts.
+    pub(crate) fn health(&self) -> PathBuf {
+        self.state.join("health.json")
+    }
+
     /// One directory per task attempt: sockets, logs, exit.
     pub(crate) fn tasks(&self) -> PathBuf {
         self.state.join("tasks")

@@ -11,8 +11,8 @@ use muster_control::groups::{Local, name};
 use muster_control::member::routing;
 use muster_control::request::cluster::OfCluster;
 use muster_control::request::member::{
-    CopyAge, GetKnownClusterMap, KeepBody, ListCommitted, ListCopies, ListImages, ListPulls,
-    OfMember, ReadBody, RecoverCluster, RenewLed, Succeed,
+    CopyAge, GetKnownClusterMap, KeepBody, ListCommitted, ListCopies, ListHealth, ListImages,
+    ListPulls, MarkPart, OfMember, ReadBody, RecoverCluster, RenewLed, Succeed,
 };
 use muster_control::request::search::{self, Clues, LeaderSearch, SearchTraits, unknown_outcome};
 use muster_control::request::vc::{OfCopy, OfVc};
@@ -24,6 +24,7 @@ use muster_gossip::member::MemberId;
 use muster_gossip::mesh::Reach;
 use muster_gossip::net::driver::MeshHandle;
 use muster_gossip::net::quic::{Delivery, NetHandle, RequestError};
+use muster_model::health::HealthCheck;
 use muster_model::id::NodeId;
 use muster_model::image::ImageView;
 use muster_model::mesh::RecoveryView;
@@ -35,6 +36,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::cluster_service::NodeClusterService;
 use crate::groups::ClusterGroup;
+use crate::health::NodeParts;
 use crate::images::NodeImages;
 use crate::vc::{AtCopy, AtLeader, LedVcs, LocalCopies};
 
@@ -46,8 +48,8 @@ const COPY_AGE_LIMIT: Duration = Duration::from_secs(1);
 const COPIES_ASKED: usize = 5;
 /// How long a member may take to say which images are on their way to it.
 const PULLS_LIMIT: Duration = Duration::from_secs(1);
-/// How long a member may take to list its images.
-const IMAGES_LIMIT: Duration = Duration::from_secs(5);
+/// How long a member may take for what it alone answers.
+const NODE_LIMIT: Duration = Duration::from_secs(5);
 /// How long a member may take to answer.
 const ANSWER_LIMIT: Duration = Duration::from_secs(15);
 /// The same where many machines have to do something first.
@@ -79,6 +81,8 @@ pub(crate) struct RequestDependencies {
     pub(crate) local_copies: LocalCopies,
     /// The images of this node, and those that are on their way to it.
     pub(crate) images: Arc<NodeImages>,
+    /// The health of this node's parts.
+    pub(crate) health: NodeParts,
     /// The way to other members.
     pub(crate) way: PeerClient,
     /// Bounds how many requests about the cluster are answered at a time.
@@ -262,16 +266,19 @@ impl RequestRouter {
         join_all(asked).await.into_iter().flatten().collect()
     }
 
-    /// The images of a member; none if no member of that name can be reached, or it does not answer soon.
-    pub(crate) async fn images_of(
+    /// Asks a member for something that it alone answers; none if no member of that name can be
+    /// reached, or it does not answer soon.
+    pub(crate) async fn of_node<R: OfMember>(
         &self,
         node: NodeId,
-    ) -> Option<Result<Vec<ImageView>, RequestFailure>> {
+        request: R,
+    ) -> Option<Result<R::Answer, RequestFailure>>
+    where
+        Self: Answers<R>,
+    {
         let members = self.0.way.reached(BTreeSet::from([node])).await;
         let (_, member) = members.into_iter().next()?;
-        timeout(IMAGES_LIMIT, self.member(member, ListImages))
-            .await
-            .ok()
+        timeout(NODE_LIMIT, self.member(member, request)).await.ok()
     }
 
     /// Who leads a group, as far as the copy here knows.
@@ -435,6 +442,23 @@ impl Answers<ListImages> for RequestRouter {
     async fn answer(&self, _: MemberId, _: ListImages) -> Result<Vec<ImageView>, RequestFailure> {
         let images = Images::list(&*self.0.images).await;
         images.map_err(|error| RequestFailure::unavailable(error.to_string()))
+    }
+}
+
+impl Answers<ListHealth> for RequestRouter {
+    async fn answer(&self, _: MemberId, _: ListHealth) -> Result<Vec<HealthCheck>, RequestFailure> {
+        Ok(self.0.health.now().checks)
+    }
+}
+
+impl Answers<MarkPart> for RequestRouter {
+    async fn answer(
+        &self,
+        _: MemberId,
+        request: MarkPart,
+    ) -> Result<Vec<HealthCheck>, RequestFailure> {
+        let MarkPart { part, mark } = request;
+        self.0.health.mark_part(&part, mark).await
     }
 }
 

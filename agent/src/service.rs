@@ -27,7 +27,7 @@ use muster_tls::ShownCertificate;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
@@ -53,6 +53,8 @@ use crate::identity_provider::HttpIdentityProvider;
 use crate::images::NodeImages;
 use crate::ledger_store::LedgerStore;
 use crate::loops;
+use crate::loops::hardware::HardwareParts;
+use crate::loops::health::HealthConfig;
 use crate::loops::node::NodeHandle;
 use crate::mesh::member::MembershipDependencies;
 use crate::mesh::membership::{Files, StoredMembership};
@@ -242,11 +244,27 @@ async fn start(
     let StartupInputs { identity, init } = found;
     let rules = RulesInForce::new(Rules::shipped()?);
     let probed = hardware::probe(&config.hardware)?;
-    let capacity = probed.capacity.clone();
-    let task_ports = (capacity.port_first, capacity.port_last);
+    let look = Arc::new(Notify::new());
+    let (health, health_loop) = loops::health::open(
+        HealthConfig {
+            root: "/".into(),
+            kernel_log: config.hardware.kernel_log.clone(),
+            file: paths.health(),
+            cgroup_parent: config.containerd.cgroup_parent.clone(),
+        },
+        Arc::clone(&look),
+    )?;
     let feels = AgentWaits::default();
-    let (hardware, hardware_loop) =
-        loops::hardware::watch(config.hardware.clone(), probed, feels.device.clone());
+    let (hardware, hardware_loop) = loops::hardware::watch(HardwareParts {
+        config: config.hardware.clone(),
+        known: probed,
+        health: health.watch(),
+        look,
+        calls: feels.device.clone(),
+    });
+    // With the faults of before: nothing is granted that is known to be bad.
+    let capacity = hardware.borrow().capacity.clone();
+    let task_ports = (capacity.port_first, capacity.port_last);
     let engine = engine(config)?;
     let images = Arc::new(NodeImages::new(config)?);
     let accounts = Accounts::new();
@@ -280,6 +298,7 @@ async fn start(
         accounts: accounts.clone(),
         node: node_handle.clone(),
         hardware: hardware.clone(),
+        health: health.clone(),
         init,
         tasks: paths.tasks(),
         limits: config.tasks.clone(),
@@ -304,6 +323,7 @@ async fn start(
         alarms: alarms.clone(),
     };
     let groups_loop = loops::groups::GroupsLoop::new(made, ends);
+    let stopper = executor.stopper();
     let node_loop = loops::node::NodeLoop::new(
         identity.node.clone(),
         (ledger, store),
@@ -328,7 +348,8 @@ async fn start(
         manager.clone(),
     ));
     tokio::spawn(loops::resident::run());
-    tokio::spawn(hardware_loop.run(node_handle.clone()));
+    tokio::spawn(health_loop.run(hardware.clone(), node_handle.clone()));
+    tokio::spawn(hardware_loop.run(node_handle.clone(), stopper));
     tokio::spawn(loops::sweep::run(
         paths.tasks(),
         config.tasks.clone(),
@@ -354,6 +375,7 @@ async fn start(
         vc: vc_handle.clone(),
         engine: engine_state,
         hardware,
+        health,
         disk,
         ports: [http.problem(), mesh_port.problem()],
         lost_log: lost_log.clone(),

@@ -213,6 +213,22 @@ pub enum Remedy {
     ReplaceDevice,
 }
 
+/// What a person says of a part.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PersonMark {
+    /// It stays out of use until a person releases it. Nothing else ends this.
+    Held {
+        /// Who.
+        by: String,
+        /// Why.
+        why: String,
+    },
+    /// It is no longer held.
+    Released,
+    /// It is repaired: nothing of before counts any more. This does not release it.
+    Repaired,
+}
+
 /// Something that a device, its driver or the kernel reported.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceEvent {

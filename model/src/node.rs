@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::cluster_spec::Level;
+use crate::health::HealthCheck;
 use crate::id::{NodeId, VcName};
 use crate::pull::Pull;
 
@@ -98,6 +99,9 @@ pub struct NodeView {
     pub problems: Vec<String>,
     /// Tasks that hold resources there.
     pub tasks: Vec<NodeTask>,
+    /// What checks of its parts say, good ones included.
+    #[serde(default)]
+    pub health: Vec<HealthCheck>,
     /// Images on their way there for tasks.
     pub pulls: Vec<Pull>,
     /// Fingerprint of the certificate that its REST API shows; none where it speaks in clear.

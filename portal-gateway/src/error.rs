@@ -337,6 +337,7 @@ fn cluster_code(error: &port::PortError) -> (StatusCode, Option<&'static str>) {
         E::Invalid(_) => (S::BAD_REQUEST, "InvalidParametersError"),
         E::NoDocument(_) | E::NoVersion { .. } => (S::NOT_FOUND, "NoDocumentError"),
         E::NoMember(_) => (S::NOT_FOUND, "NoMemberError"),
+        E::NoPart(_) => (S::NOT_FOUND, "NoPartError"),
         E::NoVc(_) => (S::NOT_FOUND, "NoVirtualClusterError"),
         E::NoJoinToken(_) => (S::NOT_FOUND, "NoTokenError"),
         E::DocumentConflict { .. } => (S::CONFLICT, "ConflictDocumentError"),

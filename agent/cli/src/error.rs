@@ -220,6 +220,7 @@ fn refusal_hint(status: StatusCode, code: &str) -> Option<&'static str> {
         ("NoImageError", _) => Some("`muster image list` shows every image"),
         ("InvalidDocumentError", _) => Some("nothing was changed; correct it and apply it again"),
         ("NoDocumentError", _) => Some("`history` of the same command shows every version"),
+        ("NoPartError", _) => Some("`muster node health` shows the parts of a machine"),
         ("NoMemberError", _) => Some("`muster cluster members` shows every member"),
         ("NoTokenError", _) => Some("`muster cluster token list` shows every token for joining"),
         ("NoUserError", _) => Some("`muster user list` shows every user"),

@@ -26,6 +26,7 @@ mod error;
 mod event;
 mod follow;
 mod group;
+mod health;
 mod history;
 mod image;
 mod incomplete;

@@ -12,6 +12,9 @@ use super::api::Api;
 use super::byte_size::ByteSize;
 use super::console::{Console, Paint};
 use super::error::CliError;
+use super::health::{
+    HEALTH, HOLD, HealthArguments, HoldArguments, PartArguments, RELEASE, REPAIRED,
+};
 use super::inventory::{INVENTORY_EXAMPLES, InventoryArgs};
 use super::moment::span;
 use super::output::OutputOption;
@@ -54,6 +57,18 @@ Examples:
     /// wrong. It is read from the machine, so no agent needs to run.
     #[command(after_help = INVENTORY_EXAMPLES)]
     Inventory(InventoryArgs),
+    /// Show what is wrong with the parts of a machine, and what that keeps from being granted.
+    #[command(after_help = HEALTH)]
+    Health(HealthArguments),
+    /// Keep a part of a machine out of use.
+    #[command(after_help = HOLD)]
+    Hold(HoldArguments),
+    /// End a hold.
+    #[command(after_help = RELEASE)]
+    Release(PartArguments),
+    /// Say that a part of a machine is repaired.
+    #[command(after_help = REPAIRED)]
+    Repaired(PartArguments),
 }
 
 impl NodeCommand {
@@ -64,6 +79,10 @@ impl NodeCommand {
                 output.write(console, &nodes, |nodes, paint| list(nodes).render(paint, 0))?;
             }
             Self::Show { output } => output.write(console, &api.node().await?, page)?,
+            Self::Health(arguments) => return arguments.run(api, console).await,
+            Self::Hold(arguments) => return arguments.run(api, console).await,
+            Self::Release(part) => return part.release(api, console).await,
+            Self::Repaired(part) => return part.repaired(api, console).await,
             Self::Inventory(_) => {
                 return Err(CliError::Usage(
                     "muster node inventory is started by main".into(),
@@ -326,6 +345,7 @@ n2                                                                  it cannot be
                 cpu: 2,
                 memory_mb: 16_384,
             }],
+            health: Vec::new(),
             pulls: vec![Pull {
                 image: "big:1".into(),
                 bytes: 3 << 20,

@@ -4,9 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use muster_control::request::Json;
 use muster_control::request::cluster::Schedule;
+use muster_control::request::member::{ListHealth, ListImages, MarkPart, OfMember};
+use muster_control::request::{Answers, Json, RequestFailure, RequestRefusal};
 use muster_model::finding::Finding;
+use muster_model::health::{HealthCheck, PersonMark};
 use muster_model::id::{JobKey, NodeId, TaskId, UserName, VcName};
 use muster_model::image::ImageView;
 use muster_model::known_node::KnownNode;
@@ -21,6 +23,7 @@ use super::errors::told_of;
 use super::membership::LocalMembership;
 use crate::doctor::Doctor;
 use crate::node_status::NodeStatus;
+use crate::requests::RequestRouter;
 
 /// The nodes of this cluster.
 #[derive(Debug)]
@@ -29,6 +32,44 @@ pub(super) struct LocalNodes {
     pub(super) node: NodeStatus,
     pub(super) doctor: Doctor,
     pub(super) membership: Arc<LocalMembership>,
+}
+
+impl LocalNodes {
+    /// A member's number by its name.
+    async fn member(&self, name: &str) -> Result<NodeId, PortError> {
+        let missing = || PortError::NoMember(name.to_owned());
+        let node: NodeId = name.parse().map_err(|_| missing())?;
+        match self.membership.seen().await?.has_had(name) {
+            true => Ok(node),
+            false => Err(missing()),
+        }
+    }
+
+    /// Asks another member for what it alone answers.
+    async fn of_member<R: OfMember>(
+        &self,
+        node: NodeId,
+        request: R,
+    ) -> Result<R::Answer, PortError>
+    where
+        RequestRouter: Answers<R>,
+    {
+        let name = node.to_string();
+        match self.node.vc.of_node(node, request).await {
+            Some(answer) => answer.map_err(of_part),
+            None => Err(PortError::Unavailable(format!(
+                "{name} does not answer; try again when it can be reached"
+            ))),
+        }
+    }
+}
+
+/// A member's refusal: what it does not have is a part.
+fn of_part(failure: RequestFailure) -> PortError {
+    match failure {
+        RequestFailure::Refused(RequestRefusal::Missing(part)) => PortError::NoPart(part),
+        other => PortError::Unavailable(other.to_string()),
+    }
 }
 
 #[async_trait]
@@ -118,20 +159,37 @@ impl Nodes for LocalNodes {
     }
 
     async fn images_on(&self, member: &str) -> Result<Vec<ImageView>, PortError> {
-        let missing = || PortError::NoMember(member.to_owned());
-        let node: NodeId = member.parse().map_err(|_| missing())?;
-        if !self.membership.seen().await?.has_had(member) {
-            return Err(missing());
-        }
+        let node = self.member(member).await?;
         if node == self.node.identity.node {
             return Images::list(&*self.node.images).await;
         }
-        match self.node.vc.images_of(node).await {
-            Some(images) => images.map_err(|why| PortError::Unavailable(why.to_string())),
-            None => Err(PortError::Unavailable(format!(
-                "{member} does not answer; try again when it can be reached"
-            ))),
+        self.of_member(node, ListImages).await
+    }
+
+    async fn health_on(&self, member: &str) -> Result<Vec<HealthCheck>, PortError> {
+        let node = self.member(member).await?;
+        if node == self.node.identity.node {
+            return Ok(self.node.health.now().checks);
         }
+        self.of_member(node, ListHealth).await
+    }
+
+    async fn mark(
+        &self,
+        member: &str,
+        part: &str,
+        mark: PersonMark,
+    ) -> Result<Vec<HealthCheck>, PortError> {
+        let node = self.member(member).await?;
+        let request = MarkPart {
+            part: part.to_owned(),
+            mark,
+        };
+        if node == self.node.identity.node {
+            let marked = self.node.parts().mark_part(&request.part, request.mark);
+            return marked.await.map_err(of_part);
+        }
+        self.of_member(node, request).await
     }
 
     async fn say_off(&self, caller: &Caller, member: &str) -> Result<Vec<MemberTask>, PortError> {

@@ -1,81 +1,142 @@
 //! Looks at the hardware again and again: a device that falls sick is granted no more, one that
-//! recovers is granted again.
+//! recovers is granted again. A task whose device has vanished is ended.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use muster_model::node::{Capacity, Device};
-use tokio::sync::watch;
+use muster_model::health::{HealthCheck, HealthState};
+use muster_model::node::{Capacity, Device, NodeTask};
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
 use super::node::NodeHandle;
 use crate::causes::causes;
 use crate::config::Hardware;
+use crate::executor::TaskStopper;
 use crate::hardware::{self, Probed};
+use crate::health::{HealthNow, is_of, with_faults};
 use crate::waits::Calls;
 
 /// Between two looks.
 const PAUSE: Duration = Duration::from_secs(30);
 /// A driver that needs longer hangs. It is still waited for, but told of.
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
+/// The fault of a device that was there.
+const MISSING: &str = "it is not there any more";
+/// Checks that mean that a device cannot be reached any more: a program that waits for it waits
+/// for ever.
+const VANISHED: [&str; 2] = ["xid 79", "gpu-gone"];
 
-/// The hardware as it was seen last.
+/// The hardware as it was seen last, with what is wrong with it.
 pub(crate) type HardwareState = watch::Receiver<Probed>;
 
-/// Starts the loop. `known` is what the ledger was told at the start.
-pub(crate) fn watch(
-    config: Hardware,
-    known: Probed,
-    calls: Calls,
-) -> (HardwareState, HardwareLoop) {
-    let (sender, state) = watch::channel(known);
-    let hardware_loop = HardwareLoop {
-        config,
-        sender,
-        calls,
-    };
-    (state, hardware_loop)
+/// What the loop is made of.
+#[derive(Debug)]
+pub(crate) struct HardwareParts {
+    pub(crate) config: Hardware,
+    /// What the machine has, as the ledger was told at the start, but without the faults that
+    /// checks of its health bring.
+    pub(crate) known: Probed,
+    pub(crate) health: watch::Receiver<HealthNow>,
+    /// Told when the hardware is to be looked at now.
+    pub(crate) look: Arc<Notify>,
+    pub(crate) calls: Calls,
+}
+
+/// Starts the loop.
+pub(crate) fn watch(parts: HardwareParts) -> (HardwareState, HardwareLoop) {
+    let shown = parts.known.with_health(&parts.health.borrow());
+    let (sender, state) = watch::channel(shown);
+    (state, HardwareLoop { parts, sender })
 }
 
 /// The loop itself, until it is run.
 #[derive(Debug)]
 pub(crate) struct HardwareLoop {
-    config: Hardware,
+    parts: HardwareParts,
     sender: watch::Sender<Probed>,
-    calls: Calls,
+}
+
+impl Probed {
+    /// The same with what checks of the machine's health say.
+    pub(crate) fn with_health(&self, health: &HealthNow) -> Self {
+        let problems = self.problems.iter().chain(&health.problems);
+        Self {
+            capacity: with_faults(self.capacity.clone(), &health.checks),
+            problems: problems.cloned().collect(),
+        }
+    }
 }
 
 impl HardwareLoop {
     /// Looks until nobody wants to know any more.
-    pub(crate) async fn run(self, node: NodeHandle) {
+    pub(crate) async fn run(mut self, node: NodeHandle, stopper: TaskStopper) {
         while !self.sender.is_closed() {
-            tokio::time::sleep(PAUSE).await;
-            let config = self.config.clone();
-            let _call = self.calls.begin();
-            // A sick driver may hang; then a thread does, not the agent.
-            let probe = tokio::task::spawn_blocking(move || hardware::probe(&config));
-            let probed = match self.answer(probe).await {
-                Some(Ok(probed)) => probed,
-                Some(Err(error)) => {
-                    self.tell(format!("its hardware cannot be read: {}", causes(&error)));
-                    continue;
+            let mut health = self.parts.health.clone();
+            tokio::select! {
+                () = tokio::time::sleep(PAUSE) => self.look().await,
+                () = self.parts.look.notified() => self.look().await,
+                changed = health.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    self.parts.health.mark_unchanged();
                 }
-                None => continue,
-            };
-            let known = self.sender.borrow().capacity.clone();
-            let capacity = with_missing(&known, probed.capacity);
-            if capacity != known {
-                tracing::warn!("the hardware has changed");
-                node.capacity(capacity.clone());
             }
-            self.sender.send_replace(Probed {
-                capacity,
-                problems: probed.problems,
-            });
+            self.show(&node, &stopper).await;
+        }
+    }
+
+    /// Looks at the machine.
+    async fn look(&mut self) {
+        let config = self.parts.config.clone();
+        let _call = self.parts.calls.begin();
+        // A sick driver may hang; then a thread does, not the agent.
+        let probe = tokio::task::spawn_blocking(move || hardware::probe(&config));
+        match self.answer(probe).await {
+            Some(Ok(probed)) => {
+                let capacity = with_missing(&self.parts.known.capacity, probed.capacity);
+                self.parts.known = Probed {
+                    capacity,
+                    problems: probed.problems,
+                };
+            }
+            Some(Err(error)) => {
+                self.tell(format!("its hardware cannot be read: {}", causes(&error)));
+            }
+            None => {}
+        }
+    }
+
+    /// Tells the ledger and all others what is there, and ends tasks whose device has vanished.
+    async fn show(&self, node: &NodeHandle, stopper: &TaskStopper) {
+        let health = self.parts.health.borrow().clone();
+        let shown = self.parts.known.with_health(&health);
+        if shown.capacity != self.sender.borrow().capacity {
+            tracing::warn!("the hardware has changed");
+            node.capacity(shown.capacity.clone());
+        }
+        let lost: Vec<&Device> = shown.capacity.devices.iter().collect();
+        let lost: Vec<u32> = lost
+            .into_iter()
+            .filter(|device| has_vanished(device, &health.checks))
+            .map(|device| device.index)
+            .collect();
+        self.sender.send_replace(shown);
+        if lost.is_empty() {
+            return;
+        }
+        let tasks = node.view().await.map(|view| view.tasks);
+        for task in holders(&tasks.unwrap_or_default(), &lost) {
+            if let Ok(uid) = task.uid.parse() {
+                tracing::warn!(task = task.uid, "a device of the task has vanished; it is ended");
+                stopper.device_lost(&uid);
+            }
         }
     }
 
     /// Waits for the probe as long as it takes; tells when that is too long.
-    async fn answer<T>(&self, mut probe: JoinHandle<T>) -> Option<T> {
+    async fn answer<T>(&mut self, mut probe: JoinHandle<T>) -> Option<T> {
         match tokio::time::timeout(ANSWER_LIMIT, &mut probe).await {
             Ok(answer) => answer.ok(),
             Err(_) => {
@@ -88,10 +149,27 @@ impl HardwareLoop {
         }
     }
 
-    fn tell(&self, problem: String) {
+    fn tell(&mut self, problem: String) {
+        self.parts.known.problems = vec![problem.clone()];
         self.sender
             .send_modify(|state| state.problems = vec![problem]);
     }
+}
+
+/// Whether a device cannot be reached any more.
+fn has_vanished(device: &Device, checks: &[HealthCheck]) -> bool {
+    let is_missing = device.fault.as_deref() == Some(MISSING);
+    is_missing
+        || checks.iter().any(|check| {
+            let is_standing = check.state == HealthState::Bad && !check.shadow;
+            is_standing && VANISHED.contains(&&*check.name) && is_of(&check.subject, device)
+        })
+}
+
+/// The tasks that run with one of these devices.
+fn holders<'a>(tasks: &'a [NodeTask], devices: &'a [u32]) -> impl Iterator<Item = &'a NodeTask> {
+    let held = tasks.iter().filter(|task| task.state == "Held");
+    held.filter(|task| task.devices.iter().any(|index| devices.contains(index)))
 }
 
 /// What is there now, and what was there before with that as its fault: whoever holds a device
@@ -110,7 +188,7 @@ fn with_missing(known: &Capacity, mut now: Capacity) -> Capacity {
         let nameless = now.devices.iter().position(nameless);
         let fault = nameless.and_then(|at| now.devices.swap_remove(at).fault);
         now.devices.push(Device {
-            fault: fault.or_else(|| Some("it is not there any more".to_owned())),
+            fault: fault.or_else(|| Some(MISSING.to_owned())),
             ..device.clone()
         });
     }

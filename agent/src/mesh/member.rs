@@ -310,6 +310,7 @@ impl ActiveMembership {
             led,
             local_copies: LocalCopies::new(groups.clone()),
             images: Arc::clone(&dependencies.node.images),
+            health: dependencies.node.parts(),
             way,
             turns: RequestRouter::turns(),
         });

@@ -175,6 +175,7 @@ mod tests {
             engine_faults: Vec::new(),
             problems: Vec::new(),
             tasks: (free..8).map(holds).collect(),
+            health: Vec::new(),
             pulls: Vec::new(),
             certificate: None,
         }

@@ -9,7 +9,7 @@ use muster_control::coordinator::UnplaceableJob;
 use muster_control::fence::Term;
 use muster_control::groups::{Local, name};
 use muster_control::request::cluster::RenewLeases;
-use muster_control::request::member::RenewLed;
+use muster_control::request::member::{OfMember, RenewLed};
 use muster_control::request::vc::{
     ChangeJob, ForecastJob, GetTerm, NotTaken, OfVc, RenewLease, Submit,
 };
@@ -19,7 +19,6 @@ use muster_control::vc::{AcceptedJob, VcApplied, VcEntry, VcRejection};
 use muster_gossip::member::MemberId;
 use muster_model::forecast::JobForecast;
 use muster_model::id::{self, VcName};
-use muster_model::image::ImageView;
 use muster_model::protocol;
 use muster_model::pull::Pull;
 use muster_model::sight::JobSight;
@@ -281,14 +280,19 @@ impl VcHandle {
         }
     }
 
-    /// The images of another node; none if it cannot be reached, or does not answer soon.
-    pub(crate) async fn images_of(
+    /// Asks another node for something that it alone answers; none if it cannot be reached, or
+    /// does not answer soon.
+    pub(crate) async fn of_node<R: OfMember>(
         &self,
         node: id::NodeId,
-    ) -> Option<Result<Vec<ImageView>, RequestFailure>> {
+        request: R,
+    ) -> Option<Result<R::Answer, RequestFailure>>
+    where
+        RequestRouter: Answers<R>,
+    {
         let seat = self.seat.borrow().clone();
         match seat {
-            Seat::Shared(_, requests) => requests.images_of(node).await,
+            Seat::Shared(_, requests) => requests.of_node(node, request).await,
             _ => None,
         }
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use muster_gossip::record::ReplacementBody;
+use muster_model::health::{HealthCheck, PersonMark};
 use muster_model::id::NodeId;
 use muster_model::image::ImageView;
 use muster_model::mesh::RecoveryView;
@@ -27,6 +28,8 @@ requests! {
         CopyAge,
         ListPulls,
         ListImages,
+        ListHealth,
+        MarkPart,
 }
 
 /// A text that the log is about to name is to be kept. Only the leader of the `cluster` group may
@@ -160,4 +163,27 @@ pub struct ListImages;
 
 impl Request for ListImages {
     type Answer = Vec<ImageView>;
+}
+
+/// What checks of the member's parts say, good ones included.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ListHealth;
+
+impl Request for ListHealth {
+    type Answer = Vec<HealthCheck>;
+}
+
+/// A person says something of a part of the member.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MarkPart {
+    /// The part, as the person names it: a device's id, index or PCI address, a port as
+    /// `mlx5_0/1`, or `machine`.
+    pub part: String,
+    /// What.
+    pub mark: PersonMark,
+}
+
+impl Request for MarkPart {
+    /// What checks say of it then.
+    type Answer = Vec<HealthCheck>;
 }

@@ -248,7 +248,7 @@ fn five_hundred_instant_failures_keep_their_logs() {
     }
     while gone < TASKS {
         match node.next() {
-            TaskEvent::Exited { uid, evidence } => {
+            TaskEvent::Exited { uid, evidence, .. } => {
                 let number = uid.as_str().strip_prefix("t-").unwrap();
                 let log = String::from_utf8(evidence.user_log).unwrap();
                 assert!(

@@ -213,6 +213,7 @@ impl Node {
         agent.runner.adopt(Adoption {
             uid: uid(name),
             disk_mb: 0,
+            infiniband: false,
             setup,
         })
     }

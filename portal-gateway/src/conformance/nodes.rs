@@ -1,3 +1,4 @@
+use muster_model::health::{HealthCheck, PersonMark};
 use muster_model::mesh::{Scheduling, SchedulingView};
 use muster_model::sight::JobSight;
 
@@ -34,6 +35,27 @@ pub async fn nodes(nodes: &dyn Nodes, membership: &dyn Membership, caller: &Call
     refused!(nodes.say_off(caller, NOBODY), PortError::NoMember(_));
     refused!(nodes.say_off(caller, me), PortError::NotNow(_));
     assert_eq!(nodes.tasks_on(&JobSight::All, me).await.unwrap(), []);
+
+    refused!(nodes.health_on(NOBODY), PortError::NoMember(_));
+    let released = || PersonMark::Released;
+    refused!(
+        nodes.mark(NOBODY, "machine", released()),
+        PortError::NoMember(_)
+    );
+    refused!(nodes.mark(me, NOBODY, released()), PortError::NoPart(_));
+    let held = PersonMark::Held {
+        by: caller.user.to_string(),
+        why: "fans".to_owned(),
+    };
+    let checks = nodes.mark(me, "machine", held).await.unwrap();
+    let is_held = |checks: &[HealthCheck]| {
+        let told = |check: &HealthCheck| check.evidence.contains("fans");
+        checks.iter().any(told)
+    };
+    assert!(is_held(&checks), "{checks:?}");
+    assert!(is_held(&nodes.health_on(me).await.unwrap()));
+    let checks = nodes.mark(me, "machine", released()).await.unwrap();
+    assert!(!is_held(&checks), "{checks:?}");
 
     nodes.schedule(caller, me, &cordoned).await.unwrap();
     let word = scheduling(membership).await.unwrap();

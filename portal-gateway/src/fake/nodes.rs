@@ -5,6 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use async_trait::async_trait;
 use muster_model::cluster_spec::ClusterSpec;
 use muster_model::finding::Finding;
+use muster_model::health::{
+    HealthCheck, HealthState, HealthSubject, PersonMark, Quarantine, Remedy,
+};
 use muster_model::id::{JobKey, UserName};
 use muster_model::image::ImageView;
 use muster_model::known_node::{Has, KnownNode, Share};
@@ -24,6 +27,8 @@ pub(super) struct FakeNodes {
     others: Vec<KnownNode>,
     health: Health,
     findings: Vec<Finding>,
+    /// What checks of members' parts say.
+    checks: Vec<HealthCheck>,
     /// What runs on members.
     tasks: BTreeMap<String, Vec<(JobKey, String)>>,
     usage: Vec<UsageView>,
@@ -38,6 +43,7 @@ impl Default for FakeNodes {
         Self {
             this: None,
             others: Vec::new(),
+            checks: Vec::new(),
             health: Health {
                 uptime_s: 61,
                 checks: vec![Finding::ok("engine", "containerd", "it answers")],
@@ -252,6 +258,44 @@ impl Nodes for FakeCluster {
         let state = self.state();
         state.membership.had(member)?;
         Ok(state.images.values().cloned().collect())
+    }
+
+    async fn health_on(&self, member: &str) -> Result<Vec<HealthCheck>, PortError> {
+        let mut state = self.state();
+        state.membership.had(member)?;
+        Ok(state.nodes.checks.clone())
+    }
+
+    /// Its only part is the machine.
+    async fn mark(
+        &self,
+        member: &str,
+        part: &str,
+        mark: PersonMark,
+    ) -> Result<Vec<HealthCheck>, PortError> {
+        let mut state = self.state();
+        state.membership.had(member)?;
+        if part != "machine" {
+            return Err(PortError::NoPart(part.to_owned()));
+        }
+        let checks = &mut state.nodes.checks;
+        checks.clear();
+        if let PersonMark::Held { by, why } = mark {
+            checks.push(HealthCheck {
+                name: "held".to_owned(),
+                subject: HealthSubject::Machine,
+                state: HealthState::Bad,
+                evidence: format!("{by} holds it: {why}"),
+                since_ms: NOW_S * 1000,
+                clears: "A person who releases it.".to_owned(),
+                shadow: false,
+                remedy: Remedy::Nothing,
+                advice: String::new(),
+                quarantine: Quarantine::Node,
+                held_back: None,
+            });
+        }
+        Ok(checks.clone())
     }
 
     async fn say_off(&self, _: &Caller, member: &str) -> Result<Vec<MemberTask>, PortError> {

@@ -1,6 +1,7 @@
 //! This node: as JSON for the command line, as a page for people. All nodes, what may run on them, and
 //! the virtual clusters that share them.
 
+use muster_model::health::PersonMark;
 use muster_model::mesh::Scheduling;
 
 use super::membership::done;
@@ -113,8 +114,7 @@ pub(crate) fn new_scheduling(mut fields: Fields) -> Result<NewScheduling, ApiErr
             "is required: it tells other administrators why the node takes no jobs",
         );
     }
-    let plain = |b: u8| b == b' ' || b.is_ascii_graphic();
-    if reason.len() > REASON_BYTES_MAX || !reason.bytes().all(plain) {
+    if reason.len() > REASON_BYTES_MAX || !is_plain(&reason) {
         fields.wrong("reason", "must be printable ASCII, at most 256 characters");
     }
     fields.finish()?;
@@ -132,6 +132,58 @@ pub(crate) async fn images_on(call: Call, nodes: &dyn Nodes) -> HandlerResult {
     HttpReply::json(&nodes.images_on(call.params.text("member")).await?)
 }
 
+/// `GET cluster/members/:member/health`
+pub(crate) async fn health_on(call: Call, nodes: &dyn Nodes) -> HandlerResult {
+    HttpReply::json(&nodes.health_on(call.params.text("member")).await?)
+}
+
+/// `POST cluster/members/:member/health {"part", "mark", "reason"}`
+pub(crate) async fn mark(mut call: Call, nodes: &dyn Nodes) -> HandlerResult {
+    let fields = call.fields().await?;
+    let by = call.caller()?.user.to_string();
+    let (part, mark) = new_mark(fields, by)?;
+    let member = call.params.text("member");
+    HttpReply::json(&nodes.mark(member, &part, mark).await?)
+}
+
+/// What a person says of a part, by the fields `part`, `mark` and `reason`.
+fn new_mark(mut fields: Fields, by: String) -> Result<(String, PersonMark), ApiError> {
+    let part = fields.text("part");
+    let word = fields.text("mark");
+    let why = fields.optional_text("reason").unwrap_or_default();
+    let mark = match word.as_str() {
+        "held" => PersonMark::Held {
+            by,
+            why: why.clone(),
+        },
+        "repaired" => PersonMark::Repaired,
+        "released" | "" => PersonMark::Released,
+        _ => {
+            fields.wrong("mark", "must be one of [held, released, repaired]");
+            PersonMark::Released
+        }
+    };
+    let is_held = matches!(mark, PersonMark::Held { .. });
+    if is_held && why.is_empty() {
+        fields.wrong(
+            "reason",
+            "is required: it tells other administrators why the part is out of use",
+        );
+    }
+    if !is_held && !why.is_empty() {
+        fields.wrong("reason", "is for the mark held only");
+    }
+    if why.len() > REASON_BYTES_MAX || !is_plain(&why) {
+        fields.wrong("reason", "must be printable ASCII, at most 256 characters");
+    }
+    fields.finish()?;
+    Ok((part, mark))
+}
+
+fn is_plain(text: &str) -> bool {
+    text.bytes().all(|b| b == b' ' || b.is_ascii_graphic())
+}
+
 /// `POST cluster/members/:member/off`: answers the tasks that are given up
 pub(crate) async fn say_off(call: Call, nodes: &dyn Nodes) -> HandlerResult {
     let member = call.params.text("member");
@@ -147,6 +199,7 @@ pub(crate) async fn doctor(_: Call, nodes: &dyn Nodes) -> HandlerResult {
 pub(crate) mod about {
     use http::StatusCode;
     use muster_model::finding::Finding;
+    use muster_model::health::HealthCheck;
     use muster_model::image::ImageView;
     use muster_model::known_node::KnownNode;
     use muster_model::mesh::MemberTask;
@@ -169,6 +222,26 @@ pub(crate) mod about {
             /// For other admins; needed unless the mode is `open`.
             reason: Option<String>,
         }
+    }
+
+    body_fields! {
+        MarkFields {
+            /// A device by its id, index or PCI address, a port as `mlx5_0/1`, or `machine`.
+            part: String,
+            mark: WantedMark,
+            /// For other admins; needed for `held`.
+            reason: Option<String>,
+        }
+    }
+
+    /// What a person says of a part.
+    #[derive(JsonSchema)]
+    #[schemars(rename_all = "snake_case")]
+    #[expect(dead_code, reason = "a word of the body")]
+    enum WantedMark {
+        Held,
+        Released,
+        Repaired,
     }
 
     /// What jobs may do at a member.
@@ -243,6 +316,21 @@ pub(crate) mod about {
         RouteDoc::new("Lists the images of a member.")
             .fails([PortError::NoMember(any())])
             .json::<Vec<ImageView>>()
+    }
+
+    pub(crate) fn health_on() -> RouteDoc {
+        RouteDoc::new("Lists what checks of a member's parts say.")
+            .fails([PortError::NoMember(any())])
+            .json::<Vec<HealthCheck>>()
+    }
+
+    pub(crate) fn mark() -> RouteDoc {
+        RouteDoc::new(
+            "Keeps a part of a member out of use, releases it, or says that it is repaired.",
+        )
+        .fields::<MarkFields>()
+        .fails([PortError::NoMember(any()), PortError::NoPart(any())])
+        .json::<Vec<HealthCheck>>()
     }
 
     pub(crate) fn say_off() -> RouteDoc {

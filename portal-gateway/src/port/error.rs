@@ -65,6 +65,8 @@ pub enum PortError {
     NoVersion { document: String, version: u64 },
     #[error("Member {0} is not found.")]
     NoMember(String),
+    #[error("Part {0} is not found on that member.")]
+    NoPart(String),
     #[error("{}", unknown(.0))]
     NoVc(String),
     #[error("Token {0} is not found.")]

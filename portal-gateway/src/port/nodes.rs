@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use async_trait::async_trait;
 use muster_model::finding::Finding;
+use muster_model::health::{HealthCheck, PersonMark};
 use muster_model::id::{UserName, VcName};
 use muster_model::image::ImageView;
 use muster_model::known_node::KnownNode;
@@ -72,6 +73,18 @@ pub trait Nodes: std::fmt::Debug + Send + Sync {
     async fn tasks_on(&self, sight: &JobSight, member: &str) -> Result<Vec<MemberTask>, PortError>;
     /// The images of a member. [`PortError::Unavailable`] where it does not answer.
     async fn images_on(&self, member: &str) -> Result<Vec<ImageView>, PortError>;
+    /// What checks of a member's parts say, good ones included. [`PortError::Unavailable`] where
+    /// it does not answer.
+    async fn health_on(&self, member: &str) -> Result<Vec<HealthCheck>, PortError>;
+    /// Takes a person's word on a part of a member: a device by its id, index or PCI address, a
+    /// port as `mlx5_0/1`, or `machine`. Answers what checks say of it then.
+    /// [`PortError::NoPart`] where the member has no such part.
+    async fn mark(
+        &self,
+        member: &str,
+        part: &str,
+        mark: PersonMark,
+    ) -> Result<Vec<HealthCheck>, PortError>;
     /// Takes a caller's word that a member is off: what ran there has ended, and may run elsewhere.
     /// Refused where the member can be reached. Answers the tasks that are given up.
     async fn say_off(&self, caller: &Caller, member: &str) -> Result<Vec<MemberTask>, PortError>;

@@ -211,6 +211,7 @@ pub(super) fn node() -> NodeView {
         engine: Ok("containerd 1.6.20".to_owned()),
         engine_faults: Vec::new(),
         problems: Vec::new(),
+        health: Vec::new(),
         pulls: Vec::new(),
         certificate: None,
         tasks: vec![NodeTask {

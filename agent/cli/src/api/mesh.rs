@@ -3,6 +3,7 @@
 use http::Method;
 use muster_model::alarm::{Alarms, AlarmsAfter};
 use muster_model::finding::Finding;
+use muster_model::health::HealthCheck;
 use muster_model::mesh::{
     ClusterView, CreatedToken, DocumentText, DocumentView, JoinPlan, Joined, MemberTask, MeshView,
     NewToken, RecoveryView, TokenView, VersionView,
@@ -97,6 +98,24 @@ impl Api {
         let what = format!("cannot change {member}");
         let path = format!("{CLUSTER}/members/{}/scheduling", encode(member));
         self.client.put(&what, &path, body).await
+    }
+
+    /// What checks of a member's parts say.
+    pub(crate) async fn health_on(&self, member: &str) -> Result<Vec<HealthCheck>, CliError> {
+        let what = format!("cannot show the health of {member}");
+        let path = format!("{CLUSTER}/members/{}/health", encode(member));
+        self.client.get(&what, &path).await
+    }
+
+    /// Says something of a part of a member; answers what checks say of it then.
+    pub(crate) async fn mark(
+        &self,
+        member: &str,
+        body: &Value,
+    ) -> Result<Vec<HealthCheck>, CliError> {
+        let what = format!("cannot change a part of {member}");
+        let path = format!("{CLUSTER}/members/{}/health", encode(member));
+        self.client.post(&what, &path, body).await
     }
 
     /// The tasks that may be running on a member.

@@ -16,7 +16,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use muster_model::health::{DeviceEvent, HealthCheck, HealthState, HealthSubject};
+use muster_model::health::{DeviceEvent, HealthCheck, HealthState, HealthSubject, PersonMark};
 use muster_model::node::DeviceId;
 
 pub use memory::HealthMemory;
@@ -69,22 +69,6 @@ pub enum HealthInput {
     },
     /// Nothing: time has passed.
     Tick,
-}
-
-/// What a person says of a part.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PersonMark {
-    /// It stays out of use until a person releases it. Nothing else ends this.
-    Held {
-        /// Who.
-        by: String,
-        /// Why.
-        why: String,
-    },
-    /// It is no longer held.
-    Released,
-    /// It is repaired: nothing of before counts any more. This does not release it.
-    Repaired,
 }
 
 /// A device that the machine grants.

@@ -1,0 +1,175 @@
+//! The health of this node's parts: what the judge says of them, for those that grant, launch,
+//! judge and show.
+
+mod parts;
+mod store;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use muster_model::health::{DeviceEvent, HealthCheck, HealthSubject, PersonMark, Quarantine};
+use muster_model::node::{Capacity, Device};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::timeout;
+
+pub(crate) use parts::NodeParts;
+pub(crate) use store::{HealthStore, KeptHealth};
+
+/// How long a reader of events waits for the loop, which reads the kernel's log first.
+const EVENTS_LIMIT: Duration = Duration::from_secs(2);
+/// Requests that may wait.
+const QUEUE_MAX: usize = 256;
+
+/// What is known of the parts now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct HealthNow {
+    /// What stands, good checks included.
+    pub(crate) checks: Vec<HealthCheck>,
+    /// Why less is known than should be, as sentences: a log that cannot be read, a file of
+    /// rules that is wrong.
+    pub(crate) problems: Vec<String>,
+}
+
+/// A wish of those who hold [`NodeHealth`].
+#[derive(Debug)]
+pub(crate) enum HealthRequest {
+    /// All events that are kept, the newest of the kernel's log included.
+    Events(oneshot::Sender<Vec<DeviceEvent>>),
+    /// A person says something of a part.
+    Mark {
+        /// The part.
+        subject: HealthSubject,
+        /// What.
+        mark: PersonMark,
+        /// Answered when it is on disk.
+        done: oneshot::Sender<()>,
+    },
+}
+
+/// The way to the loop that owns the judge. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct NodeHealth {
+    requests: mpsc::Sender<HealthRequest>,
+    now: watch::Receiver<HealthNow>,
+}
+
+/// The loop's end of it.
+#[derive(Debug)]
+pub(crate) struct HealthEnds {
+    /// Wishes.
+    pub(crate) requests: mpsc::Receiver<HealthRequest>,
+    /// What is known.
+    pub(crate) now: watch::Sender<HealthNow>,
+}
+
+/// Where a task ran that has ended, and since when.
+#[derive(Clone, Debug)]
+pub(crate) struct DevicesHeld {
+    /// Its devices.
+    pub(crate) devices: Vec<Device>,
+    /// Whether it had the fabric as well.
+    pub(crate) infiniband: bool,
+    /// Since when, milliseconds since the epoch.
+    pub(crate) since_ms: u64,
+}
+
+impl NodeHealth {
+    /// The handle, and what the loop needs of it. `now` is what stands at the start.
+    pub(crate) fn new(now: HealthNow) -> (Self, HealthEnds) {
+        let (sender, requests) = mpsc::channel(QUEUE_MAX);
+        let (now_sender, now) = watch::channel(now);
+        let handle = Self {
+            requests: sender,
+            now,
+        };
+        let ends = HealthEnds {
+            requests,
+            now: now_sender,
+        };
+        (handle, ends)
+    }
+
+    /// What is known now.
+    pub(crate) fn now(&self) -> HealthNow {
+        self.now.borrow().clone()
+    }
+
+    /// To be told of changes.
+    pub(crate) fn watch(&self) -> watch::Receiver<HealthNow> {
+        self.now.clone()
+    }
+
+    /// What was reported of a task's devices while it had them, the oldest first. Nothing where
+    /// the loop does not answer in time: a task's end waits for nothing.
+    pub(crate) async fn events(&self, held: &DevicesHeld) -> Vec<DeviceEvent> {
+        let (reply, answer) = oneshot::channel();
+        let asked = async {
+            self.requests.send(HealthRequest::Events(reply)).await.ok()?;
+            answer.await.ok()
+        };
+        let events = timeout(EVENTS_LIMIT, asked).await;
+        let mut events = events.ok().flatten().unwrap_or_default();
+        events.retain(|event| event.at_ms >= held.since_ms && concerns(&event.subject, held));
+        events
+    }
+
+    /// Takes a person's word on a part. Returns when it is on disk; false if the agent is ending.
+    pub(crate) async fn mark(&self, subject: HealthSubject, mark: PersonMark) -> bool {
+        let (done, is_done) = oneshot::channel();
+        let request = HealthRequest::Mark {
+            subject,
+            mark,
+            done,
+        };
+        self.requests.send(request).await.is_ok() && is_done.await.is_ok()
+    }
+}
+
+fn concerns(subject: &HealthSubject, held: &DevicesHeld) -> bool {
+    match subject {
+        HealthSubject::Machine => false,
+        HealthSubject::FabricPort { .. } => held.infiniband,
+        HealthSubject::Device { .. } => held.devices.iter().any(|device| is_of(subject, device)),
+    }
+}
+
+/// Whether a subject is a device, or the card that it is a partition of.
+pub(crate) fn is_of(subject: &HealthSubject, device: &Device) -> bool {
+    let HealthSubject::Device { pci, id } = subject else {
+        return false;
+    };
+    let card = device.partition_of.as_ref().or(device.pci.as_ref());
+    id.as_ref() == Some(&device.id)
+        || pci.is_some() && (pci.as_ref() == card || *pci == device.pci)
+}
+
+/// The capacity with the faults that checks bring: what they quarantine is not granted.
+pub(crate) fn with_faults(mut capacity: Capacity, checks: &[HealthCheck]) -> Capacity {
+    for device in &mut capacity.devices {
+        if device.fault.is_none() && !device.simulated {
+            device.fault = fault(device, checks);
+        }
+    }
+    capacity
+}
+
+/// Why a device may not be granted: the widest quarantine of those that concern it, the earliest
+/// of these.
+fn fault(device: &Device, checks: &[HealthCheck]) -> Option<String> {
+    let quarantining = checks.iter().filter(|check| match check.effect() {
+        Quarantine::Node => true,
+        Quarantine::Device => is_of(&check.subject, device),
+        Quarantine::Links | Quarantine::None => false,
+    });
+    let worst = quarantining.min_by_key(|check| {
+        (std::cmp::Reverse(check.effect()), check.since_ms)
+    })?;
+    let HealthCheck {
+        name,
+        evidence,
+        advice,
+        ..
+    } = worst;
+    Some(format!("{name}: {evidence} {advice}").trim_end().to_owned())
+}
