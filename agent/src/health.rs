@@ -105,7 +105,10 @@ impl NodeHealth {
     pub(crate) async fn events(&self, held: &DevicesHeld) -> Vec<DeviceEvent> {
         let (reply, answer) = oneshot::channel();
         let asked = async {
-            self.requests.send(HealthRequest::Events(reply)).await.ok()?;
+            self.requests
+                .send(HealthRequest::Events(reply))
+                .await
+                .ok()?;
             answer.await.ok()
         };
         let events = timeout(EVENTS_LIMIT, asked).await;
@@ -140,8 +143,7 @@ pub(crate) fn is_of(subject: &HealthSubject, device: &Device) -> bool {
         return false;
     };
     let card = device.partition_of.as_ref().or(device.pci.as_ref());
-    id.as_ref() == Some(&device.id)
-        || pci.is_some() && (pci.as_ref() == card || *pci == device.pci)
+    id.as_ref() == Some(&device.id) || pci.is_some() && (pci.as_ref() == card || *pci == device.pci)
 }
 
 /// The capacity with the faults that checks bring: what they quarantine is not granted.
@@ -162,9 +164,8 @@ fn fault(device: &Device, checks: &[HealthCheck]) -> Option<String> {
         Quarantine::Device => is_of(&check.subject, device),
         Quarantine::Links | Quarantine::None => false,
     });
-    let worst = quarantining.min_by_key(|check| {
-        (std::cmp::Reverse(check.effect()), check.since_ms)
-    })?;
+    let worst =
+        quarantining.min_by_key(|check| (std::cmp::Reverse(check.effect()), check.since_ms))?;
     let HealthCheck {
         name,
         evidence,

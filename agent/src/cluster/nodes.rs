@@ -46,11 +46,7 @@ impl LocalNodes {
     }
 
     /// Asks another member for what it alone answers.
-    async fn of_member<R: OfMember>(
-        &self,
-        node: NodeId,
-        request: R,
-    ) -> Result<R::Answer, PortError>
+    async fn of_member<R: OfMember>(&self, node: NodeId, request: R) -> Result<R::Answer, PortError>
     where
         RequestRouter: Answers<R>,
     {

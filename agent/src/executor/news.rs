@@ -31,8 +31,7 @@ pub(super) async fn run(shared: Arc<ExecutorShared>, mut events: mpsc::Receiver<
                 launched_ms: since_ms,
                 infiniband,
             } => {
-                evidence.device_events =
-                    device_events(&shared, &uid, (infiniband, since_ms)).await;
+                evidence.device_events = device_events(&shared, &uid, (infiniband, since_ms)).await;
                 let verdict = judge(&shared.rules.now().set, &evidence);
                 (uid, Observation::Ended(Box::new(verdict)))
             }

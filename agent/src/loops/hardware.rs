@@ -129,7 +129,10 @@ impl HardwareLoop {
         let tasks = node.view().await.map(|view| view.tasks);
         for task in holders(&tasks.unwrap_or_default(), &lost) {
             if let Ok(uid) = task.uid.parse() {
-                tracing::warn!(task = task.uid, "a device of the task has vanished; it is ended");
+                tracing::warn!(
+                    task = task.uid,
+                    "a device of the task has vanished; it is ended"
+                );
                 stopper.device_lost(&uid);
             }
         }

@@ -272,8 +272,7 @@ impl HealthLoop {
     /// Keeps an event that was not told before.
     fn note(&mut self, event: DeviceEvent) {
         let is_same = |other: &DeviceEvent| {
-            (&other.subject, &other.code, other.at_ms)
-                == (&event.subject, &event.code, event.at_ms)
+            (&other.subject, &other.code, other.at_ms) == (&event.subject, &event.code, event.at_ms)
                 && other.text == event.text
         };
         if !self.kept.events.iter().any(is_same) {
