@@ -19,6 +19,7 @@ use super::page::Page;
 use super::pull::progress;
 use super::status::CliStatus;
 use super::table::{TableCell, TextTable};
+use super::topology::{TOPOLOGY_EXAMPLES, TopologyArgs};
 
 /// What can be done with machines.
 #[derive(Debug, Subcommand)]
@@ -54,6 +55,10 @@ Examples:
     /// wrong. It is read from the machine, so no agent needs to run.
     #[command(after_help = INVENTORY_EXAMPLES)]
     Inventory(InventoryArgs),
+    /// Show how this machine's devices and network adapters are connected, and the cells that they make. It
+    /// is read from the machine, so no agent needs to run.
+    #[command(after_help = TOPOLOGY_EXAMPLES)]
+    Topology(TopologyArgs),
 }
 
 impl NodeCommand {
@@ -64,9 +69,9 @@ impl NodeCommand {
                 output.write(console, &nodes, |nodes, paint| list(nodes).render(paint, 0))?;
             }
             Self::Show { output } => output.write(console, &api.node().await?, page)?,
-            Self::Inventory(_) => {
+            Self::Inventory(_) | Self::Topology(_) => {
                 return Err(CliError::Usage(
-                    "muster node inventory is started by main".into(),
+                    "muster node inventory and topology are started by main".into(),
                 ));
             }
         }
@@ -126,11 +131,6 @@ fn page(node: &NodeView, paint: Paint) -> String {
 
 fn facts(node: &NodeView) -> Vec<(&'static str, String)> {
     let NodeView { capacity, free, .. } = node;
-    let healthy = capacity
-        .devices
-        .iter()
-        .filter(|device| device.fault.is_none())
-        .count();
     let ports = u32::from(capacity.port_last.saturating_sub(capacity.port_first)) + 1;
     let mut facts = vec![
         ("host", format!("{}, {}", node.host_name, node.address)),
@@ -163,9 +163,21 @@ fn facts(node: &NodeView) -> Vec<(&'static str, String)> {
         ),
     ];
     if !capacity.devices.is_empty() {
+        let faulty = capacity
+            .devices
+            .iter()
+            .filter(|device| device.fault.is_some());
+        let faulty = match faulty.count() {
+            0 => String::new(),
+            count => format!(", {count} faulty"),
+        };
         facts.push((
             "devices",
-            format!("{} of {healthy} free", free.devices.len()),
+            format!(
+                "{} of {} free{faulty}",
+                free.devices.len(),
+                capacity.devices.len()
+            ),
         ));
     }
     facts.push(("ports", format!("{} of {ports} free", free.ports)));
@@ -236,13 +248,9 @@ mod tests {
 
     fn device(index: u32, fault: Option<&str>) -> Device {
         Device {
-            id: DeviceId(format!("sim-V100-{index}")),
-            index,
-            model: "Tesla V100".into(),
             memory_mb: 16_384,
-            paths: Vec::new(),
             fault: fault.map(str::to_owned),
-            simulated: true,
+            ..Device::simulated(format!("sim-V100-{index}"), index, "Tesla V100")
         }
     }
 
@@ -346,7 +354,7 @@ n1
   engine   does not answer: connection refused
   CPU      6 of 8 cores free
   memory   16.00 GiB of 32.00 GiB free
-  devices  1 of 2 free
+  devices  1 of 3 free, 1 faulty
   ports    998 of 1000 free
 
 Problems
