@@ -1,19 +1,18 @@
 //! What this node offers: the machine's hardware under the configuration's rules.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
-use muster_exec::hardware::{self, HardwareError, ProbeConfig};
-use muster_exec::inventory;
+use muster_exec::hardware::{self, HardwareError, ProbeConfig, ProbedMachine};
 use muster_exec::inventory::nvidia::device_files;
 use muster_exec::port::PortRange;
-use muster_model::node::Capacity;
+use muster_model::inventory::{Inventory, InventoryProblem};
+use muster_model::node::{Capacity, Device, NVIDIA};
 
-use crate::causes::causes;
 use crate::config::Hardware;
+use crate::inventory::nccl_topology;
 
-/// Where no driver library is: the machine's GPUs are then not looked for.
-const NO_DRIVER: &str = "/nonexistent/libnvidia-ml.so.1";
+/// Problems of NVIDIA's driver by which its GPUs are not granted, by their names.
+const DRIVER_PROBLEMS: &[&str] = &["driver-unusable", "driver-mismatch", "driver-hangs"];
 
 /// What a look at the machine gave.
 #[derive(Clone, Debug)]
@@ -32,11 +31,8 @@ pub(crate) fn probe(config: &Hardware) -> Result<Probed, HardwareError> {
     let probe = ProbeConfig {
         ports: config.ports.map(|[first, last]| PortRange { first, last }),
         reserved_memory_mb: config.memory_reserved_mb,
+        nccl_topology: nccl_topology(),
         ..ProbeConfig::default()
-    };
-    let without_gpus = ProbeConfig {
-        nvml: Some(NO_DRIVER.into()),
-        ..probe.clone()
     };
     let unmade = match &config.simulate {
         Some(_) => None,
@@ -44,21 +40,17 @@ pub(crate) fn probe(config: &Hardware) -> Result<Probed, HardwareError> {
     };
     let (mut capacity, mut problems) = match &config.simulate {
         Some(text) => {
-            let mut capacity = hardware::probe(&without_gpus)?;
             let simulated = hardware::simulate(text)?;
-            capacity.devices = simulated.devices;
-            capacity.levels = simulated.levels;
-            (capacity, Vec::new())
+            (hardware::probe_host(&probe, simulated)?, Vec::new())
         }
-        None => match hardware::probe(&probe) {
-            Ok(capacity) if capacity.devices.is_empty() => (capacity, unlisted(&probe.root)),
-            Ok(capacity) => (capacity, Vec::new()),
-            Err(error @ HardwareError::Driver(_)) => {
-                let problem = format!("its GPUs are not granted: {}", causes(&error));
-                (hardware::probe(&without_gpus)?, vec![problem])
-            }
-            Err(error) => return Err(error),
-        },
+        None => {
+            let ProbedMachine {
+                capacity,
+                inventory,
+            } = hardware::probe(&probe)?;
+            let problems = problems(&inventory, &capacity.devices);
+            (capacity, problems)
+        }
     };
     problems.extend(unmade);
     let cores = scaled(u64::from(capacity.cpu), config.cpu_overcommit);
@@ -67,13 +59,34 @@ pub(crate) fn probe(config: &Hardware) -> Result<Probed, HardwareError> {
     Ok(Probed { capacity, problems })
 }
 
-/// GPUs on the bus that the driver, which lists none, should have listed. Those with the same
-/// problem are one sentence.
-fn unlisted(root: &Path) -> Vec<String> {
-    let mut same: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
-    for problem in inventory::unlisted(root, "nvidia") {
-        let gpus = same.entry((problem.evidence, problem.remedy)).or_default();
-        gpus.extend(problem.subject);
+/// Why GPUs of NVIDIA are not granted: what is wrong with the driver, and which of them it should
+/// have listed if it lists none. A device that is granted tells its own fault.
+fn problems(inventory: &Inventory, granted: &[Device]) -> Vec<String> {
+    let is_driver = |problem: &&InventoryProblem| DRIVER_PROBLEMS.contains(&&*problem.name);
+    let driver = inventory.problems.iter().filter(is_driver);
+    let driver = driver.map(|problem| {
+        let InventoryProblem {
+            evidence, remedy, ..
+        } = problem;
+        format!("its GPUs are not granted: {evidence} {remedy}")
+    });
+    let mut problems: Vec<String> = driver.collect();
+    if problems.is_empty() && !granted.iter().any(Device::is_nvidia) {
+        problems = unlisted(inventory);
+    }
+    problems
+}
+
+/// What is wrong with the GPUs of NVIDIA on the bus. Those with the same problem are one sentence.
+fn unlisted(inventory: &Inventory) -> Vec<String> {
+    let ours = inventory.devices.iter().filter(|it| it.vendor == NVIDIA);
+    let ours: Vec<&str> = ours.filter_map(|it| it.pci.as_deref()).collect();
+    let mut same: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
+    for problem in &inventory.problems {
+        if let Some(subject) = problem.subject.as_deref().filter(|it| ours.contains(it)) {
+            let gpus = same.entry((&problem.evidence, &problem.remedy));
+            gpus.or_default().push(subject);
+        }
     }
     let texts = same
         .into_iter()
@@ -94,12 +107,20 @@ fn scaled(amount: u64, factor: f64) -> u64 {
 mod tests {
     use std::fs;
 
+    use muster_exec::inventory::{self, InventoryConfig};
+
     use super::*;
 
     #[test]
     fn gpus_without_a_driver_are_told_in_one_sentence() {
         let root = tempfile::tempdir().unwrap();
-        assert_eq!(unlisted(root.path()), [] as [String; 0]);
+        let config = InventoryConfig {
+            root: root.path().to_owned(),
+            nvml: Some(root.path().join("libnvidia-ml.so.1")),
+            ..InventoryConfig::default()
+        };
+        let told = || problems(&inventory::read(&config), &[]);
+        assert_eq!(told(), [] as [String; 0]);
         for bus in ["3b", "af"] {
             let dir = root
                 .path()
@@ -113,7 +134,7 @@ mod tests {
                 fs::write(dir.join(name), text).unwrap();
             }
         }
-        let told = unlisted(root.path());
+        let told = told();
         let [sentence] = &told[..] else {
             panic!("{told:?}")
         };

@@ -16,6 +16,7 @@ fn main() -> ExitCode {
         Command::Agent(arguments) => service::main(arguments),
         // The command line may not read the machine; see the star of imports.
         Command::Node(NodeCommand::Inventory(arguments)) => inventory::main(arguments),
+        Command::Node(NodeCommand::Topology(arguments)) => inventory::topology(arguments),
         _ => muster_cli::main(cli),
     }
 }

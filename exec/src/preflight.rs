@@ -123,13 +123,9 @@ mod tests {
 
     fn capacity(id: &str, fault: Option<&str>) -> Capacity {
         let device = Device {
-            id: DeviceId(id.to_owned()),
-            index: 0,
-            model: "V100".to_owned(),
-            memory_mb: 0,
-            paths: Vec::new(),
             fault: fault.map(str::to_owned),
             simulated: false,
+            ..Device::simulated(id, 0, "V100")
         };
         Capacity {
             cpu: 1,

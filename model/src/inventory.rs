@@ -8,7 +8,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::node::DeviceLevel;
+use crate::node::{Capacity, Device, DeviceLevel};
 
 /// One machine's parts. `muster node inventory -o json` prints it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -33,6 +33,30 @@ pub struct Inventory {
     pub levels: Vec<DeviceLevel>,
     /// What is wrong, with a remedy.
     pub problems: Vec<InventoryProblem>,
+}
+
+impl Inventory {
+    /// What a node with these devices would grant if all of them were well, as far as cells are
+    /// made of it: without device files and ports. A device's index is its place in the list.
+    pub fn to_capacity(&self) -> Capacity {
+        let device = |(index, device): (u32, &Accelerator)| Device {
+            kind: device.kind,
+            vendor: device.vendor.clone(),
+            memory_mb: device.memory_mb,
+            pci: device.pci.clone(),
+            partition_of: device.partition_of.clone(),
+            simulated: false,
+            ..Device::simulated(format!("device-{index}"), index, &*device.model)
+        };
+        Capacity {
+            cpu: self.cpus,
+            memory_mb: self.memory_mb,
+            devices: (0..).zip(&self.devices).map(device).collect(),
+            levels: self.levels.clone(),
+            port_first: 0,
+            port_last: 0,
+        }
+    }
 }
 
 /// A NUMA node: CPUs, memory, or both; neither where the firmware made it for another device.

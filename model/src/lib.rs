@@ -39,6 +39,7 @@ pub mod state;
 pub mod storage;
 pub mod task_use;
 pub mod time;
+pub mod topology;
 pub mod usage;
 pub mod user_token;
 pub mod vc;

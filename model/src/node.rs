@@ -8,31 +8,69 @@ use serde::{Deserialize, Serialize};
 use crate::cluster_spec::Level;
 use crate::health::HealthCheck;
 use crate::id::{NodeId, VcName};
+use crate::inventory::AcceleratorKind;
 use crate::pull::Pull;
 
-/// Names a device on its node for as long as the hardware stays: a GPU's UUID, or `sim-V100-3`.
+/// Names a device on its node for as long as the hardware stays: the UUID of NVIDIA's GPUs, the
+/// serial number of AMD's, the PCI address of others, or `sim-V100-3`.
 #[derive(
     Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 pub struct DeviceId(pub String);
+
+/// The vendor of devices that NVIDIA's driver lists.
+pub const NVIDIA: &str = "nvidia";
 
 /// A device that is granted as a whole to one task at a time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Device {
     /// Its lasting name.
     pub id: DeviceId,
-    /// Its index on the node, the number that `NVIDIA_VISIBLE_DEVICES` shows.
+    /// Its index on the node. NVIDIA's GPUs have the driver's numbers, which
+    /// `NVIDIA_VISIBLE_DEVICES` shows; devices of other vendors follow.
     pub index: u32,
+    /// What sort of device it is.
+    pub kind: AcceleratorKind,
+    /// Its maker in small letters: `nvidia`, `amd`, `huawei`.
+    pub vendor: String,
     /// What it is, as its driver names it: `Tesla V100-SXM2-16GB`.
     pub model: String,
     /// Memory on the device in MiB, 0 if unknown.
     pub memory_mb: u64,
+    /// Its address on the PCI bus, `0000:1a:00.0`. None if it is on none, or it is not known.
+    pub pci: Option<String>,
+    /// For a partition: the PCI address of the card, which is the same for all its partitions.
+    pub partition_of: Option<String>,
     /// Device files that a task needs to use it. Empty for a simulated device.
     pub paths: Vec<String>,
     /// Whether it may be granted; a sick device stays listed, with the reason.
     pub fault: Option<String>,
     /// Made up by `[hardware] simulate`, for trials.
     pub simulated: bool,
+}
+
+impl Device {
+    /// A GPU that does not exist, for trials.
+    pub fn simulated(id: impl Into<String>, index: u32, model: impl Into<String>) -> Self {
+        Self {
+            id: DeviceId(id.into()),
+            index,
+            kind: AcceleratorKind::Gpu,
+            vendor: NVIDIA.to_owned(),
+            model: model.into(),
+            memory_mb: 0,
+            pci: None,
+            partition_of: None,
+            paths: Vec::new(),
+            fault: None,
+            simulated: true,
+        }
+    }
+
+    /// Whether it is a GPU of NVIDIA, or plays one.
+    pub fn is_nvidia(&self) -> bool {
+        self.vendor == NVIDIA
+    }
 }
 
 /// What a node can grant in all.
@@ -57,8 +95,8 @@ pub struct Capacity {
 pub struct DeviceLevel {
     /// What those of a group have in common: pcie, nvlink or numa.
     pub level: Level,
-    /// Device indices by group. A device is in one group at most; those of one model are in
-    /// groups of one size, or in none.
+    /// Device indices by group. A device is in one group at most. Groups may differ in size, and
+    /// devices that are near to no other may be in none.
     pub groups: Vec<Vec<u32>>,
 }
 

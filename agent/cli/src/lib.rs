@@ -61,6 +61,7 @@ mod table;
 mod terminal;
 mod token;
 mod top;
+mod topology;
 mod usage;
 mod user;
 mod vc;
@@ -79,6 +80,7 @@ use self::error::CliError;
 pub use self::inventory::InventoryArgs;
 pub use self::node::NodeCommand;
 use self::status::CliStatus;
+pub use self::topology::TopologyArgs;
 
 const EXIT_CODES: &str = "\
 Exit codes:

@@ -22,6 +22,7 @@ use super::page::Page;
 use super::pull::progress;
 use super::status::CliStatus;
 use super::table::{TableCell, TextTable};
+use super::topology::{TOPOLOGY_EXAMPLES, TopologyArgs};
 
 /// What can be done with machines.
 #[derive(Debug, Subcommand)]
@@ -69,6 +70,10 @@ Examples:
     /// Say that a part of a machine is repaired.
     #[command(after_help = REPAIRED)]
     Repaired(PartArguments),
+    /// Show how this machine's devices and network adapters are connected, and the cells that they make. It
+    /// is read from the machine, so no agent needs to run.
+    #[command(after_help = TOPOLOGY_EXAMPLES)]
+    Topology(TopologyArgs),
 }
 
 impl NodeCommand {
@@ -83,9 +88,9 @@ impl NodeCommand {
             Self::Hold(arguments) => return arguments.run(api, console).await,
             Self::Release(part) => return part.release(api, console).await,
             Self::Repaired(part) => return part.repaired(api, console).await,
-            Self::Inventory(_) => {
+            Self::Inventory(_) | Self::Topology(_) => {
                 return Err(CliError::Usage(
-                    "muster node inventory is started by main".into(),
+                    "muster node inventory and topology are started by main".into(),
                 ));
             }
         }
@@ -145,11 +150,6 @@ fn page(node: &NodeView, paint: Paint) -> String {
 
 fn facts(node: &NodeView) -> Vec<(&'static str, String)> {
     let NodeView { capacity, free, .. } = node;
-    let healthy = capacity
-        .devices
-        .iter()
-        .filter(|device| device.fault.is_none())
-        .count();
     let ports = u32::from(capacity.port_last.saturating_sub(capacity.port_first)) + 1;
     let mut facts = vec![
         ("host", format!("{}, {}", node.host_name, node.address)),
@@ -182,9 +182,21 @@ fn facts(node: &NodeView) -> Vec<(&'static str, String)> {
         ),
     ];
     if !capacity.devices.is_empty() {
+        let faulty = capacity
+            .devices
+            .iter()
+            .filter(|device| device.fault.is_some());
+        let faulty = match faulty.count() {
+            0 => String::new(),
+            count => format!(", {count} faulty"),
+        };
         facts.push((
             "devices",
-            format!("{} of {healthy} free", free.devices.len()),
+            format!(
+                "{} of {} free{faulty}",
+                free.devices.len(),
+                capacity.devices.len()
+            ),
         ));
     }
     facts.push(("ports", format!("{} of {ports} free", free.ports)));
@@ -255,13 +267,9 @@ mod tests {
 
     fn device(index: u32, fault: Option<&str>) -> Device {
         Device {
-            id: DeviceId(format!("sim-V100-{index}")),
-            index,
-            model: "Tesla V100".into(),
             memory_mb: 16_384,
-            paths: Vec::new(),
             fault: fault.map(str::to_owned),
-            simulated: true,
+            ..Device::simulated(format!("sim-V100-{index}"), index, "Tesla V100")
         }
     }
 
@@ -366,7 +374,7 @@ n1
   engine   does not answer: connection refused
   CPU      6 of 8 cores free
   memory   16.00 GiB of 32.00 GiB free
-  devices  1 of 2 free
+  devices  1 of 3 free, 1 faulty
   ports    998 of 1000 free
 
 Problems

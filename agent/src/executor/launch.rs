@@ -51,7 +51,10 @@ async fn stop(came: &mut watch::Receiver<Meanwhile>) -> Cause {
     stop.map_or(Cause::UserStop, |stop| stop.cause)
 }
 
-async fn prepare(shared: &ExecutorShared, spec: TaskSpec) -> Result<TaskOrder, (Cause, String)> {
+async fn prepare(
+    shared: &ExecutorShared,
+    mut spec: TaskSpec,
+) -> Result<TaskOrder, (Cause, String)> {
     let secrets = open(shared, &spec).await;
     let secrets = secrets.map_err(|error| (Cause::RuntimeFailed, causes(&error)))?;
     let auth = spec.image_auth.as_ref().map(|auth| RegistryAuth {
@@ -70,6 +73,8 @@ async fn prepare(shared: &ExecutorShared, spec: TaskSpec) -> Result<TaskOrder, (
     let disk_mb = disk_mb(shared, spec.limits.disk_mb).await;
     let tasks = shared.policy.now().tasks;
     let render = |texts: &[String]| texts.iter().map(|text| secrets.render(text)).collect();
+    let capacity = shared.hardware.borrow().capacity.clone();
+    visible_devices(&capacity, &spec.placement, &mut spec.environment);
     let hooked = spec
         .environment
         .iter()
@@ -78,7 +83,7 @@ async fn prepare(shared: &ExecutorShared, spec: TaskSpec) -> Result<TaskOrder, (
         uid: spec.placement.uid.clone(),
         labels: labels(&spec, &shared.name),
         image,
-        devices: devices(&shared.hardware.borrow().capacity, &spec.placement),
+        devices: devices(&capacity, &spec.placement),
         environment: hooked
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect(),
@@ -203,6 +208,12 @@ fn labels(spec: &TaskSpec, agent: &str) -> BTreeMap<String, String> {
 
 /// The class of NVIDIA's CDI names. Its tool names a device by its index or by its UUID.
 const CDI_CLASS: &str = "nvidia.com/gpu";
+/// The class of AMD's. Its tool's numbers need not be those of the driver: the serial number alone
+/// names a device.
+const AMD_CDI_CLASS: &str = "amd.com/gpu";
+const AMD: &str = "amd";
+/// What NVIDIA's hooks and libraries read.
+const VISIBLE_DEVICES: &str = "NVIDIA_VISIBLE_DEVICES";
 
 /// How the driver's names of instances of a GPU begin.
 const MIG_PREFIX: &str = "MIG-";
@@ -212,22 +223,59 @@ fn devices(capacity: &Capacity, placement: &TaskPlacement) -> Vec<DeviceGrant> {
     // Where instances of GPUs are counted, an index of ours is another device's in CDI.
     let mut all = capacity.devices.iter();
     let has_instances = all.any(|device| device.id.0.starts_with(MIG_PREFIX));
-    let granted = |device: &&Device| placement.devices.iter().any(|(_, id)| *id == device.id);
     let grant = |device: &Device| DeviceGrant {
-        cdi_names: [
-            Some(format!("{CDI_CLASS}={}", device.id.0)),
-            (!has_instances).then(|| format!("{CDI_CLASS}={}", device.index)),
-        ]
-        .into_iter()
-        .flatten()
-        .collect(),
+        cdi_names: cdi_names(device, has_instances),
         paths: device.paths.iter().map(PathBuf::from).collect(),
     };
-    let devices = capacity.devices.iter().filter(granted);
-    devices
+    granted(capacity, placement)
         .filter(|device| !device.simulated)
         .map(grant)
         .collect()
+}
+
+/// The devices that a task was granted.
+fn granted<'a>(
+    capacity: &'a Capacity,
+    placement: &'a TaskPlacement,
+) -> impl Iterator<Item = &'a Device> {
+    let is_granted = |device: &&Device| placement.devices.iter().any(|(_, id)| *id == device.id);
+    capacity.devices.iter().filter(is_granted)
+}
+
+/// What a device may be called in CDI files, the best name first.
+fn cdi_names(device: &Device, has_instances: bool) -> Vec<String> {
+    let id = &device.id.0;
+    if device.is_nvidia() {
+        let by_index = format!("{CDI_CLASS}={}", device.index);
+        let by_index = (!has_instances).then_some(by_index);
+        return [format!("{CDI_CLASS}={id}")]
+            .into_iter()
+            .chain(by_index)
+            .collect();
+    }
+    match &*device.vendor {
+        AMD => vec![format!("{AMD_CDI_CLASS}={id}")],
+        _ => Vec::new(),
+    }
+}
+
+/// Numbers of devices that are not NVIDIA's are not told as such: NVIDIA's libraries and hooks
+/// would take them for their own. Others have their files in the container, and no more.
+fn visible_devices(
+    capacity: &Capacity,
+    placement: &TaskPlacement,
+    environment: &mut BTreeMap<String, String>,
+) {
+    if granted(capacity, placement).all(Device::is_nvidia) {
+        return;
+    }
+    let nvidia = granted(capacity, placement).filter(|device| device.is_nvidia());
+    let indices: Vec<String> = nvidia.map(|device| device.index.to_string()).collect();
+    let value = match indices.is_empty() {
+        true => "none".to_owned(),
+        false => indices.join(","),
+    };
+    environment.insert(VISIBLE_DEVICES.to_owned(), value);
 }
 
 /// Why an image could not be had, with what a user may have meant.
@@ -269,13 +317,9 @@ mod tests {
 
     fn device(index: u32, simulated: bool) -> Device {
         Device {
-            id: DeviceId(format!("GPU-{index}")),
-            index,
-            model: "V100".to_owned(),
-            memory_mb: 0,
             paths: vec![format!("/dev/nvidia{index}")],
-            fault: None,
             simulated,
+            ..Device::simulated(format!("GPU-{index}"), index, "V100")
         }
     }
 
@@ -388,6 +432,63 @@ mod tests {
         };
         assert_eq!(devices(&capacity, &placement()), [expected]);
     }
+
+    #[test]
+    fn devices_of_other_vendors_have_names_and_numbers_of_their_own() {
+        let of = |index: u32, id: &str, vendor: &str| Device {
+            id: DeviceId(id.to_owned()),
+            vendor: vendor.to_owned(),
+            ..device(index, false)
+        };
+        let capacity = Capacity {
+            cpu: 1,
+            memory_mb: 1,
+            devices: vec![
+                device(1, false),
+                of(2, "0a1b", "amd"),
+                of(3, "nec-0000:1a:00.0", "nec"),
+            ],
+            levels: Vec::new(),
+            port_first: 1,
+            port_last: 1,
+        };
+        let with = |ids: &[&str]| TaskPlacement {
+            devices: ids
+                .iter()
+                .map(|id| (0, DeviceId((*id).to_owned())))
+                .collect(),
+            ..placement()
+        };
+        let shown = |ids: &[&str]| {
+            let leader = (VISIBLE_DEVICES.to_owned(), "as the leader says".to_owned());
+            let mut environment = BTreeMap::from([leader]);
+            visible_devices(&capacity, &with(ids), &mut environment);
+            let grants = devices(&capacity, &with(ids));
+            let names = grants.iter().flat_map(|grant| grant.cdi_names.clone());
+            let names: Vec<String> = names.collect();
+            (environment[VISIBLE_DEVICES].clone(), names.join(" "))
+        };
+        for (ids, visible, names) in [
+            (
+                vec!["GPU-1"],
+                "as the leader says",
+                "nvidia.com/gpu=GPU-1 nvidia.com/gpu=1",
+            ),
+            (vec!["0a1b"], "none", "amd.com/gpu=0a1b"),
+            (
+                vec!["GPU-1", "0a1b", "nec-0000:1a:00.0"],
+                "1",
+                "nvidia.com/gpu=GPU-1 nvidia.com/gpu=1 amd.com/gpu=0a1b",
+            ),
+        ] {
+            assert_eq!(
+                shown(&ids),
+                (visible.to_owned(), names.to_owned()),
+                "{ids:?}"
+            );
+        }
+    }
+
     #[test]
     fn an_index_is_no_name_of_a_device_where_instances_are_counted() {
         let mut instance = device(0, false);

@@ -179,6 +179,10 @@ fn holders<'a>(tasks: &'a [NodeTask], devices: &'a [u32]) -> impl Iterator<Item 
 /// that fell off the bus must be able to see it. It stays near to the devices it was near to.
 fn with_missing(known: &Capacity, mut now: Capacity) -> Capacity {
     let is_known = |device: &Device| known.devices.iter().any(|k| k.id == device.id);
+    let is_missing = |device: &Device| !now.devices.iter().any(|found| found.id == device.id);
+    if known.devices.iter().any(is_missing) {
+        keep_indices(known, &mut now);
+    }
     for device in &known.devices {
         if now.devices.iter().any(|found| found.id == device.id) {
             continue;
@@ -199,22 +203,26 @@ fn with_missing(known: &Capacity, mut now: Capacity) -> Capacity {
     now
 }
 
+/// Devices whose numbers are ours, and no driver's, keep them when one before them is gone.
+fn keep_indices(known: &Capacity, now: &mut Capacity) {
+    for device in now.devices.iter_mut().filter(|device| !device.is_nvidia()) {
+        let same = known.devices.iter().find(|known| known.id == device.id);
+        device.index = same.map_or(device.index, |same| same.index);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use muster_model::cluster_spec::Level;
-    use muster_model::node::{DeviceId, DeviceLevel};
+    use muster_model::node::DeviceLevel;
 
     use super::*;
 
     fn capacity(devices: &[(&str, Option<&str>)]) -> Capacity {
         let device = |(index, (id, fault)): (u32, &(&str, Option<&str>))| Device {
-            id: DeviceId((*id).to_owned()),
-            index,
-            model: "V100".to_owned(),
-            memory_mb: 0,
-            paths: Vec::new(),
             fault: fault.map(str::to_owned),
             simulated: false,
+            ..Device::simulated(*id, index, "V100")
         };
         Capacity {
             cpu: 1,
@@ -284,5 +292,17 @@ mod tests {
         let mut faults: Vec<_> = faults.collect();
         faults.sort_unstable();
         assert_eq!(faults, expect);
+    }
+
+    #[test]
+    fn other_vendors_devices_keep_their_numbers() {
+        let mut known = capacity(&[("a", None), ("b", None), ("x", None)]);
+        known.devices[2].vendor = "amd".to_owned();
+        let mut now = known.clone();
+        now.devices.remove(1);
+        now.devices[1].index = 1;
+        let mut expect = known.clone();
+        expect.devices[1].fault = Some("it is not there any more".to_owned());
+        assert_eq!(with_missing(&known, now), expect);
     }
 }

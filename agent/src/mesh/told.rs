@@ -134,13 +134,8 @@ mod tests {
     fn view(free: u32) -> NodeView {
         let id = |index: u32| DeviceId(format!("GPU-{index}"));
         let device = |index: u32| Device {
-            id: id(index),
-            index,
-            model: "Tesla V100".to_owned(),
             memory_mb: 16_160,
-            paths: Vec::new(),
-            fault: None,
-            simulated: true,
+            ..Device::simulated(id(index).0, index, "Tesla V100")
         };
         let holds = |index: u32| NodeTask {
             job: "alice~train".to_owned(),

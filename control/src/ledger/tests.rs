@@ -45,15 +45,7 @@ struct Bench {
 }
 
 fn capacity() -> Capacity {
-    let device = |index| Device {
-        id: DeviceId(format!("gpu{index}")),
-        index,
-        model: String::new(),
-        memory_mb: 0,
-        paths: Vec::new(),
-        fault: None,
-        simulated: true,
-    };
+    let device = |index| Device::simulated(format!("gpu{index}"), index, "");
     Capacity {
         cpu: CPU,
         memory_mb: 1024,

@@ -19,7 +19,7 @@ use muster_control::order::{Order, Tell};
 use muster_control::vc::{AcceptedJob, TaskEnd, VcEntry};
 use muster_model::cluster_spec::ClusterSpec;
 use muster_model::id::{AttemptUid, NodeId, VcName};
-use muster_model::node::{Capacity, Device, DeviceId};
+use muster_model::node::{Capacity, Device};
 use muster_model::time::Time;
 
 use crate::executor::{DelayedWork, FakeExecutor};
@@ -192,15 +192,7 @@ fn capacity(node: &NodeId) -> Capacity {
 }
 
 fn capacity_of(node: &NodeId, devices: u32, model: &str) -> Capacity {
-    let device = |index| Device {
-        id: DeviceId(format!("{node}-{index}")),
-        index,
-        model: model.to_owned(),
-        memory_mb: 0,
-        paths: Vec::new(),
-        fault: None,
-        simulated: true,
-    };
+    let device = |index| Device::simulated(format!("{node}-{index}"), index, model);
     Capacity {
         cpu: 8,
         memory_mb: 8192,

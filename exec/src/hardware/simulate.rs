@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use muster_model::cluster_spec::Level;
-use muster_model::node::{Device, DeviceId, DeviceLevel};
+use muster_model::node::{Device, DeviceLevel};
 
-use super::{HardwareError, near};
+use super::HardwareError;
 
 /// More per machine are refused.
 const DEVICES_MAX: u32 = 256;
@@ -46,7 +46,11 @@ fn levels(devices: &[Device]) -> Vec<DeviceLevel> {
             switches.extend(indices.chunks(2).map(<[u32]>::to_vec));
         }
     }
-    near::known([(Level::Numa, sockets), (Level::Pcie, switches)])
+    let levels = [(Level::Numa, sockets), (Level::Pcie, switches)].into_iter();
+    let levels = levels.filter(|(_, groups)| !groups.is_empty());
+    levels
+        .map(|(level, groups)| DeviceLevel { level, groups })
+        .collect()
 }
 
 fn devices(text: &str) -> Result<Vec<Device>, HardwareError> {
@@ -83,15 +87,7 @@ fn is_model(text: &str) -> bool {
 }
 
 fn device(model: &str, index: u32) -> Device {
-    Device {
-        id: DeviceId(format!("sim-{model}-{index}")),
-        index,
-        model: model.to_owned(),
-        memory_mb: 0,
-        paths: Vec::new(),
-        fault: None,
-        simulated: true,
-    }
+    Device::simulated(format!("sim-{model}-{index}"), index, model)
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use muster_model::cluster_spec::Level;
 use muster_model::inventory::{Accelerator, AcceleratorKind};
 use muster_model::node::DeviceLevel;
 
-use super::VendorInventory;
+use super::{DeviceAccess, FoundDevice, VendorInventory};
 pub use kfd::{KfdGpu, PciPlace, gpus};
 pub use models::{AmdModel, model};
 
@@ -29,7 +29,7 @@ pub use models::{AmdModel, model};
 pub fn read(root: &Path) -> VendorInventory {
     let (gpus, problems) = gpus(root);
     VendorInventory {
-        devices: gpus.iter().map(accelerator).collect(),
+        devices: gpus.iter().map(|gpu| device(root, gpu)).collect(),
         levels: levels(&gpus),
         problems,
     }
@@ -43,6 +43,14 @@ pub fn device_files(gpu: &KfdGpu) -> Vec<String> {
         .map(|minor| format!("/dev/dri/renderD{minor}"));
     let shared = ["/dev/kfd".to_owned()];
     shared.into_iter().chain(own).collect()
+}
+
+fn device(root: &Path, gpu: &KfdGpu) -> FoundDevice {
+    let mut access = DeviceAccess::by_files(root, gpu.id(), device_files(gpu));
+    if gpu.render_minor.is_none() {
+        access.fault = Some("the driver does not name its file in /dev/dri".to_owned());
+    }
+    FoundDevice::listed(accelerator(gpu), Some(access))
 }
 
 fn accelerator(gpu: &KfdGpu) -> Accelerator {

@@ -31,6 +31,8 @@ pub(super) struct Card<'r> {
     /// The driver's number; its place on the bus among those of its vendor, if the driver
     /// numbers none.
     pub(super) number: Option<u32>,
+    /// Where the kernel shows it: the directory of its function, and its driver's entries.
+    pub(super) dirs: Vec<PathBuf>,
     /// Its place on the bus. None for a device on no bus.
     slot: Option<PciSlot>,
 }
@@ -62,6 +64,16 @@ impl<'r> Bus<'r> {
     pub(super) fn function(&self, slot: PciSlot) -> Option<&PciFunction> {
         let mut functions = self.functions.iter();
         functions.find(|function| function.address.slot == slot)
+    }
+
+    /// Whether the rules leave out the card in a slot.
+    pub(super) fn is_left_out(&self, slot: PciSlot) -> bool {
+        let mut functions = self.functions.iter().filter(|it| it.address.slot == slot);
+        let first = functions.next();
+        first.is_some_and(|first| {
+            let mut all = std::iter::once(first).chain(functions);
+            all.all(|function| self.rules.leave_out(numbers(function)))
+        })
     }
 
     /// Whether a function of this vendor and class is there.
@@ -124,10 +136,12 @@ impl<'r> Bus<'r> {
     ) -> Option<Card<'r>> {
         let ((function, known), has_file) = used(functions)?;
         let slot = function.address.slot;
-        let entry = known.rule.and_then(|rule| {
-            let mut entries = entries_of(root, rule).into_iter();
-            entries.find(|entry| entry.slot == Some(slot))
-        });
+        let entries = known.rule.map(|rule| entries_of(root, rule));
+        let mut entries = entries.unwrap_or_default();
+        entries.retain(|entry| entry.slot == Some(slot));
+        let dirs = entries.iter().map(|entry| entry.dir.clone());
+        let dirs = std::iter::once(function.dir.clone()).chain(dirs).collect();
+        let entry = entries.into_iter().next();
         let model = || functions.iter().find_map(|(_, known)| known.model.clone());
         let model = known.model.clone().or_else(model);
         Some(Card {
@@ -144,6 +158,7 @@ impl<'r> Bus<'r> {
             bound: function.driver.clone(),
             is_shown: entry.is_some() || has_file,
             number: entry.map(|entry| entry.number),
+            dirs,
             slot: Some(slot),
         })
     }
@@ -203,6 +218,7 @@ impl<'r> Bus<'r> {
             is_shown: true,
             number: Some(entry.number),
             slot: entry.slot,
+            dirs: vec![entry.dir],
         }
     }
 }

@@ -15,6 +15,8 @@ pub(super) struct DevicePlace {
     pub(super) numa: Option<u32>,
     /// The switches and bridges above it, the outermost first.
     pub(super) bridges: Vec<String>,
+    /// Whether the machine's list has it; else it is in no group.
+    pub(super) is_listed: bool,
 }
 
 type DeviceSet = BTreeSet<u32>;
@@ -33,14 +35,40 @@ pub(super) fn widest_first(levels: &mut [DeviceLevel]) {
     levels.sort_by_key(|level| std::cmp::Reverse(width(level)));
 }
 
+fn listed(places: &[DevicePlace]) -> impl Iterator<Item = (u32, &DevicePlace)> {
+    (0..).zip(places).filter(|(_, place)| place.is_listed)
+}
+
+/// Levels whose devices have other numbers, or none and are in no group then. Levels whose
+/// groups have one device each are left out.
+pub(super) fn renumbered(
+    levels: &[DeviceLevel],
+    number_of: &BTreeMap<u32, u32>,
+) -> Vec<DeviceLevel> {
+    let renumbered = levels.iter().filter_map(|level| {
+        let groups = level.groups.iter().map(|group| {
+            let numbers = group.iter().filter_map(|device| number_of.get(device));
+            numbers.copied().collect::<Vec<u32>>()
+        });
+        let groups: Vec<Vec<u32>> = groups.filter(|group| !group.is_empty()).collect();
+        let tells = groups.iter().any(|group| group.len() > 1);
+        tells.then_some(DeviceLevel {
+            level: level.level,
+            groups,
+        })
+    });
+    renumbered.collect()
+}
+
 fn numa(places: &[DevicePlace]) -> Option<DeviceLevel> {
     let mut nodes: BTreeMap<u32, DeviceSet> = BTreeMap::new();
-    for (device, place) in (0..).zip(places) {
+    for (device, place) in listed(places) {
         if let Some(node) = place.numa {
             nodes.entry(node).or_default().insert(device);
         }
     }
-    let tells = |set: &DeviceSet| set.len() < places.len();
+    let all = listed(places).count();
+    let tells = |set: &DeviceSet| set.len() < all;
     let sets: Vec<DeviceSet> = nodes.into_values().filter(tells).collect();
     level(Level::Numa, by_model(&sets, places))
 }
@@ -86,12 +114,13 @@ fn pcie(places: &[DevicePlace]) -> Vec<Option<DeviceLevel>> {
 /// devices of the machine. One of two sets contains the other, or they have no device in common.
 fn switch_sets(places: &[DevicePlace]) -> BTreeSet<DeviceSet> {
     let mut below: BTreeMap<&str, DeviceSet> = BTreeMap::new();
-    for (device, place) in (0..).zip(places) {
+    for (device, place) in listed(places) {
         for bridge in &place.bridges {
             below.entry(bridge).or_default().insert(device);
         }
     }
-    let divides = |set: &DeviceSet| set.len() < places.len() && cards(places, set) > 1;
+    let all = listed(places).count();
+    let divides = |set: &DeviceSet| set.len() < all && cards(places, set) > 1;
     below.into_values().filter(divides).collect()
 }
 

@@ -4,11 +4,13 @@
 //! shows and no driver does is a problem with a remedy.
 
 mod accepted;
+mod access;
 pub mod amd;
 mod card;
 mod cpu;
 mod cpu_set;
 pub mod fabric;
+mod grant;
 pub(crate) mod kernel_file;
 mod levels;
 mod memory;
@@ -19,16 +21,19 @@ pub(crate) mod pci;
 mod rules;
 #[cfg(test)]
 mod tests;
+mod topology;
 mod vendor;
 mod witness;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use muster_model::cluster_spec::Level;
 use muster_model::inventory::{Accelerator, Inventory, InventoryProblem};
-use muster_model::node::DeviceLevel;
+use muster_model::node::{DeviceLevel, NVIDIA};
 
 use self::card::{Bus, ListedCards};
+pub use self::grant::GrantedDevices;
 use self::levels::DevicePlace;
 use self::memory::MemInfo;
 use self::nccl::NcclTopology;
@@ -37,7 +42,8 @@ use self::pci::{PciAddress, PciSlot};
 use self::rules::AcceleratorRules;
 use self::witness::DriversAsked;
 pub use accepted::{AcceptedCard, AcceptedInventory};
-pub use vendor::VendorInventory;
+pub use topology::topology;
+pub use vendor::{DeviceAccess, DeviceListing, FoundDevice, VendorInventory};
 
 /// PCI numbers of NVSwitches.
 const NVIDIA_VENDOR: u32 = 0x10de;
@@ -193,8 +199,24 @@ fn unknown(name: &str, evidence: &str) -> InventoryProblem {
     }
 }
 
-/// Looks at a machine once.
+/// What one look at a machine gave.
+#[derive(Clone, Debug)]
+pub struct MachineLook {
+    /// All that it has.
+    pub inventory: Inventory,
+    /// What of that tasks can get.
+    pub granted: GrantedDevices,
+    /// CPUs and memory.
+    pub host: HostResources,
+}
+
+/// Looks at a machine once, for its inventory alone.
 pub fn read(config: &InventoryConfig) -> Inventory {
+    look(config).inventory
+}
+
+/// Looks at a machine once.
+pub fn look(config: &InventoryConfig) -> MachineLook {
     let root = config.root.as_path();
     let host = HostReadings::read(root);
     let vendors = vendor_inventories(config);
@@ -204,7 +226,9 @@ pub fn read(config: &InventoryConfig) -> Inventory {
     found.problems.extend(fabric_problems);
     found.add_bus(config, &host.numa);
     let resources = host.resources(root);
-    Inventory {
+    let granted = GrantedDevices::of(&found);
+    let (devices, levels) = found.listed();
+    let inventory = Inventory {
         cpus: resources.cpus,
         cores: cpu::cores(root, &host.online),
         memory_mb: resources.memory_mb.unwrap_or(0),
@@ -214,28 +238,16 @@ pub fn read(config: &InventoryConfig) -> Inventory {
             .iter()
             .map(numa::MemoryNode::to_model)
             .collect(),
-        devices: found.devices,
+        devices,
         fabric,
-        levels: found.levels,
+        levels,
         problems: found.problems,
-    }
-}
-
-/// What is wrong with the cards of a vendor whose driver lists none of them.
-pub fn unlisted(root: &Path, vendor: &str) -> Vec<InventoryProblem> {
-    let (rules, _) = AcceleratorRules::read(&root.join(rules::RULE_DIR));
-    let asked = DriversAsked {
-        nvidia: true,
-        amd: true,
-        modules: true,
     };
-    let cards = Bus::read(root, &rules).cards(root, &ListedCards::new(), &NumaNodes::default());
-    let of_vendor = cards
-        .iter()
-        .filter(|card| card.accelerator.vendor == vendor);
-    of_vendor
-        .flat_map(|card| witness::problems(root, card, asked))
-        .collect()
+    MachineLook {
+        inventory,
+        granted,
+        host: resources,
+    }
 }
 
 /// What the readers of vendors' drivers give, in the order in which their devices are listed.
@@ -253,12 +265,25 @@ fn vendor_inventories(config: &InventoryConfig) -> Vec<VendorInventory> {
 /// Devices as far as they are known.
 #[derive(Debug, Default)]
 struct Devices {
-    devices: Vec<Accelerator>,
+    devices: Vec<FoundDevice>,
     levels: Vec<DeviceLevel>,
     problems: Vec<InventoryProblem>,
 }
 
 impl Devices {
+    /// The list of what the machine has, and which of that lie near to each other.
+    fn listed(&self) -> (Vec<Accelerator>, Vec<DeviceLevel>) {
+        let mut devices = Vec::new();
+        let mut place_of = BTreeMap::new();
+        for (place, device) in (0..).zip(&self.devices) {
+            if device.is_listed() {
+                place_of.insert(place, u32::try_from(devices.len()).unwrap_or(u32::MAX));
+                devices.push(device.accelerator.clone());
+            }
+        }
+        (devices, levels::renumbered(&self.levels, &place_of))
+    }
+
     fn of_vendors(vendors: Vec<VendorInventory>) -> Self {
         let mut all = Self::default();
         for vendor in vendors {
@@ -304,10 +329,13 @@ impl Devices {
         self.problems.extend(problems);
         let bus = Bus::read(root, &rules);
         let asked = config.asked();
-        for card in bus.cards(root, &self.listed(), numa) {
+        for card in bus.cards(root, &self.cards(), numa) {
             self.problems.extend(witness::problems(root, &card, asked));
-            self.devices.push(card.accelerator);
+            let access = access::access(root, &card);
+            self.devices
+                .push(FoundDevice::listed(card.accelerator, access));
         }
+        self.leave_out(&bus);
         let (topology, problems) = NcclTopology::read(root, config.nccl_topology.as_deref());
         self.problems.extend(problems);
         self.add_numa(&bus, &topology, numa);
@@ -317,9 +345,23 @@ impl Devices {
         levels::widest_first(&mut self.levels);
     }
 
+    fn accelerators(&self) -> impl Iterator<Item = &Accelerator> {
+        self.devices.iter().map(|device| &device.accelerator)
+    }
+
+    /// Devices that their driver lists and a rule leaves out.
+    fn leave_out(&mut self, bus: &Bus<'_>) {
+        for device in &mut self.devices {
+            let slot = slot_of(&device.accelerator);
+            if slot.is_some_and(|slot| bus.is_left_out(slot)) {
+                device.listing = DeviceListing::LeftOut;
+            }
+        }
+    }
+
     /// The cards that drivers list; a partition lists its card.
-    fn listed(&self) -> ListedCards {
-        let cards = self.devices.iter().flat_map(|device| {
+    fn cards(&self) -> ListedCards {
+        let cards = self.accelerators().flat_map(|device| {
             let addresses = [&device.pci, &device.partition_of].into_iter();
             let slots = addresses.filter_map(|address| slot(address.as_deref()));
             slots.map(|slot| (slot, device.vendor.clone()))
@@ -329,7 +371,7 @@ impl Devices {
 
     /// The NUMA nodes that drivers do not tell.
     fn add_numa(&mut self, bus: &Bus<'_>, topology: &NcclTopology, numa: &NumaNodes) {
-        for device in &mut self.devices {
+        for device in self.devices.iter_mut().map(|it| &mut it.accelerator) {
             let slot = slot_of(device);
             let function = slot.and_then(|slot| bus.function(slot));
             let told = function.and_then(|function| function.numa.filter(|number| *number >= 0));
@@ -345,14 +387,16 @@ impl Devices {
         if self.levels.iter().any(|level| level.level == Level::Nvlink) {
             return;
         }
-        let slots: Vec<_> = self.devices.iter().map(slot_of).collect();
+        let slots: Vec<_> = self.accelerators().map(slot_of).collect();
         let links = topology.linked(&slots);
         self.levels.extend(links.or_else(|| self.nvswitched(bus)));
     }
 
     fn nvswitched(&self, bus: &Bus<'_>) -> Option<DeviceLevel> {
         let devices = (0..).zip(&self.devices);
-        let gpus = devices.filter(|(_, device)| device.vendor == witness::NVIDIA);
+        let listed = devices.filter(|(_, device)| device.is_listed());
+        let gpus = listed.map(|(at, device)| (at, &device.accelerator));
+        let gpus = gpus.filter(|(_, device)| device.vendor == NVIDIA);
         let gpus: Vec<(u32, &str)> = gpus
             .map(|(at, device)| (at, device.model.as_str()))
             .collect();
@@ -367,7 +411,8 @@ impl Devices {
 
     fn places(&self, bus: &Bus<'_>, topology: &NcclTopology) -> Vec<DevicePlace> {
         let devices = self.devices.iter().enumerate();
-        let places = devices.map(|(at, device)| {
+        let places = devices.map(|(at, found)| {
+            let device = &found.accelerator;
             let slot = slot_of(device);
             let function = slot.and_then(|slot| bus.function(slot));
             let by_bus = function.map(|function| {
@@ -382,6 +427,7 @@ impl Devices {
                 card: slot.map_or_else(|| format!("device {at}"), |slot| format!("{slot:?}")),
                 numa: device.numa,
                 bridges: by_file.or(by_bus).unwrap_or_default(),
+                is_listed: found.is_listed(),
             }
         });
         places.collect()

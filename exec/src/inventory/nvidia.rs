@@ -9,14 +9,15 @@ mod look;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use muster_model::cluster_spec::Level;
 use muster_model::inventory::{Accelerator, AcceleratorKind, InventoryProblem};
-use muster_model::node::DeviceLevel;
+use muster_model::node::{DeviceLevel, NVIDIA};
 use nvml_wrapper::error::NvmlError;
 
-use super::VendorInventory;
+use super::{DeviceAccess, DeviceListing, FoundDevice, VendorInventory};
 pub use ask::{MigInstance, NvidiaGpu};
 pub use files::{GpuFiles, files};
 pub use links::groups;
@@ -41,34 +42,22 @@ pub fn read(root: &Path, library: Option<&Path>) -> VendorInventory {
 }
 
 fn inventory(root: &Path, look: &NvidiaLook) -> VendorInventory {
-    let mut devices = Vec::new();
-    let mut place_of = Vec::new();
-    let mut cards = Vec::new();
-    let mut problems = silent_problems(root, look);
-    for gpu in &look.gpus {
-        let first = place(&devices);
-        match &gpu.instances {
-            None => {
-                place_of.push((gpu.index, first));
-                devices.push(whole(gpu));
-            }
-            Some(instances) if instances.is_empty() => {
-                devices.push(whole(gpu));
-                problems.push(empty(gpu));
-            }
-            Some(instances) => {
-                devices.extend(instances.iter().map(|instance| part(gpu, instance)));
-                cards.push((first..place(&devices)).collect::<Vec<u32>>());
-            }
+    let mut found = NvidiaDevices::default();
+    for gpu in in_order(look) {
+        match gpu {
+            Ok(gpu) => found.add(root, gpu),
+            Err(silent) => found.devices.push(silent_device(silent)),
         }
     }
+    let mut problems = silent_problems(root, look);
+    problems.extend(found.problems);
     problems.extend(look.hangs.as_ref().map(driver_problem));
-    cards.retain(|card| card.len() > 1);
-    let nvlink = groups(&place_of, &look.links);
-    let levels = [(Level::Nvlink, nvlink), (Level::Pcie, cards)];
+    found.cards.retain(|card| card.len() > 1);
+    let nvlink = groups(&found.place_of, &look.links);
+    let levels = [(Level::Nvlink, nvlink), (Level::Pcie, found.cards)];
     let levels = levels.into_iter().filter(|(_, groups)| !groups.is_empty());
     VendorInventory {
-        devices,
+        devices: found.devices,
         levels: levels
             .map(|(level, groups)| DeviceLevel { level, groups })
             .collect(),
@@ -76,15 +65,98 @@ fn inventory(root: &Path, look: &NvidiaLook) -> VendorInventory {
     }
 }
 
-/// Where the next device will be.
-fn place(devices: &[Accelerator]) -> u32 {
-    u32::try_from(devices.len()).unwrap_or(u32::MAX)
+/// All GPUs by the driver's number.
+fn in_order(look: &NvidiaLook) -> impl Iterator<Item = Result<&NvidiaGpu, &SilentGpu>> {
+    let silent = look.silent.iter().map(|gpu| (gpu.index, Err(gpu)));
+    let well = look.gpus.iter().map(|gpu| (gpu.index, Ok(gpu)));
+    let in_order: BTreeMap<u32, _> = silent.chain(well).collect();
+    in_order.into_values()
+}
+
+/// Devices as far as they are known.
+#[derive(Default)]
+struct NvidiaDevices {
+    devices: Vec<FoundDevice>,
+    /// Of whole GPUs the driver's number and the place in `devices`.
+    place_of: Vec<(u32, u32)>,
+    /// The instances of each card.
+    cards: Vec<Vec<u32>>,
+    problems: Vec<InventoryProblem>,
+}
+
+impl NvidiaDevices {
+    fn add(&mut self, root: &Path, gpu: &NvidiaGpu) {
+        let first = self.next_place();
+        match &gpu.instances {
+            None => {
+                self.place_of.push((gpu.index, first));
+                self.devices.push(whole_device(root, gpu, None));
+            }
+            Some(instances) if instances.is_empty() => {
+                let fault = "it is in MIG mode and has no instances";
+                self.devices.push(whole_device(root, gpu, Some(fault)));
+                self.problems.push(empty(gpu));
+            }
+            Some(instances) => {
+                let parts = instances.iter().map(|part| part_device(root, gpu, part));
+                self.devices.extend(parts);
+                self.cards.push((first..self.next_place()).collect());
+            }
+        }
+    }
+
+    fn next_place(&self) -> u32 {
+        u32::try_from(self.devices.len()).unwrap_or(u32::MAX)
+    }
+}
+
+fn whole_device(root: &Path, gpu: &NvidiaGpu, fault: Option<&str>) -> FoundDevice {
+    let files = files(root, gpu, None);
+    let access = DeviceAccess {
+        id: gpu.uuid.clone(),
+        paths: files.paths,
+        fault: fault.map(str::to_owned).or(files.fault),
+    };
+    FoundDevice::listed(whole(gpu), Some(access))
+}
+
+fn part_device(root: &Path, gpu: &NvidiaGpu, instance: &MigInstance) -> FoundDevice {
+    let files = files(root, gpu, Some(instance));
+    let access = DeviceAccess {
+        id: instance.uuid.clone(),
+        paths: files.paths,
+        fault: files.fault,
+    };
+    FoundDevice::listed(part(gpu, instance), Some(access))
+}
+
+/// A GPU that the driver counts but does not answer for. The bus may list it.
+fn silent_device(gpu: &SilentGpu) -> FoundDevice {
+    let accelerator = Accelerator {
+        kind: AcceleratorKind::Gpu,
+        vendor: NVIDIA.to_owned(),
+        model: "unknown".to_owned(),
+        pci: None,
+        numa: None,
+        memory_mb: 0,
+        partition_of: None,
+    };
+    let access = DeviceAccess {
+        id: format!("gpu-{}", gpu.index),
+        paths: Vec::new(),
+        fault: Some(format!("the driver does not answer for it: {}", gpu.reason)),
+    };
+    FoundDevice {
+        accelerator,
+        access: Some(access),
+        listing: DeviceListing::Counted,
+    }
 }
 
 fn whole(gpu: &NvidiaGpu) -> Accelerator {
     Accelerator {
         kind: AcceleratorKind::Gpu,
-        vendor: "nvidia".to_owned(),
+        vendor: NVIDIA.to_owned(),
         model: gpu.model.clone(),
         pci: gpu.pci.clone(),
         numa: None,

@@ -3,12 +3,11 @@
 use std::path::Path;
 
 use muster_model::inventory::InventoryProblem;
+use muster_model::node::NVIDIA;
 
 use super::card::Card;
 
-/// Vendors whose drivers are asked by readers of their own.
-pub(super) const NVIDIA: &str = "nvidia";
-/// The other of them.
+/// A vendor whose driver is asked by a reader of its own, as NVIDIA's is.
 pub(super) const AMD: &str = "amd";
 
 /// Which drivers can be asked about a machine.

@@ -141,6 +141,7 @@ fn types(raw: &RawPhysical, problems: &mut Vec<SpecProblem>) -> BTreeMap<String,
             count: count.max(1),
             node_level: kind.is_node_level,
             level: level(&kind.level, &path, problems),
+            uneven: Vec::new(),
         };
         types.insert(name.clone(), kind);
     }

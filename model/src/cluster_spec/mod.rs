@@ -6,6 +6,7 @@
 
 mod discovered;
 mod hived;
+mod hived_text;
 mod infer;
 mod level;
 mod levels;
@@ -21,6 +22,7 @@ use crate::id::VcName;
 use discovered::PLAIN_NODE;
 pub use discovered::{
     ABSENT, CPU_LEAF_FIRST, CPU_LEAVES, Discovered, EVERYTHING, NODE_DEVICES_MAX, PLAIN_LEAF,
+    kind_of_leaf,
 };
 pub use level::{Level, UnknownLevel};
 pub use problem::SpecProblem;
@@ -55,6 +57,19 @@ pub struct CellType {
     pub node_level: bool,
     /// What it is to those who ask for nearness, if anything.
     pub level: Option<Level>,
+    /// Of a machine: levels whose groups differ in size, so that they are no cells. Who asks for
+    /// nearness gets devices of one group.
+    pub uneven: Vec<UnevenLevel>,
+}
+
+/// A level of a machine whose groups differ in size.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnevenLevel {
+    /// What the devices of a group have in common.
+    pub level: Level,
+    /// Devices of each group. The machine's devices are in this order: the first group has the
+    /// first of them, and the sum is all of them. A device near to no other is a group.
+    pub sizes: Vec<u32>,
 }
 
 /// A physical cell.

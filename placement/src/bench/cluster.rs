@@ -36,6 +36,7 @@ pub fn spec(gpus: u32) -> Option<ClusterSpec> {
             count,
             node_level: name == "NODE",
             level,
+            uneven: Vec::new(),
         };
         spec.cell_types.insert(name.to_owned(), kind);
     }

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use muster_model::cluster_spec::{
-    CPU_LEAF_FIRST, CellSpec, ClusterSpec, LEAVES_MAX, PLAIN_LEAF, SpecProblem,
+    CPU_LEAF_FIRST, CellSpec, ClusterSpec, LEAVES_MAX, PLAIN_LEAF, SpecProblem, kind_of_leaf,
 };
+use muster_model::inventory::AcceleratorKind;
 
 use super::{Bins, Cells, Chain, ChainStock, Dirty, Leaves, NodeTable, Owners, PlacedGangs};
-use crate::index::{BIN_LEAVES_MAX, LeafView, NONE, Shape, ViewFrame, at, small};
+use crate::index::{BIN_LEAVES_MAX, LeafView, NONE, Shape, UnevenGroups, ViewFrame, at, small};
 
 /// A pinned cell of the description.
 #[derive(Clone, Copy, Debug)]
@@ -126,6 +127,7 @@ impl<'a> CellsBuilder<'a> {
             levels: vec![None],
             node: 0,
             tops,
+            uneven: Vec::new(),
         };
         for name in types.iter().rev().skip(1) {
             let Some(kind) = self.spec.cell_types.get(*name) else {
@@ -143,6 +145,7 @@ impl<'a> CellsBuilder<'a> {
             }
             if kind.node_level {
                 shape.node = shape.top();
+                shape.uneven = kind.uneven.iter().map(UnevenGroups::new).collect();
             }
         }
         let devices = shape.size[shape.node];
@@ -155,6 +158,10 @@ impl<'a> CellsBuilder<'a> {
                  leaf cell a larger share",
                 shape.types[shape.node]
             ));
+        }
+        let is_whole = |groups: &UnevenGroups| groups.starts.last() == Some(&devices);
+        if !shape.uneven.iter().all(is_whole) {
+            return Err("has groups that are not all of its devices".into());
         }
         let before = u64::from(self.cells.leaf_count());
         let all = u64::from(shape.size[shape.top()]) * u64::from(tops) + before;
@@ -171,8 +178,11 @@ impl<'a> CellsBuilder<'a> {
             .insert((cells.chains.len(), shape.node), Arc::clone(&frame));
         // For HiveD any type is any type.
         let is_told_apart = cells.bins == Bins::Merged;
+        let is_plain = is_told_apart && is_without_device(self.spec, &shape.types[0]);
+        let is_gpu = kind_of_leaf(&shape.types[0]) == AcceleratorKind::Gpu;
         cells.chains.push(Chain {
-            is_plain: is_told_apart && is_without_device(self.spec, &shape.types[0]),
+            is_plain,
+            is_for_any: !is_plain && (is_gpu || !is_told_apart),
             leaf_base: cells.leaf_count(),
             node_base: small(cells.nodes.name.len()),
             quiet: LeafView::new(&frame),

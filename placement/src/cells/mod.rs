@@ -73,6 +73,8 @@ pub struct Cells {
 pub(crate) struct Chain {
     /// Its leaves are no devices but plain shares of machines.
     pub(crate) is_plain: bool,
+    /// Whether members that name no type may have its leaves: they are GPUs.
+    pub(crate) is_for_any: bool,
     pub(crate) shape: Shape,
     /// Its first leaf and its first machine in the cluster's numbering.
     pub(crate) leaf_base: u32,
@@ -180,11 +182,11 @@ pub(crate) struct Dirty {
 }
 
 impl Chain {
-    /// Whether its leaves are what a member asks for: of that type, or any device if no type is
+    /// Whether its leaves are what a member asks for: of that type, or any GPU if no type is
     /// named.
     pub(crate) fn serves(&self, leaf_type: &str) -> bool {
         match leaf_type {
-            "" => !self.is_plain,
+            "" => self.is_for_any,
             leaf_type => self.shape.types[0] == leaf_type,
         }
     }

@@ -7,10 +7,10 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
-use super::near::{PodBatch, level_in, parts};
+use super::near::{PodBatch, parts};
 use super::need::Need;
 use crate::gang::{Leaf, Placement};
-use crate::index::{ViewFrame, at, ones};
+use crate::index::{NearPart, UnevenGroups, ViewFrame, at, ones};
 
 /// Steps of the search for pods of several sizes.
 const STEPS_MAX: u32 = 20_000;
@@ -56,7 +56,10 @@ impl WaitableLeaves {
         let Some(level) = part.level else {
             return self.anywhere(need, &part.pods);
         };
-        let own = level_in(&self.frame.shape, level)?;
+        let own = match self.frame.shape.near_part(level)? {
+            NearPart::Cells(own) => own,
+            NearPart::Groups(_, groups) => return self.greedy(self.in_groups(groups), n, k),
+        };
         if level.is_inside_node() {
             return self.greedy(self.inside(own.min(self.frame.bin)), n, k);
         }
@@ -87,6 +90,19 @@ impl WaitableLeaves {
         cells.map(move |(bin, start)| Unit {
             bin,
             mask: ones(own) << start,
+        })
+    }
+
+    /// The groups of an uneven level inside the bins.
+    fn in_groups(&self, groups: &UnevenGroups) -> impl Iterator<Item = Unit> {
+        (0..self.frame.bins).flat_map(move |bin| {
+            let parts = groups
+                .ranges()
+                .filter_map(move |it| self.frame.group_in_bin(bin, it));
+            parts.map(move |(low, count)| Unit {
+                bin: at(bin),
+                mask: ones(count) << low,
+            })
         })
     }
 

@@ -139,6 +139,7 @@ mod tests {
             levels: vec![None; size.len()],
             node: 1,
             tops,
+            uneven: Vec::new(),
         }
     }
 

@@ -12,7 +12,7 @@ mod pick;
 mod view;
 
 pub(crate) use domains::Domains;
-pub(crate) use frame::{Shape, ViewFrame, ones};
+pub(crate) use frame::{NearPart, Shape, UnevenGroups, ViewFrame, ones};
 pub(crate) use pick::pick;
 pub(crate) use view::LeafView;
 

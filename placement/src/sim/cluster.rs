@@ -19,6 +19,7 @@ pub(super) fn cells(nodes: u32) -> Result<Cells, ReplayError> {
         count: GPUS_PER_NODE,
         node_level: true,
         level: Some(Level::Node),
+        uneven: Vec::new(),
     };
     spec.cell_types.insert("NODE".to_owned(), kind);
     spec.cells = (0..nodes).map(node).collect();

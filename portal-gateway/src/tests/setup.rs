@@ -181,13 +181,10 @@ fn people(fake: &FakeCluster) {
 /// Four GPUs, one of them faulty, one taken.
 pub(super) fn node() -> NodeView {
     let device = |index: u32| Device {
-        id: DeviceId(format!("GPU-{index}")),
-        index,
-        model: "Tesla <V100>".to_owned(),
         memory_mb: 16_160,
-        paths: Vec::new(),
         fault: (index == 3).then(|| "Xid 79: fell off the bus".to_owned()),
         simulated: false,
+        ..Device::simulated(format!("GPU-{index}"), index, "Tesla <V100>")
     };
     NodeView {
         id: "n1".parse().unwrap(),

@@ -12,7 +12,7 @@ use muster_control::order::Tell;
 use muster_control::verdict;
 use muster_model::exit::{Behavior, Cause, Verdict};
 use muster_model::id::{AttemptUid, NodeId};
-use muster_model::node::{Capacity, Device, DeviceId};
+use muster_model::node::{Capacity, Device};
 use muster_model::time::Time;
 
 use super::bug;
@@ -398,13 +398,8 @@ fn start(
 /// One device, and room for one task beside it.
 fn capacity(name: &NodeId) -> Capacity {
     let device = Device {
-        id: DeviceId(format!("{name}-0")),
-        index: 0,
-        model: "V100".to_owned(),
         memory_mb: 32_768,
-        paths: Vec::new(),
-        fault: None,
-        simulated: true,
+        ..Device::simulated(format!("{name}-0"), 0, "V100")
     };
     Capacity {
         cpu: 4,

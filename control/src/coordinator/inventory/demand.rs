@@ -1,7 +1,8 @@
 //! What a gang asks of the cells.
 
-use muster_model::cluster_spec::{ClusterSpec, LEVELS_MAX};
+use muster_model::cluster_spec::{ClusterSpec, LEVELS_MAX, kind_of_leaf};
 use muster_model::id::{TaskId, UserName};
+use muster_model::inventory::AcceleratorKind;
 use muster_model::job::{JobSpec, RoleSpec};
 use muster_model::state::PriorityClass;
 use muster_model::time::Time;
@@ -165,17 +166,33 @@ fn leaves(spec: &ClusterSpec, job: &JobSpec, role: &RoleSpec) -> Result<(String,
         let leaves = of_type(plain).map_err(|e| e.to_string())?;
         return Ok(((*plain).to_owned(), leaves));
     }
-    let devices: Vec<&&str> = types.iter().filter(|leaf| !spec.is_plain(leaf)).collect();
-    if let [only] = *devices {
-        return Ok((
-            (*only).to_owned(),
-            of_type(only).map_err(|e| e.to_string())?,
-        ));
+    let devices = device_types(spec, &types, role);
+    let is_gpu = |leaf: &str| kind_of_leaf(leaf) == AcceleratorKind::Gpu;
+    if let [first, others @ ..] = &devices[..]
+        && (others.is_empty() || !is_gpu(first))
+    {
+        let leaves = of_type(first).map_err(|e| e.to_string())?;
+        return Ok(((*first).to_owned(), leaves));
     }
-    // Of any type of device: as many as it takes of the one that brings least along.
+    // Of any type of GPU: as many as it takes of the one that brings least along.
     let counts = devices.into_iter().filter_map(|leaf| of_type(leaf).ok());
     let most = counts.max().unwrap_or(role.resources.gpu);
     Ok((String::new(), most.max(1)))
+}
+
+/// The types of devices that a role takes which names none: GPUs. Other devices serve only a task
+/// that asks for no device, where there is nothing else.
+fn device_types<'a>(spec: &ClusterSpec, types: &[&'a str], role: &RoleSpec) -> Vec<&'a str> {
+    let devices = types.iter().copied().filter(|leaf| !spec.is_plain(leaf));
+    let devices: Vec<&str> = devices.collect();
+    let gpus = devices.iter().copied();
+    let gpus: Vec<&str> = gpus
+        .filter(|leaf| kind_of_leaf(leaf) == AcceleratorKind::Gpu)
+        .collect();
+    match gpus.is_empty() && role.resources.gpu == 0 {
+        true => devices,
+        false => gpus,
+    }
 }
 
 /// The leaf types that a job's virtual cluster is promised; all there are for opportunistic jobs.

@@ -6,7 +6,7 @@ use muster_model::cluster_spec::{CPU_LEAF_FIRST, ClusterSpec};
 use muster_model::id::NodeId;
 use muster_model::job::{JobSpec, Partition, Resources};
 use muster_model::launch;
-use muster_model::node::{Capacity, Device, DeviceId, Free};
+use muster_model::node::{Capacity, Device, DeviceLevel, Free};
 use muster_model::time::Time;
 use muster_placement::cells::CellEvent;
 use muster_placement::decide::{self, Decision, DecisionPolicy};
@@ -26,15 +26,7 @@ struct Bench {
 }
 
 fn device(index: u32) -> Device {
-    Device {
-        id: DeviceId(format!("d{index}")),
-        index,
-        model: "V100".to_owned(),
-        memory_mb: 0,
-        paths: Vec::new(),
-        fault: None,
-        simulated: true,
-    }
+    Device::simulated(format!("d{index}"), index, "V100")
 }
 
 /// A job of so many tasks of two devices each, two of them to a node of four.
@@ -91,6 +83,18 @@ impl Bench {
 
     /// The same, before anything is given back.
     fn hear(&mut self, name: &str, devices: &[u32], free: &[u32]) {
+        let devices = devices.iter().copied().map(device).collect();
+        self.hear_of(name, devices, Vec::new(), free);
+    }
+
+    /// The same of devices of any kind, in groups.
+    fn hear_of(
+        &mut self,
+        name: &str,
+        devices: Vec<Device>,
+        levels: Vec<DeviceLevel>,
+        free: &[u32],
+    ) {
         let id: NodeId = name.parse().unwrap();
         let report = NodeReport {
             node: id.clone(),
@@ -100,8 +104,8 @@ impl Bench {
             capacity: Capacity {
                 cpu: 8,
                 memory_mb: 1024,
-                devices: devices.iter().copied().map(device).collect(),
-                levels: Vec::new(),
+                devices,
+                levels,
                 port_first: 1,
                 port_last: 10,
             },

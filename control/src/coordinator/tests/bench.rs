@@ -7,7 +7,7 @@ use muster_model::exit::Behavior;
 use muster_model::id::{JobKey, NodeId, TaskId};
 use muster_model::job::{JobSpec, Partition, Resources, RoleSpec};
 use muster_model::launch::TaskPlacement;
-use muster_model::node::{Capacity, Device, DeviceId, Free};
+use muster_model::node::{Capacity, Device, Free};
 use muster_model::sight::JobSight;
 use muster_model::state::{ExecutionType, JobState, PriorityClass};
 use muster_model::time::Time;
@@ -442,13 +442,5 @@ pub(super) fn options() -> CoordinatorOptions {
 
 /// A GPU of a node.
 fn device(index: u32) -> Device {
-    Device {
-        id: DeviceId(format!("GPU-{index}")),
-        index,
-        model: "V100".to_owned(),
-        memory_mb: 0,
-        paths: Vec::new(),
-        fault: None,
-        simulated: false,
-    }
+    Device::simulated(format!("GPU-{index}"), index, "V100")
 }

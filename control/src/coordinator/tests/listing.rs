@@ -49,13 +49,8 @@ fn a_member_that_was_not_heard_is_listed_and_said_to_be() {
 fn what_is_in_use_is_so_for_all_virtual_clusters() {
     let mut bench = Bench::new();
     let device = |index: u32, fault: Option<&str>| Device {
-        id: DeviceId(format!("GPU-{index}")),
-        index,
-        model: "Tesla V100".to_owned(),
-        memory_mb: 0,
-        paths: Vec::new(),
         fault: fault.map(str::to_owned),
-        simulated: true,
+        ..Device::simulated(format!("GPU-{index}"), index, "Tesla V100")
     };
     let mut report = bench.report_of("n1", Vec::new(), None);
     report.capacity.devices = vec![device(0, None), device(1, None), device(2, Some("Xid 79"))];

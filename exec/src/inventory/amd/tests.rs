@@ -17,7 +17,7 @@ fn spans(levels: &[DeviceLevel], level: Level) -> Vec<(u32, u32, usize)> {
 /// Places of the devices of a NUMA node.
 fn of_numa(inventory: &VendorInventory, numa: Option<u32>) -> Vec<usize> {
     let devices = inventory.devices.iter().enumerate();
-    let near = devices.filter(|(_, device)| device.numa == numa);
+    let near = devices.filter(|(_, device)| device.accelerator.numa == numa);
     near.map(|(at, _)| at).collect()
 }
 
@@ -25,11 +25,14 @@ fn of_numa(inventory: &VendorInventory, numa: Option<u32>) -> Vec<usize> {
 fn two_hives_in_the_order_of_the_driver() {
     let root = unpack_capture("amd-mi210-8-two-hives").unwrap();
     let inventory = read(root.path());
-    let pci = inventory.devices.iter().map(|device| device.pci.as_deref());
+    let pci = inventory
+        .devices
+        .iter()
+        .map(|device| device.accelerator.pci.as_deref());
     let pci: Vec<&str> = pci.map(Option::unwrap).collect();
     let bus = ["63", "43", "03", "26", "e3", "c3", "83", "a3"];
     assert_eq!(pci, bus.map(|bus| format!("0000:{bus}:00.0")));
-    for device in &inventory.devices {
+    for device in inventory.devices.iter().map(|it| &it.accelerator) {
         assert_eq!(device.model, "Instinct MI210");
         assert_eq!(
             (device.kind, &*device.vendor),
@@ -62,7 +65,8 @@ fn partitions_of_eight_cards() {
     assert_eq!(inventory.problems, []);
     let mut cards = BTreeSet::new();
     let (gpus, _) = gpus(root.path());
-    for (at, (gpu, device)) in (0..).zip(gpus.iter().zip(&inventory.devices)) {
+    let devices = inventory.devices.iter().map(|it| &it.accelerator);
+    for (at, (gpu, device)) in (0..).zip(gpus.iter().zip(devices)) {
         let (card, partition) = (at / 8, at % 8);
         assert_eq!(device.model, "Instinct MI300X");
         assert_eq!(gpu.partition, Some(partition));
@@ -75,7 +79,10 @@ fn partitions_of_eight_cards() {
         cards.insert((card, of_card, gpu.unique_id));
     }
     assert_eq!(cards.len(), 8, "{cards:?}");
-    assert_eq!(inventory.devices[0].pci.as_deref(), Some("0000:05:00.0"));
+    assert_eq!(
+        inventory.devices[0].accelerator.pci.as_deref(),
+        Some("0000:05:00.0")
+    );
     let ids: BTreeSet<String> = gpus.iter().map(KfdGpu::id).collect();
     assert_eq!(ids.len(), 63);
     // All cards are one hive. The last card has 7 partitions in the capture.
@@ -92,6 +99,7 @@ fn an_old_kernel_that_tells_less() {
     let [device] = &inventory.devices[..] else {
         panic!("{inventory:?}")
     };
+    let device = &device.accelerator;
     assert_eq!(device.model, "Instinct MI25");
     assert_eq!(device.pci.as_deref(), Some("0000:19:00.0"));
     assert_eq!(device.memory_mb, 17_163_091_968 >> 20);
@@ -185,7 +193,11 @@ fn memory_is_the_sum_of_a_gpus_own_banks() {
         for (number, bank) in (0..).zip(&banks) {
             tree.part(1, "mem_banks", number, bank);
         }
-        assert_eq!(tree.read().devices[0].memory_mb, expect, "{banks:?}");
+        assert_eq!(
+            tree.read().devices[0].accelerator.memory_mb,
+            expect,
+            "{banks:?}"
+        );
     }
 }
 
@@ -233,7 +245,7 @@ fn the_nearest_numa_node() {
             tree.write("sys/bus/pci/devices/0000:05:00.0/numa_node", text);
         }
         assert_eq!(
-            tree.read().devices[0].numa,
+            tree.read().devices[0].accelerator.numa,
             expect,
             "{links:?} {numa_file:?}"
         );
@@ -243,7 +255,7 @@ fn the_nearest_numa_node() {
     tree.cpu(0);
     tree.gpu(1, 0x500, &[]);
     tree.write("sys/bus/pci/devices/0000:05:00.0/numa_node", "-1\n");
-    assert_eq!(tree.read().devices[0].numa, Some(0));
+    assert_eq!(tree.read().devices[0].accelerator.numa, Some(0));
 }
 
 #[test]
@@ -252,7 +264,10 @@ fn what_is_a_partition() {
     let shown = |tree: &KfdTree| {
         let devices = tree.read().devices;
         let shown = |d: Accelerator| format!("{} {:?}", d.pci.unwrap(), d.partition_of);
-        devices.into_iter().map(shown).collect::<Vec<_>>()
+        devices
+            .into_iter()
+            .map(|it| shown(it.accelerator))
+            .collect::<Vec<_>>()
     };
     // An older kernel in CPX: all partitions at the card's place.
     let tree = KfdTree::new();
@@ -292,7 +307,7 @@ fn a_node_that_cannot_be_read_is_told_and_a_model_that_is_not_known_has_its_numb
     tree.write("sys/class/kfd/kfd/topology/nodes/1/properties", "");
     tree.gpu(2, 0x500, &[("device_id", 0x1234)]);
     let inventory = tree.read();
-    assert_eq!(inventory.devices[0].model, "1002:1234");
+    assert_eq!(inventory.devices[0].accelerator.model, "1002:1234");
     assert_eq!(inventory.problems[0].name, "kfd-unreadable");
     assert_eq!(device_files(&gpus(tree.0.path()).0[0]), ["/dev/kfd"]);
 }

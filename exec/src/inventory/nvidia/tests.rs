@@ -51,7 +51,8 @@ fn lines(inventory: &VendorInventory) -> Vec<String> {
         let pci = device.pci.as_deref().unwrap_or("-");
         format!("{} {pci} {}", device.model, device.memory_mb)
     };
-    inventory.devices.iter().map(line).collect()
+    let listed = inventory.devices.iter().filter(|device| device.is_listed());
+    listed.map(|device| line(&device.accelerator)).collect()
 }
 
 fn names(inventory: &VendorInventory) -> Vec<&str> {
@@ -111,7 +112,10 @@ fn a_card_in_mig_mode_lists_its_instances() {
     let part = "NVIDIA A100-SXM4-80GB MIG 2g.20gb 0000:01:00.0 19968";
     let whole = "NVIDIA A100-SXM4-80GB 0000:41:00.0 81920";
     assert_eq!(lines(&inventory), [part, part, part, part, whole]);
-    let cards = inventory.devices.iter().map(|d| d.partition_of.as_deref());
+    let cards = inventory
+        .devices
+        .iter()
+        .map(|d| d.accelerator.partition_of.as_deref());
     let card = Some("0000:01:00.0");
     assert_eq!(cards.collect::<Vec<_>>(), [card, card, card, card, None]);
     let of_card = DeviceLevel {

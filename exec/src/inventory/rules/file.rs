@@ -11,6 +11,7 @@ use muster_model::inventory::{AcceleratorKind, InventoryProblem};
 use serde::de::{self, Deserialize, Deserializer};
 
 use super::{CLASSES, PciNumbers};
+use crate::inventory::kernel_file::entries;
 
 /// One file: rules, and devices that are no accelerators.
 #[derive(Debug, serde::Deserialize)]
@@ -61,6 +62,12 @@ pub(in crate::inventory) struct AcceleratorRule {
     /// Device files that a task with the device needs; `{n}` is the device's number.
     #[serde(default)]
     pub(in crate::inventory) files: Vec<DeviceFile>,
+    /// Device files that a task gets as well where the machine has them.
+    #[serde(default)]
+    pub(in crate::inventory) optional_files: Vec<DeviceFile>,
+    /// Entries in the device's directories below /sys that are called as device files are.
+    #[serde(default)]
+    pub(in crate::inventory) sysfs_files: Vec<SysfsFiles>,
 }
 
 /// What one device is called.
@@ -141,6 +148,11 @@ impl AcceleratorRule {
     /// Whether it is for devices of this PCI vendor.
     pub(in crate::inventory) fn is_for_vendor(&self, vendor: u32) -> bool {
         self.is_of(vendor)
+    }
+
+    /// Whether it says by which files tasks use its devices.
+    pub(in crate::inventory) fn names_files(&self) -> bool {
+        !self.files.is_empty() || !self.sysfs_files.is_empty()
     }
 
     /// What serde cannot check: fields that need each other.
@@ -340,6 +352,56 @@ impl<'de> Deserialize<'de> for DriverEntries {
             }),
             None => Err(de::Error::custom(format_args!(
                 "{text:?} is not a path like \"sys/class/ve/ve*\""
+            ))),
+        }
+    }
+}
+
+/// Entries below a device's directory in /sys: `drm/renderD*`, where the asterisk stands for
+/// anything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::inventory) struct SysfsFiles {
+    /// The directory below the device's; empty for its own.
+    dir: String,
+    prefix: String,
+}
+
+/// Where the files of a class of devices are in /dev, if not there itself.
+const CLASS_DIRS: &[(&str, &str)] = &[("drm", "dri/"), ("accel", "accel/")];
+
+impl SysfsFiles {
+    /// The device files of the entries that are in a device's directory, in the order of names.
+    pub(in crate::inventory) fn paths(&self, device: &Path) -> Vec<String> {
+        let class = CLASS_DIRS.iter().find(|(class, _)| *class == self.dir);
+        let below = class.map_or("", |(_, below)| below);
+        let entries = entries(device.join(&self.dir)).into_iter();
+        let named = entries.filter(|(name, _)| name.starts_with(&self.prefix));
+        named
+            .map(|(name, _)| format!("/dev/{below}{name}"))
+            .collect()
+    }
+}
+
+impl fmt::Display for SysfsFiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let separator = if self.dir.is_empty() { "" } else { "/" };
+        write!(f, "{}{separator}{}*", self.dir, self.prefix)
+    }
+}
+
+impl<'de> Deserialize<'de> for SysfsFiles {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let (dir, name) = text.rsplit_once('/').unwrap_or(("", &text));
+        let prefix = name.strip_suffix('*').filter(|prefix| !prefix.is_empty());
+        let is_below = !text.starts_with('/') && !text.split('/').any(|part| part == "..");
+        match prefix.filter(|_| is_below && text.matches('*').count() == 1) {
+            Some(prefix) => Ok(Self {
+                dir: dir.to_owned(),
+                prefix: prefix.to_owned(),
+            }),
+            None => Err(de::Error::custom(format_args!(
+                "{text:?} is not a path like \"drm/renderD*\""
             ))),
         }
     }

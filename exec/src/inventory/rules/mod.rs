@@ -88,16 +88,19 @@ impl AcceleratorRules {
 
     /// What a device is, or None if it is no accelerator.
     pub(super) fn known(&self, numbers: PciNumbers) -> Option<Known<'_>> {
-        if self.is_left_out(numbers, true) {
+        if self.leave_out(numbers) {
             return None;
         }
         let listed = self.rules.iter().find(|rule| rule.lists(numbers));
-        if listed.is_none() && self.is_left_out(numbers, false) {
-            return None;
-        }
         let rule = listed.or_else(|| self.rules.iter().find(|rule| rule.covers(numbers)));
         let is_of_class = CLASSES.contains(&numbers.class);
         (rule.is_some() || is_of_class).then(|| self.describe(numbers, rule))
+    }
+
+    /// Whether a device is named as none that computes.
+    pub(super) fn leave_out(&self, numbers: PciNumbers) -> bool {
+        let is_listed = || self.rules.iter().any(|rule| rule.lists(numbers));
+        self.is_left_out(numbers, true) || self.is_left_out(numbers, false) && !is_listed()
     }
 
     fn describe<'r>(&'r self, numbers: PciNumbers, rule: Option<&'r AcceleratorRule>) -> Known<'r> {

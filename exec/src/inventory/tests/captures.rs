@@ -25,13 +25,13 @@ const UNREAD: &[&str] = &[
 ];
 
 /// A capture, unpacked.
-struct Capture {
+pub(super) struct Capture {
     dir: tempfile::TempDir,
-    root: PathBuf,
+    pub(super) root: PathBuf,
 }
 
 impl Capture {
-    fn unpack(archive: &str) -> Self {
+    pub(super) fn unpack(archive: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         // Most files of a tree are below these, and no reader looks at them.
         let unread = UNREAD.iter().map(|name| format!("--exclude={name}"));
@@ -58,7 +58,7 @@ impl Capture {
     }
 }
 
-fn file(path: &str) -> PathBuf {
+pub(super) fn file(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/captures")
         .join(path)

@@ -1,6 +1,7 @@
 //! Inventories of machines: captures of real ones, and trees made here of what machines show.
 
 mod captures;
+mod cells;
 mod devices;
 mod host;
 mod made;

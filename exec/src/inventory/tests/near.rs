@@ -217,18 +217,19 @@ fn partitions_are_on_their_card() {
         1,
     ));
     let nvidia = VendorInventory {
-        devices: vec![Accelerator {
+        devices: vec![listed(Accelerator {
             vendor: "nvidia".into(),
             pci: Some("0000:77:00.0".into()),
             partition_of: None,
             ..partition("")
-        }],
+        })],
         ..VendorInventory::default()
     };
     let amd = VendorInventory {
         devices: cards
             .iter()
             .flat_map(|card| [partition(card), partition(card)])
+            .map(listed)
             .collect(),
         levels: vec![DeviceLevel {
             level: Level::Nvlink,
@@ -240,7 +241,7 @@ fn partitions_are_on_their_card() {
     let host = HostReadings::read(tree.root());
     found.add_bus(&of_root(tree.root()), &host.numa);
     assert_eq!(found.devices.len(), 7, "{:?}", found.devices);
-    let numa: Vec<Option<u32>> = found.devices.iter().map(|device| device.numa).collect();
+    let numa: Vec<Option<u32>> = found.accelerators().map(|device| device.numa).collect();
     assert_eq!(
         numa,
         [None, Some(0), Some(0), Some(0), Some(0), Some(1), Some(1)]
@@ -252,6 +253,10 @@ fn partitions_are_on_their_card() {
     );
 }
 
+fn listed(accelerator: Accelerator) -> FoundDevice {
+    FoundDevice::listed(accelerator, None)
+}
+
 /// A card of another vendor in the slot of a listed one is not that one.
 #[test]
 fn a_driver_lists_cards_of_its_vendor_only() {
@@ -261,16 +266,16 @@ fn a_driver_lists_cards_of_its_vendor_only() {
         ("0000:84:00.1", 0x0300, "1002:6798", 1),
     ]);
     let nvidia = VendorInventory {
-        devices: vec![Accelerator {
+        devices: vec![listed(Accelerator {
             vendor: "nvidia".into(),
             partition_of: None,
             ..partition("0000:84:00.0")
-        }],
+        })],
         ..VendorInventory::default()
     };
     let mut found = Devices::of_vendors(vec![nvidia]);
     found.add_bus(&of_root(tree.root()), &NumaNodes::default());
-    let vendors: Vec<&str> = found.devices.iter().map(|it| it.vendor.as_str()).collect();
+    let vendors: Vec<&str> = found.accelerators().map(|it| it.vendor.as_str()).collect();
     assert_eq!(vendors, ["nvidia", "amd"]);
 }
 
@@ -278,7 +283,7 @@ fn a_driver_lists_cards_of_its_vendor_only() {
 #[test]
 fn levels_of_two_vendors_are_joined() {
     let vendor = |levels: &[(Level, &[&[u32]])]| VendorInventory {
-        devices: vec![partition("0000:01:00.0"); 2],
+        devices: vec![listed(partition("0000:01:00.0")); 2],
         levels: levels
             .iter()
             .map(|(level, groups)| DeviceLevel {
@@ -305,6 +310,7 @@ fn partitions_do_not_move_the_levels_of_others() {
         card: card.into(),
         numa: None,
         bridges: bridges.iter().map(|bridge| (*bridge).to_owned()).collect(),
+        is_listed: true,
     };
     let places = [
         place("a", &["root", "port a"]),
@@ -339,7 +345,9 @@ fn the_widest_level_comes_first() {
     };
     let levels = |groups: &[&[u32]]| {
         let vendor = VendorInventory {
-            devices: ["11", "12", "13", "14", "21", "22"].map(gpu).into(),
+            devices: ["11", "12", "13", "14", "21", "22"]
+                .map(|bus| listed(gpu(bus)))
+                .into(),
             levels: vec![DeviceLevel {
                 level: Level::Nvlink,
                 groups: groups.iter().map(|group| group.to_vec()).collect(),

@@ -144,6 +144,14 @@ fn a_wrong_file_is_told_by_line_and_field_and_costs_its_own_rules_only() {
             "line 5, field `files`: \"/etc/passwd\" is not a device file",
         ),
         (
+            rule("pci = [\"abcd\"]\nsysfs_files = [\"drm/renderD\"]"),
+            "line 5, field `sysfs_files`: \"drm/renderD\" is not a path like \"drm/renderD*\"",
+        ),
+        (
+            rule("pci = [\"abcd\"]\nsysfs_files = [\"../*\"]"),
+            "line 5, field `sysfs_files`",
+        ),
+        (
             rule("pci = [\"abcd\"]\nfiles = [\"/dev/a{m}\"]"),
             "line 5, field `files`",
         ),

@@ -2,7 +2,6 @@
 
 use super::tree::Tree;
 use super::*;
-use crate::inventory::witness::NVIDIA;
 
 fn problems(tree: &Tree, asked: bool) -> Vec<(String, Option<String>)> {
     let config = InventoryConfig {
@@ -54,21 +53,6 @@ fn a_gpu_that_its_driver_does_not_list_is_a_problem_if_the_driver_was_asked() {
         problems(&tree, true)[0],
         named("device-not-in-driver", "01")
     );
-}
-
-#[test]
-fn cards_of_a_vendor_that_lists_none_are_told() {
-    let tree = Tree::new();
-    tree.flat(&[
-        ("0000:01:00.0", 0x0302, "10de:1db1", 0),
-        ("0000:02:00.0", 0x1200, "1002:74a1", 0),
-    ]);
-    let found = unlisted(tree.root(), NVIDIA);
-    let [problem] = &found[..] else {
-        panic!("{found:?}")
-    };
-    assert_eq!(problem.name, "driver-missing");
-    assert_eq!(problem.subject.as_deref(), Some("0000:01:00.0"));
 }
 
 #[test]

@@ -1,12 +1,10 @@
 //! What is promised of a cluster that was found.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::{
-    DeviceGroup, Discovered, MachineSurvey, NODE_DEVICES_MAX, PLAIN_NODE, leaf_name, plain,
-};
-use crate::cluster_spec::{CellSpec, LEAVES_MAX, Level, QuotaSpec, SpecProblem, VcSpec};
+use super::{DeviceGroup, Discovered, MachineSurvey, PLAIN_NODE, plain};
+use crate::cluster_spec::{CellSpec, LEAVES_MAX, QuotaSpec, SpecProblem, VcSpec};
 use crate::id::VcName;
 
 /// What a cell is called that stands for one which is promised and is not there; a number follows.
@@ -187,38 +185,5 @@ impl MachineSurvey {
             return Some(plain(&address, types));
         }
         Some(DeviceGroup::named(top)?.cell(&address, types))
-    }
-}
-
-impl DeviceGroup {
-    /// What a type of machine's cells is called tells what they consist of.
-    fn named(top: &str) -> Option<Self> {
-        let mut words: Vec<&str> = top.split('-').collect();
-        let mut levels = Vec::new();
-        while let [.., level, size] = words[..] {
-            let Ok(level) = level.to_ascii_lowercase().parse::<Level>() else {
-                break;
-            };
-            levels.push((level, size.parse::<usize>().ok().filter(|size| *size > 0)?));
-            words.truncate(words.len() - 2);
-        }
-        levels.reverse();
-        let is_divided = levels.windows(2).all(|pair| pair[0].1 % pair[1].1 == 0);
-        let inside: BTreeSet<Level> = levels.iter().skip(1).map(|(level, _)| *level).collect();
-        let is_nested =
-            inside.len() + 1 == levels.len() && inside.iter().all(|it| it.is_inside_node());
-        let (Level::Node, devices) = *levels.first()? else {
-            return None;
-        };
-        let name = words.join("-");
-        let is_device = leaf_name(&name) == name;
-        let is_right = is_divided && is_nested && is_device && devices <= NODE_DEVICES_MAX;
-        let part = Self {
-            name,
-            order: (0..u32::try_from(devices).ok()?).collect(),
-            levels,
-        };
-        // Numbers can be written in many ways, types in one.
-        (is_right && part.type_names().first().is_some_and(|name| name == top)).then_some(part)
     }
 }

@@ -1,18 +1,13 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::node::{Device, DeviceId};
+use crate::cluster_spec::UnevenLevel;
+use crate::inventory::AcceleratorKind;
+use crate::node::{Device, DeviceLevel};
 
 fn machine(models: &[&str], levels: &[(Level, &[&[u32]])]) -> Capacity {
-    let device = |(index, model): (u32, &&str)| Device {
-        id: DeviceId(format!("d{index}")),
-        index,
-        model: (*model).to_owned(),
-        memory_mb: 0,
-        paths: Vec::new(),
-        fault: None,
-        simulated: true,
-    };
+    let device =
+        |(index, model): (u32, &&str)| Device::simulated(format!("d{index}"), index, *model);
     let level = |(level, groups): &(Level, &[&[u32]])| DeviceLevel {
         level: *level,
         groups: groups.iter().map(|group| group.to_vec()).collect(),
@@ -104,6 +99,13 @@ fn sound(spec: &ClusterSpec) {
         leaves(spec, cell, by_node.entry(&cell.address).or_default());
         *tops.entry(&cell.cell_type).or_default() += 1;
     }
+    for kind in spec.cell_types.values() {
+        for level in &kind.uneven {
+            assert!(kind.node_level && level.level.is_inside_node(), "{level:?}");
+            let first = level.sizes[0];
+            assert!(level.sizes.iter().any(|size| *size != first), "{level:?}");
+        }
+    }
     for (node, mut leaves) in by_node {
         leaves.sort_unstable();
         assert!(leaves.windows(2).all(|pair| pair[0] != pair[1]), "{node}");
@@ -156,12 +158,101 @@ fn regular_groups_become_levels() {
 }
 
 #[test]
-fn what_is_not_regular_is_left_out() {
+fn uneven_groups_are_kept_beside_the_tree() {
+    use Level::{Numa, Nvlink, Pcie};
+    let check =
+        |devices: usize, levels: &[(Level, &[&[u32]])], expect: (&str, &[(Level, &[u32])])| {
+            let models = vec!["A"; devices];
+            let found = found(&[("n1", machine(&models, levels))]);
+            sound(&found.spec);
+            let cell = &found.spec.cells[0];
+            assert_eq!(line(cell), expect.0);
+            let uneven = expect.1.iter().map(|(level, sizes)| UnevenLevel {
+                level: *level,
+                sizes: sizes.to_vec(),
+            });
+            let kind = &found.spec.cell_types[&cell.cell_type];
+            assert_eq!(kind.uneven, uneven.collect::<Vec<_>>());
+            // A promise of such a cell outlives the machine, with its groups.
+            let named = promised(&[], &format!("{{x: {}}}", cells(&cell.cell_type, 1)));
+            assert_eq!(named.unmet, []);
+            assert_eq!(&named.spec.cell_types[&cell.cell_type], kind);
+        };
+    let snc: &[&[u32]] = &[&[0, 1, 2], &[3], &[4, 5, 6], &[7]];
+    check(
+        8,
+        &[(Numa, snc)],
+        (
+            "n1:A-NODE-8-NUMA-3+3+1+1(0 1 2 4 5 6 3 7)",
+            &[(Numa, &[3, 3, 1, 1])],
+        ),
+    );
+    check(
+        8,
+        &[(Numa, &[&[0, 1, 2, 3], &[4, 5], &[6, 7]])],
+        (
+            "n1:A-NODE-8-NUMA-4+2+2(0 1 2 3 4 5 6 7)",
+            &[(Numa, &[4, 2, 2])],
+        ),
+    );
+    check(
+        3,
+        &[(Numa, &[&[0], &[1, 2]])],
+        ("n1:A-NODE-3-NUMA-2+1(1 2 0)", &[(Numa, &[2, 1])]),
+    );
+    check(
+        7,
+        &[(Numa, &[&[0, 1, 2, 3], &[4, 5, 6]])],
+        ("n1:A-NODE-7-NUMA-4+3(0 1 2 3 4 5 6)", &[(Numa, &[4, 3])]),
+    );
+    // Equal pairs below uneven nodes are cells, and uneven switches below equal nodes none.
+    check(
+        6,
+        &[
+            (Numa, &[&[0, 1, 2, 3], &[4, 5]]),
+            (Pcie, &[&[0, 1], &[2, 3], &[4, 5]]),
+        ],
+        (
+            "n1:A-NODE-6-NUMA-4+2-PCIE-2(0:A-PCIE-2(0 1) 1:A-PCIE-2(2 3) 2:A-PCIE-2(4 5))",
+            &[(Numa, &[4, 2])],
+        ),
+    );
+    check(
+        8,
+        &[
+            (Numa, &[&[0, 1, 2, 3], &[4, 5, 6, 7]]),
+            (Pcie, &[&[1, 2, 3], &[4, 5, 6]]),
+        ],
+        (
+            "n1:A-NODE-8-NUMA-4-PCIE-3+1+3+1(0:A-NUMA-4(1 2 3 0) 1:A-NUMA-4(4 5 6 7))",
+            &[(Pcie, &[3, 1, 3, 1])],
+        ),
+    );
+    // Two heights of switches, runs of equal groups, and a device in no group.
+    check(
+        4,
+        &[(Pcie, &[&[0, 1, 2, 3]]), (Pcie, &[&[0, 1], &[2, 3]])],
+        (
+            "n1:A-NODE-4-PCIE-4-PCIE-2(0:A-PCIE-4-PCIE-2(0:A-PCIE-2(0 1) 1:A-PCIE-2(2 3)))",
+            &[],
+        ),
+    );
+    check(
+        7,
+        &[(Nvlink, &[&[0, 1], &[2, 3], &[4, 5]])],
+        (
+            "n1:A-NODE-7-NVLINK-3x2+1(0 1 2 3 4 5 6)",
+            &[(Nvlink, &[2, 2, 2, 1])],
+        ),
+    );
+}
+
+#[test]
+fn what_tells_nothing_is_left_out() {
     use Level::{Node, Numa, Pcie};
     let four = ["A"; 4];
     let flat = ["n1:A-NODE-4(0 1 2 3)"];
-    check(&four, &[(Numa, &[&[0], &[1, 2, 3]])], &flat);
-    check(&four, &[(Numa, &[&[0, 1], &[2]])], &flat);
+    check(&four, &[(Numa, &[&[0], &[1]])], &flat);
     check(&four, &[(Numa, &[&[0, 1], &[1, 2], &[3]])], &flat);
     check(&four, &[(Numa, &[&[0, 1], &[2, 3, 3]])], &flat);
     check(&four, &[(Numa, &[])], &flat);
@@ -213,7 +304,17 @@ fn device_types_are_plain_words_and_their_own() {
         ("V100-NODE-8", "V100-NODE-8-DEVICE"),
         ("V100-pcie-2", "V100-pcie-2-DEVICE"),
     ] {
-        assert_eq!(leaf_name(model), expect, "{model}");
+        assert_eq!(leaf_name(AcceleratorKind::Gpu, model), expect, "{model}");
+    }
+    for (kind, model, expect) in [
+        (AcceleratorKind::Fpga, "Alveo U200", "FPGA-Alveo-U200"),
+        (AcceleratorKind::Npu, "Ascend 910", "NPU-Ascend-910"),
+        (AcceleratorKind::Npu, "NPU X", "NPU-X"),
+        (AcceleratorKind::Other, "NPU X", "OTHER-NPU-X"),
+        (AcceleratorKind::Gpu, "FPGA X", "GPU-FPGA-X"),
+    ] {
+        assert_eq!(leaf_name(kind, model), expect);
+        assert_eq!(kind_of_leaf(expect), kind);
     }
     // A model called like another's machine.
     check(
@@ -253,7 +354,72 @@ fn of_two_devices_with_one_index_the_healthy_one_counts() {
 /// Devices by index and model, levels by number.
 type Strange = (Vec<(u32, String)>, Vec<(usize, Vec<Vec<u32>>)>);
 
+/// Devices by index as a machine's cells have them, the CPUs' places left out.
+fn devices_of(spec: &ClusterSpec) -> Vec<u32> {
+    fn leaves(cell: &CellSpec) -> Vec<u32> {
+        match &*cell.children {
+            [] => vec![cell.address.parse().unwrap()],
+            children => children.iter().flat_map(leaves).collect(),
+        }
+    }
+    let cells = spec
+        .cells
+        .iter()
+        .filter(|cell| cell.cell_type != PLAIN_NODE);
+    cells.flat_map(leaves).collect()
+}
+
+/// Groups at random: for each device the number of its group at each of two levels, or none.
+fn groups(of: impl Iterator<Item = (u32, Option<u8>)>) -> Vec<Vec<u32>> {
+    let mut groups: BTreeMap<u8, Vec<u32>> = BTreeMap::new();
+    for (device, group) in of {
+        if let Some(group) = group {
+            groups.entry(group).or_default().push(device);
+        }
+    }
+    groups.into_values().collect()
+}
+
 proptest! {
+    /// Whatever groups a machine has, each device is in its cells once, and the devices of an
+    /// uneven group are a group of the machine.
+    #[test]
+    fn no_device_is_lost_or_listed_twice(
+        devices in prop::collection::vec(
+            (prop::option::of(0u8..4), prop::option::of(0u8..2), "(A|B)"),
+            1..16,
+        ),
+    ) {
+        let models: Vec<&str> = devices.iter().map(|(_, _, model)| &**model).collect();
+        let mut node = machine(&models, &[]);
+        let outer = groups((0..).zip(&devices).map(|(at, (outer, _, _))| (at, *outer)));
+        let inner = groups((0..).zip(&devices).map(|(at, (outer, inner, _))| {
+            (at, outer.and_then(|outer| Some(outer * 2 + (*inner)?)))
+        }));
+        let level = |level, groups: &Vec<Vec<u32>>| DeviceLevel { level, groups: groups.clone() };
+        node.levels = vec![level(Level::Numa, &outer), level(Level::Pcie, &inner)];
+        let found = found(&[("n1", node)]);
+        sound(&found.spec);
+        let mut all = devices_of(&found.spec);
+        for cell in &found.spec.cells {
+            let own = devices_of(&ClusterSpec { cells: vec![cell.clone()], ..ClusterSpec::default() });
+            for uneven in &found.spec.cell_types[&cell.cell_type].uneven {
+                let given = if uneven.level == Level::Numa { &outer } else { &inner };
+                let mut left = &own[..];
+                for size in &uneven.sizes {
+                    let (group, rest) = left.split_at(*size as usize);
+                    let is_given = |given: &Vec<u32>| group.iter().all(|it| given.contains(it));
+                    prop_assert!(*size == 1 || given.iter().any(is_given), "{group:?}");
+                    left = rest;
+                }
+                prop_assert!(left.is_empty());
+            }
+        }
+        all.sort_unstable();
+        let expect = 0..u32::try_from(devices.len()).unwrap();
+        prop_assert!(all.into_iter().eq(expect));
+    }
+
     /// Whatever machines report, the cluster made of it is sound.
     #[test]
     fn no_machine_is_too_strange(
@@ -389,6 +555,22 @@ fn what_no_machine_could_have_is_not_promised() {
         (
             cells("A-NUMA-2", 1),
             "no machine has cells of type A-NUMA-2",
+        ),
+        (
+            cells("A-NODE-8-NUMA-4+4", 1),
+            "no machine has cells of type A-NODE-8-NUMA-4+4",
+        ),
+        (
+            cells("A-NODE-8-NUMA-4+3", 1),
+            "no machine has cells of type A-NODE-8-NUMA-4+3",
+        ),
+        (
+            cells("A-NODE-8-NUMA-5+3-PCIE-4", 1),
+            "no machine has cells of type A-NODE-8-NUMA-5+3-PCIE-4",
+        ),
+        (
+            cells("A-NODE-3-NUMA-3x1", 1),
+            "no machine has cells of type A-NODE-3-NUMA-3x1",
         ),
         (cells("NODE-2", 1), "no machine has cells of type NODE-2"),
         (cells("A", 1), "no machine has cells of type A;"),

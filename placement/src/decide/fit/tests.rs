@@ -14,6 +14,7 @@ fn frame(rows: u32) -> Arc<ViewFrame> {
         levels: vec![None; 5],
         node: 2,
         tops: rows,
+        uneven: Vec::new(),
     };
     Arc::new(ViewFrame::new(&shape, 2))
 }

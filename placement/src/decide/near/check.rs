@@ -1,13 +1,12 @@
 //! Whether what was asked for is so.
 
-use super::level_in;
 use crate::cells::Cells;
 use crate::decide::need::{Need, Spot, Wish};
 use crate::gang::{Leaf, Placement};
 use crate::index::LeafView;
 
-/// A cell of one of several trees: (tree, level, index).
-type Cell = (usize, usize, u32);
+/// A cell of a level in one of several trees: (tree, index).
+type Cell = (usize, u32);
 
 /// Whether spots in views are as near as they must be.
 pub(crate) fn holds(views: &[&LeafView], need: &Need, spots: &[Spot]) -> bool {
@@ -15,13 +14,14 @@ pub(crate) fn holds(views: &[&LeafView], need: &Need, spots: &[Spot]) -> bool {
         is_granted(wish, |pod| {
             let spot = spots[pod];
             let frame = &views[spot.view].frame;
-            let size = frame.shape.size[level_in(&frame.shape, wish.level)?];
+            let part = frame.shape.near_part(wish.level)?;
             let first = spot.bin * frame.bin_size + spot.mask.trailing_zeros();
             let last = spot.bin * frame.bin_size + 127 - spot.mask.leading_zeros();
             // Views of one chain have the same tree, and equal trees are told apart by views.
             let same = |view: &&LeafView| view.frame.shape == frame.shape;
             let tree = views.iter().position(same)?;
-            (first / size == last / size).then_some((tree, 0, first / size))
+            let cell = |leaf| frame.shape.near_cell(part, leaf);
+            (cell(first) == cell(last)).then_some((tree, cell(first)))
         })
     })
 }
@@ -41,8 +41,8 @@ pub(crate) fn stays(cells: &Cells, need: &Need, placement: &Placement) -> bool {
 fn cell(cells: &Cells, leaf: Leaf, wish: &Wish) -> Option<Cell> {
     let (chain, local) = cells.local(leaf);
     let shape = &cells.chains[chain].shape;
-    let level = level_in(shape, wish.level)?;
-    Some((chain, level, local / shape.size[level]))
+    let part = shape.near_part(wish.level)?;
+    Some((chain, shape.near_cell(part, local)))
 }
 
 /// `cell_of` gives the cell that all leaves of a pod lie in, if they lie in one.

@@ -17,21 +17,13 @@ use muster_model::cluster_spec::Level;
 
 use super::fit::{across, anywhere};
 use super::need::{Need, Spot};
-use crate::index::{LeafView, Shape, at, small};
+use crate::index::{LeafView, NearPart, at, small};
 
 pub(super) use check::{holds, stays};
 use inside::InnerView;
 pub(super) use inside::into_bin;
 pub(super) use parts::{PodBatch, parts};
 pub(super) use refuse::check as refuse;
-
-/// The level of a chain that counts as one of the cluster's; the highest if there are several.
-pub(crate) fn level_in(shape: &Shape, level: Level) -> Option<usize> {
-    if level == Level::Node {
-        return Some(shape.node);
-    }
-    shape.levels.iter().rposition(|own| *own == Some(level))
-}
 
 /// Spots by pod in one view.
 pub(super) fn fit(view: &LeafView, need: &Need) -> Option<Vec<Spot>> {
@@ -101,12 +93,14 @@ fn near(view: &LeafView, level: Level, n: usize, k: u32) -> Option<Vec<Spot>> {
     if holds(&[view], &need, &spots) {
         return Some(spots);
     }
-    let own = level_in(&view.frame.shape, level)?;
-    if level.is_inside_node() {
-        let inside = InnerView::new(view, own, k)?;
-        return Some(inside.spots(&anywhere(&inside.view, &need)?));
+    let part = view.frame.shape.near_part(level)?;
+    match part {
+        NearPart::Cells(own) if !level.is_inside_node() => together::fit(view, own, small(n), k),
+        part => {
+            let inside = InnerView::new(view, part, k)?;
+            Some(inside.spots(&anywhere(&inside.view, &need)?))
+        }
     }
-    together::fit(view, own, small(n), k)
 }
 
 /// The same in several views; a cell of a node or more is looked for in one after the other.
@@ -125,8 +119,8 @@ fn near_across(views: &[Cow<'_, LeafView>], level: Level, n: usize, k: u32) -> O
         });
     }
     let inside = views.iter().enumerate().filter_map(|(number, view)| {
-        let own = level_in(&view.frame.shape, level)?;
-        Some((number, InnerView::new(view, own, k)?))
+        let part = view.frame.shape.near_part(level)?;
+        Some((number, InnerView::new(view, part, k)?))
     });
     let (numbers, inside): (Vec<usize>, Vec<InnerView>) = inside.unzip();
     let found: Vec<&LeafView> = inside.iter().map(|inside| &*inside.view).collect();

@@ -4,12 +4,11 @@ use std::collections::BTreeSet;
 
 use muster_model::cluster_spec::Level;
 
-use super::level_in;
 use crate::cells::Cells;
 use crate::decide::GangRefusal;
 use crate::decide::refuse::chains_of;
 use crate::gang::{Gang, GangMember};
-use crate::index::Shape;
+use crate::index::{NearPart, Shape};
 
 /// Whether each member that requires nearness finds a cell of that level that could hold it.
 pub(crate) fn check(cells: &Cells, gang: &Gang) -> Result<(), GangRefusal> {
@@ -59,7 +58,10 @@ fn wanted(member: &GangMember, level: Level) -> u32 {
 
 /// How many pods one empty cell of the level holds; none if there is no such level.
 fn holds(shape: &Shape, member: &GangMember, level: Level) -> Option<u32> {
-    let own = level_in(shape, level)?;
+    let own = match shape.near_part(level)? {
+        NearPart::Cells(own) => own,
+        NearPart::Groups(_, groups) => return Some(groups.largest() / member.leaves),
+    };
     let machine = own.min(shape.node);
     let machines = shape.size[own] / shape.size[machine];
     Some(machines * (shape.size[machine] / member.leaves))
@@ -67,10 +69,11 @@ fn holds(shape: &Shape, member: &GangMember, level: Level) -> Option<u32> {
 
 /// The levels that there are, as a list of words.
 fn known(shapes: &[&Shape]) -> String {
-    let levels = shapes
-        .iter()
-        .flat_map(|shape| shape.levels.iter().flatten());
-    let levels: BTreeSet<Level> = levels.copied().chain([Level::Node]).collect();
+    let levels = shapes.iter().flat_map(|shape| {
+        let uneven = shape.uneven.iter().map(|groups| groups.level);
+        shape.levels.iter().flatten().copied().chain(uneven)
+    });
+    let levels: BTreeSet<Level> = levels.chain([Level::Node]).collect();
     let words: Vec<&str> = levels.into_iter().map(Level::as_str).collect();
     words.join(", ")
 }

@@ -1,7 +1,9 @@
 use std::sync::Arc;
 
+use muster_model::cluster_spec::UnevenLevel;
+
 use super::*;
-use crate::index::ViewFrame;
+use crate::index::{Shape, UnevenGroups, ViewFrame};
 use crate::random::SplitMix64;
 
 /// Machines of 8 leaves in pairs and sockets, racks of 3.
@@ -20,6 +22,7 @@ fn shape() -> Shape {
         ],
         node: 3,
         tops: 2,
+        uneven: Vec::new(),
     }
 }
 
@@ -108,8 +111,12 @@ fn equal_pods_find_a_place_whenever_there_is_one() {
             "seed {seed}: {n} x {k} in {level}"
         );
         // The ordinary search finds most of them already; this one must as well.
-        let own = level_in(&view.frame.shape, level).unwrap();
-        let together = (!level.is_inside_node()).then(|| together::fit(&view, own, n, k));
+        let together = match view.frame.shape.near_part(level).unwrap() {
+            NearPart::Cells(own) if !level.is_inside_node() => {
+                Some(together::fit(&view, own, n, k))
+            }
+            _ => None,
+        };
         assert!(
             together
                 .as_ref()
@@ -125,6 +132,64 @@ fn equal_pods_find_a_place_whenever_there_is_one() {
         }
     }
     assert!(placed > 1000 && waited > 500, "{placed} {waited}");
+}
+
+/// Machines of 8 leaves in groups of three and one, which are no cells.
+fn uneven_shape() -> Shape {
+    let level = UnevenLevel {
+        level: Level::Nvlink,
+        sizes: vec![3, 3, 1, 1],
+    };
+    Shape {
+        uneven: vec![UnevenGroups::new(&level)],
+        ..shape()
+    }
+}
+
+#[test]
+fn equal_pods_find_a_group_whenever_there_is_one() {
+    // Bins of a machine, and of a socket, which cuts the second group.
+    for (bin, groups) in [
+        (3, [0..3, 3..6, 6..7, 7..8].as_slice()),
+        (2, [0..3, 3..4, 4..6, 6..7, 7..8].as_slice()),
+    ] {
+        let frame = Arc::new(ViewFrame::new(&uneven_shape(), bin));
+        let mut placed = 0;
+        for seed in 0..2000 {
+            let mut random = SplitMix64::new(seed);
+            let view = random_view(&mut random, &frame);
+            let (n, k) = (1 + random.below(5), 1 + random.below(4));
+            let (n, k) = (u32::try_from(n).unwrap(), u32::try_from(k).unwrap());
+            let machines = 0..frame.shape.leaves() / 8;
+            let room = machines.map(|machine| {
+                let free = |group: &std::ops::Range<u32>| {
+                    let leaves = group.clone().map(|leaf| machine * 8 + leaf);
+                    small(leaves.filter(|leaf| view.has(*leaf)).count()) / k
+                };
+                groups.iter().map(free).sum::<u32>()
+            });
+            let possible = room.sum::<u32>() >= n;
+            let need = Need::near(Level::Nvlink, at(n), k);
+            let got = super::super::fit::fit(&view, &need);
+            let across = super::super::fit::fit_across(&[&view], &need);
+            assert_eq!(got.is_some(), possible, "seed {seed}: {n} x {k}");
+            assert_eq!(across.is_some(), possible, "seed {seed}: {n} x {k}");
+            for spots in got.iter().chain(&across) {
+                assert!(holds(&[&view], &need, spots), "seed {seed}: {spots:?}");
+                for spot in spots {
+                    let first = spot.bin * frame.bin_size % 8;
+                    let own = spot.mask << first;
+                    let in_group = |group: &std::ops::Range<u32>| {
+                        group.clone().fold(own, |left, leaf| left & !(1 << leaf)) == 0
+                    };
+                    assert!(groups.iter().any(in_group), "{spot:?}");
+                    assert_eq!(spot.mask.count_ones(), k);
+                }
+                placed += 1;
+            }
+        }
+        assert!(placed > 500, "{placed}");
+    }
 }
 
 /// Members that ask for different things get what they ask for, in one bin and in many.

@@ -15,7 +15,7 @@ use muster_control::member::alarms::Key;
 use muster_control::node::NodeCore;
 use muster_control::now::Now;
 use muster_model::id::{AttemptUid, NodeId};
-use muster_model::node::{Capacity, Device, DeviceId};
+use muster_model::node::{Capacity, Device};
 use muster_model::time::Time;
 use muster_placement::decide::{self, Turns};
 
@@ -295,13 +295,9 @@ impl Machine {
         let count = if is_blind && !known { 0 } else { self.devices };
         let fault = is_blind.then(|| "it is not there any more".to_owned());
         let device = |index| Device {
-            id: DeviceId(format!("{}-{index}", self.name)),
-            index,
-            model: "V100".to_owned(),
             memory_mb: 32_768,
-            paths: Vec::new(),
             fault: fault.clone(),
-            simulated: true,
+            ..Device::simulated(format!("{}-{index}", self.name), index, "V100")
         };
         Capacity {
             cpu: 64,

@@ -1,6 +1,7 @@
 //! Jobs that can never start on the machines as they were found are told so, with the field.
 
 use muster_model::cluster_spec::Level;
+use muster_model::inventory::AcceleratorKind;
 use muster_model::job::NearSpec;
 use muster_model::state::PriorityClass;
 
@@ -28,9 +29,13 @@ fn asking(cpu: u32, memory_mb: u64, gpu: u32) -> JobSpec {
 }
 
 fn judged(spec: &JobSpec) -> Result<(), (String, String)> {
+    judged_on(&found(), spec)
+}
+
+fn judged_on(bench: &Bench, spec: &JobSpec) -> Result<(), (String, String)> {
     let policy = DecisionPolicy::default();
     let user = "ada".parse().unwrap();
-    let judged = found().inventory.layout().judge(spec, &user, &policy);
+    let judged = bench.inventory.layout().judge(spec, &user, &policy);
     judged.map_err(|refused| (refused.path, refused.why))
 }
 
@@ -126,4 +131,106 @@ fn a_type_a_pin_and_a_nearness_that_there_is_not_are_told() {
         required: true,
     });
     refused(&spec, ".extras.muster.taskRoles.w.topology", &["rack"]);
+}
+
+/// A machine with a GPU, an FPGA and an NPU, or without the GPU.
+fn mixed(has_gpu: bool) -> Bench {
+    let of = |index: u32, kind, model: &str| Device {
+        kind,
+        model: model.to_owned(),
+        ..device(index)
+    };
+    let mut devices = vec![
+        of(1, AcceleratorKind::Fpga, "Alveo U200"),
+        of(2, AcceleratorKind::Npu, "Ascend 910"),
+    ];
+    if has_gpu {
+        devices.push(device(0));
+    }
+    let mut bench = Bench::new(None);
+    bench.hear_of("n1", devices, Vec::new(), &[0, 1, 2]);
+    bench
+}
+
+#[test]
+fn a_job_that_names_no_type_gets_gpus_and_nothing_else() {
+    let gpus = |gpus: u32, sku: Option<&str>| {
+        let mut spec = asking(1, 1, gpus);
+        spec.roles[0].sku = sku.map(str::to_owned);
+        spec
+    };
+    let of = |bench: &Bench, spec: &JobSpec| judged_on(bench, spec).map_err(|(path, _)| path);
+    let too_many = Err(".taskRoles.w.resourcePerInstance.gpu".to_owned());
+    assert_eq!(of(&mixed(true), &gpus(1, None)), Ok(()));
+    assert_eq!(of(&mixed(true), &gpus(2, None)), too_many);
+    for sku in ["FPGA-Alveo-U200", "NPU-Ascend-910"] {
+        assert_eq!(of(&mixed(true), &gpus(1, Some(sku))), Ok(()), "{sku}");
+        assert_eq!(of(&mixed(true), &gpus(2, Some(sku))), too_many, "{sku}");
+        assert_eq!(of(&mixed(false), &gpus(1, Some(sku))), Ok(()), "{sku}");
+    }
+    let (path, why) = judged_on(&mixed(false), &gpus(1, None)).unwrap_err();
+    assert_eq!(path, ".extras.hivedScheduler.taskRoles.w.skuType");
+    assert!(
+        why.contains("there are CPU, FPGA-Alveo-U200, NPU-Ascend-910"),
+        "{why}"
+    );
+    assert_eq!(of(&mixed(false), &gpus(0, None)), Ok(()));
+}
+
+#[test]
+fn a_plain_job_is_placed_on_the_gpu_of_a_machine_with_other_devices() {
+    let mut bench = mixed(true);
+    let mut job = job("x", 1);
+    job.spec.roles[0].resources.gpu = 1;
+    let run = bench.place(job);
+    let number = bench.inventory.number(&run).unwrap();
+    let placement = bench.inventory.layout().placement(number).unwrap();
+    let cells = bench.inventory.cells().unwrap();
+    let devices: Vec<u32> = placement
+        .leaves()
+        .map(|leaf| cells.address(leaf).1)
+        .collect();
+    assert_eq!(devices, [0]);
+}
+
+#[test]
+fn nearness_holds_in_groups_of_unequal_size() {
+    let mut bench = Bench::new(None);
+    let groups = vec![vec![0, 1, 2], vec![3], vec![4, 5, 6], vec![7]];
+    let numa = DeviceLevel {
+        level: Level::Numa,
+        groups,
+    };
+    let free: Vec<u32> = (0..8).collect();
+    bench.hear_of("n1", (0..8).map(device).collect(), vec![numa], &free);
+    let near = |gpus: u32, instances: u32| {
+        let mut spec = asking(1, 1, gpus);
+        spec.roles[0].instances = instances;
+        spec.roles[0].near = Some(NearSpec {
+            level: Level::Numa,
+            required: true,
+        });
+        spec
+    };
+    assert_eq!(judged_on(&bench, &near(3, 2)), Ok(()));
+    assert_eq!(judged_on(&bench, &near(1, 8)), Ok(()));
+    let (path, why) = judged_on(&bench, &near(4, 1)).unwrap_err();
+    assert_eq!(path, ".extras.muster.taskRoles.w.topology");
+    assert!(why.contains("numa"), "{why}");
+    // A job that asks for no nearness gets all of the machine.
+    assert_eq!(judged_on(&bench, &asking(1, 1, 8)), Ok(()));
+    let mut job = job("x", 2);
+    job.spec.roles[0] = near(3, 2).roles[0].clone();
+    let run = bench.place(job);
+    let number = bench.inventory.number(&run).unwrap();
+    let placement = bench.inventory.layout().placement(number).unwrap();
+    let cells = bench.inventory.cells().unwrap();
+    let pods = placement.pods.iter().map(|pod| {
+        let mut devices: Vec<u32> = pod.iter().map(|leaf| cells.address(*leaf).1).collect();
+        devices.sort_unstable();
+        devices
+    });
+    let mut pods: Vec<Vec<u32>> = pods.collect();
+    pods.sort();
+    assert_eq!(pods, [[0, 1, 2], [4, 5, 6]]);
 }
