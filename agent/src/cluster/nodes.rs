@@ -182,8 +182,9 @@ impl Nodes for LocalNodes {
             mark,
         };
         if node == self.node.identity.node {
-            let marked = self.node.parts().mark_part(&request.part, request.mark);
-            return marked.await.map_err(of_part);
+            let parts = self.node.parts();
+            let marked = parts.mark_part(&request.part, request.mark).await;
+            return marked.map_err(of_part);
         }
         self.of_member(node, request).await
     }

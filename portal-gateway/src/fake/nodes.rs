@@ -261,7 +261,7 @@ impl Nodes for FakeCluster {
     }
 
     async fn health_on(&self, member: &str) -> Result<Vec<HealthCheck>, PortError> {
-        let mut state = self.state();
+        let state = self.state();
         state.membership.had(member)?;
         Ok(state.nodes.checks.clone())
     }

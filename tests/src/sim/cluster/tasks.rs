@@ -10,13 +10,14 @@ use muster_control::answers::cluster::{ClusterService, Leading};
 use muster_control::answers::vc::{AtCopy, AtLeader, committed, renew_all};
 use muster_control::cluster::{ClusterMap, RecoverableCopy};
 use muster_control::request::member::{
-    CopyAge, GetKnownClusterMap, KeepBody, ListCommitted, ListCopies, ListImages, ListPulls,
-    ReadBody, RecoverCluster, RenewLed, Succeed,
+    CopyAge, GetKnownClusterMap, KeepBody, ListCommitted, ListCopies, ListHealth, ListImages,
+    ListPulls, MarkPart, ReadBody, RecoverCluster, RenewLed, Succeed,
 };
 use muster_control::request::{Answers, AnyRequest, RequestFailure};
 use muster_gossip::mesh;
 use muster_gossip::record::{RecordKey, ReplacementBody};
 use muster_gossip::{MemberId, documents};
+use muster_model::health::HealthCheck;
 use muster_model::image::ImageView;
 use muster_model::mesh::RecoveryView;
 use muster_model::pull::Pull;
@@ -319,6 +320,22 @@ impl Answers<CopyAge> for Side {
 impl Answers<ListPulls> for Side {
     async fn answer(&self, _: MemberId, _: ListPulls) -> Result<Vec<Pull>, RequestFailure> {
         Ok(Vec::new())
+    }
+}
+
+impl Answers<ListHealth> for Side {
+    async fn answer(&self, _: MemberId, _: ListHealth) -> Result<Vec<HealthCheck>, RequestFailure> {
+        Ok(Vec::new())
+    }
+}
+
+impl Answers<MarkPart> for Side {
+    async fn answer(
+        &self,
+        _: MemberId,
+        request: MarkPart,
+    ) -> Result<Vec<HealthCheck>, RequestFailure> {
+        Err(RequestFailure::missing(request.part))
     }
 }
 
