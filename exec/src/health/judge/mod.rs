@@ -32,7 +32,7 @@ pub enum HealthInput {
     /// Which boot this is: the first input after a start.
     Boot(Boot),
     /// All devices that the machine grants: again whenever they change.
-    Devices(Vec<KnownDevice>),
+    Devices(Vec<GrantedDevice>),
     /// Who uses which device now, all of them: its PCI address and the user.
     Users(Vec<(String, String)>),
     /// An event of the kernel's log.
@@ -89,7 +89,7 @@ pub enum PersonMark {
 
 /// A device that the machine grants.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KnownDevice {
+pub struct GrantedDevice {
     /// Its PCI address in the kernel's form. Partitions of a card share it.
     pub pci: String,
     /// The name that it is granted by.
@@ -114,7 +114,7 @@ pub enum HealthOutput {
 pub struct HealthJudge {
     rules: HealthRules,
     memory: HealthMemory,
-    devices: Vec<KnownDevice>,
+    devices: Vec<GrantedDevice>,
     users: BTreeMap<String, Vec<String>>,
 }
 
