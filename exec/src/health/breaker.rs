@@ -87,8 +87,8 @@ impl QuarantineBreaker {
         let is_on = cluster_devices >= limits.cluster_devices_min;
         if is_on && share && sum > limits.devices_free {
             return Err(format!(
-                "Rules have quarantined {recent} of {cluster_devices} devices within {} seconds; more are held back. \
-                 Look whether the rule is right.",
+                "Rules have quarantined {recent} of {cluster_devices} devices within {} seconds; \
+                 more are held back. Look whether the rule is right.",
                 limits.window_s
             ));
         }
