@@ -140,7 +140,12 @@ fn a_gpu_that_is_gone_takes_three_lines() {
     lines.iter().for_each(|line| three.add(line));
     let mut one = LogFile::new();
     one.add(&lines.join("\\x0a"));
-    for log in [three, one] {
+    let mut mixed = LogFile::new();
+    for line in lines {
+        mixed.add(line);
+        mixed.add("usb 1-1: new high-speed USB device");
+    }
+    for log in [three, one, mixed] {
         let events = log.open("a", None).read().unwrap().events;
         assert_eq!(codes(&events), ["gpu-gone"]);
         assert_eq!(events[0].fact.subject, HealthSubject::at("0000:b3:00.0"));
