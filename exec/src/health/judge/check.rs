@@ -8,7 +8,8 @@ use crate::health::rules::{RecoveryRule, advice};
 
 /// The name of the check that a person's hold makes.
 const HELD: &str = "held";
-const RECOVERY: &str = "recovery-action";
+/// The name of the check of the driver's recovery action.
+pub(super) const RECOVERY: &str = "recovery-action";
 
 impl HealthJudge {
     /// All checks that are known, also good ones.
@@ -30,6 +31,10 @@ impl HealthJudge {
             Some(action) if name == RECOVERY => (action.quarantine, action.remedy),
             _ => (rule.quarantine, by_authority(rule.remedy, action)),
         };
+        // Of a line that names no device nobody knows which one it is.
+        if part.subject == HealthSubject::Machine && quarantine == Quarantine::Device {
+            quarantine = Quarantine::Node;
+        }
         if standing.is_mild || !is_trouble {
             quarantine = Quarantine::None;
             remedy = Remedy::Nothing;

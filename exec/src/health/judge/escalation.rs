@@ -6,13 +6,17 @@ use std::collections::BTreeSet;
 use muster_model::health::{HealthState, HealthSubject, Remedy};
 
 use super::HealthJudge;
+use super::check::RECOVERY;
+use super::event::RESETTING;
 use super::memory::{PartMemory, PastEvent};
 use crate::health::rules::{Escalation, EscalationCount};
 
 impl HealthJudge {
     /// Notes that a fault needs a reset, unless another one does already.
     pub(super) fn count_reset(&mut self, at_ms: u64, subject: &HealthSubject, name: &str) {
-        if !self.needs_reset(name) {
+        let action = self.memory.part(subject).action;
+        let is_other_action = name == RECOVERY && !RESETTING.contains(&action);
+        if is_other_action || !self.needs_reset(name) {
             return;
         }
         let standing = &self.memory.part(subject).standing;

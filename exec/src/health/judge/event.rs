@@ -2,6 +2,7 @@
 
 use muster_model::health::{DeviceEvent, EventClass, HealthState, HealthSubject};
 
+use super::check::RECOVERY;
 use super::memory::PastEvent;
 use super::{HealthJudge, HealthOutput, boundary};
 use crate::health::kernel_log::KernelEvent;
@@ -11,7 +12,7 @@ use crate::health::rules::{ClearedBy, HealthRule};
 const PAST_MAX: usize = 512;
 /// Recovery actions that a reset of the GPU ends: reset, restart of the machine, drain
 /// and reset.
-const RESETTING: [u32; 3] = [1, 2, 4];
+pub(super) const RESETTING: [u32; 3] = [1, 2, 4];
 
 impl HealthJudge {
     /// Judges an event. One that was judged before is left out, so that the log may be read
@@ -40,13 +41,10 @@ impl HealthJudge {
             text: event.text.clone(),
         }));
         let subject = self.key(&event.fact.subject);
-        if event.at_ms < self.memory.part(&subject).boundary_ms {
-            return;
-        }
         self.event_counts(event, &subject, &rule, is_mild);
     }
 
-    /// What follows from an event that no boundary ended.
+    /// What follows from an event.
     fn event_counts(
         &mut self,
         event: &KernelEvent,
@@ -119,16 +117,16 @@ impl HealthJudge {
         let earlier = part.action;
         part.gpu.recovered_looks = 0;
         if action == 0 && RESETTING.contains(&earlier) {
-            boundary(&self.rules, part, ClearedBy::Reset, at_ms);
+            boundary(&self.rules, part, ClearedBy::Reset);
         }
         let part = self.memory.part(subject);
         part.action = action;
         let Some(rule) = self.rules.of_recovery(action) else {
-            self.well(at_ms, subject, "recovery-action");
+            self.well(at_ms, subject, RECOVERY);
             return;
         };
         let evidence = format!("The driver says: {} (action {action}).", rule.meaning);
         let state = rule.state;
-        self.stand(at_ms, subject, "recovery-action", (state, evidence));
+        self.stand(at_ms, subject, RECOVERY, (state, evidence));
     }
 }

@@ -31,8 +31,6 @@ pub(super) struct PartMemory {
     pub(super) past: VecDeque<PastEvent>,
     /// When a fault came up that needs a reset, milliseconds since the epoch.
     pub(super) resets: Vec<u64>,
-    /// What lies before, milliseconds since the epoch, does not count.
-    pub(super) boundary_ms: u64,
     /// Who holds it out of use, and why.
     pub(super) hold: Option<Hold>,
     /// NVIDIA's recovery action, 0 for none.
@@ -122,7 +120,6 @@ impl PartMemory {
             standing: BTreeMap::new(),
             past: VecDeque::new(),
             resets: Vec::new(),
-            boundary_ms: 0,
             hold: None,
             action: 0,
             gpu: GpuMemory::default(),

@@ -1,7 +1,9 @@
 //! The judge of a node's health: a pure state machine that is told what was seen.
 //!
 //! What stands is cleared by time, by data, or by a boundary: a reset, a restart of the machine,
-//! a repair. What lies before a boundary does not count.
+//! a repair. What lies before a boundary does not count. Before and after go by the order of
+//! inputs, for the clock of the kernel's log is not that of the machine: the caller reads the
+//! log to its end before it tells a boundary.
 
 mod amd;
 mod check;
@@ -32,7 +34,7 @@ pub enum HealthInput {
     /// Which boot this is: the first input after a start.
     Boot(Boot),
     /// All devices that the machine grants: again whenever they change.
-    Devices(Vec<KnownDevice>),
+    Devices(Vec<GrantedDevice>),
     /// Who uses which device now, all of them: its PCI address and the user.
     Users(Vec<(String, String)>),
     /// An event of the kernel's log.
@@ -73,7 +75,7 @@ pub enum HealthInput {
 
 /// A device that the machine grants.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KnownDevice {
+pub struct GrantedDevice {
     /// Its PCI address in the kernel's form. Partitions of a card share it.
     pub pci: String,
     /// The name that it is granted by.
@@ -98,7 +100,7 @@ pub enum HealthOutput {
 pub struct HealthJudge {
     rules: HealthRules,
     memory: HealthMemory,
-    devices: Vec<KnownDevice>,
+    devices: Vec<GrantedDevice>,
     users: BTreeMap<String, Vec<String>>,
 }
 
@@ -156,7 +158,7 @@ impl HealthJudge {
             HealthInput::Processes(readings) => self.processes(now_ms, &readings),
             HealthInput::Reset { pci } => {
                 let part = self.memory.part(&HealthSubject::at(pci));
-                boundary(&self.rules, part, ClearedBy::Reset, now_ms);
+                boundary(&self.rules, part, ClearedBy::Reset);
             }
             HealthInput::Person { subject, mark } => self.person(now_ms, &subject, mark),
             HealthInput::Tick => {}
@@ -169,7 +171,7 @@ impl HealthJudge {
             return;
         }
         for part in &mut self.memory.parts {
-            boundary(&self.rules, part, ClearedBy::Reboot, boot.at_ms);
+            boundary(&self.rules, part, ClearedBy::Reboot);
         }
         self.memory.last = None;
         self.memory.looks.clear();
@@ -185,7 +187,7 @@ impl HealthJudge {
                 part.hold = Some(Hold { by, why, since_ms });
             }
             PersonMark::Released => part.hold = None,
-            PersonMark::Repaired => boundary(&self.rules, part, ClearedBy::Repair, now_ms),
+            PersonMark::Repaired => boundary(&self.rules, part, ClearedBy::Repair),
         }
     }
 
@@ -237,8 +239,7 @@ impl HealthJudge {
 }
 
 /// A reset, a restart or a repair of a part: clears what it clears, and forgets what it ends.
-fn boundary(rules: &HealthRules, part: &mut PartMemory, by: ClearedBy, at_ms: u64) {
-    part.boundary_ms = part.boundary_ms.max(at_ms);
+fn boundary(rules: &HealthRules, part: &mut PartMemory, by: ClearedBy) {
     part.standing.retain(|name, _| {
         let rule = rules.of_code(name);
         rule.is_some_and(|rule| rule.clears > by)
@@ -246,10 +247,8 @@ fn boundary(rules: &HealthRules, part: &mut PartMemory, by: ClearedBy, at_ms: u6
     part.action = 0;
     if by == ClearedBy::Repair {
         let hold = part.hold.take();
-        let boundary_ms = part.boundary_ms;
         *part = PartMemory::new(part.subject.clone());
         part.hold = hold;
-        part.boundary_ms = boundary_ms;
     } else {
         // Fatal incidents are counted over resets: a GPU that needs one every day is no good.
         part.past.retain(|event| event.is_fatal);

@@ -19,7 +19,7 @@ impl HealthJudge {
             };
             let port = &mut self.memory.part(&subject).port;
             port.note(now_ms, reading, &self.rules.limits);
-            let others = Others::of(reading, readings);
+            let others = PortPeers::of(reading, readings);
             let looks = vec![
                 ("port-fabric", reading.waits_for_fabric()),
                 ("port-flaps", port.flaps(now_ms, &self.rules.limits)),
@@ -65,12 +65,12 @@ impl HealthJudge {
 }
 
 /// The other ports of the machine with the same on the wire.
-struct Others {
+struct PortPeers {
     active: usize,
     all: usize,
 }
 
-impl Others {
+impl PortPeers {
     fn of(reading: &PortReading, readings: &[PortReading]) -> Self {
         let same = |other: &&PortReading| {
             other.link_layer == reading.link_layer
@@ -143,7 +143,7 @@ impl PortMemory {
     fn never_up(
         &self,
         reading: &PortReading,
-        others: &Others,
+        others: &PortPeers,
         limits: &HealthLimits,
     ) -> Option<String> {
         let only_one = others.active == others.all && others.all >= limits.port_peers_min;
@@ -161,7 +161,7 @@ impl PortMemory {
         &self,
         now_ms: u64,
         reading: &PortReading,
-        others: &Others,
+        others: &PortPeers,
         limits: &HealthLimits,
     ) -> Option<String> {
         let since_ms = self.is_down_since_ms.filter(|_| self.was_up)?;

@@ -73,7 +73,8 @@ impl Unfinished {
 
     /// Events that take several lines.
     fn joined(&mut self, line: &str) -> Option<(KernelFact, String)> {
-        let gone = self.gone.take();
+        // Lines of others may stand between.
+        let gone = line.contains("NVRM:").then(|| self.gone.take()).flatten();
         if let Some(address) = nvidia::named_gpu(line) {
             self.gone = Some((address, line.to_owned()));
             return None;

@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
@@ -76,6 +77,8 @@ pub struct KernelLog {
     cursor: KernelLogCursor,
     /// Whether a gap before the next record is one of records that were overwritten.
     gap_is_loss: bool,
+    /// When everything that was logged had been read, milliseconds since the epoch.
+    caught_up_ms: Option<u64>,
     bytes: Vec<u8>,
 }
 
@@ -116,6 +119,7 @@ impl KernelLog {
                 ..KernelLogCursor::default()
             }),
             gap_is_loss: true,
+            caught_up_ms: None,
             bytes: Vec::new(),
         })
     }
@@ -127,26 +131,33 @@ impl KernelLog {
 
     /// Reads what has been logged since the last call. It does not wait.
     ///
+    /// The kernel counts time since boot by a clock that may lose seconds in a day. What was
+    /// logged since a call that read all there was is therefore put between that call and now.
+    ///
     /// # Errors
     /// When the log cannot be read. The cursor is where it was before the record that failed.
     pub fn read(&mut self) -> Result<KernelLogRead, KernelLogError> {
         let mut read = KernelLogRead::default();
+        let now_ms = now_ms();
         for _ in 0..RECORDS_MAX {
             let next = self.next().map_err(|source| KernelLogError::Unread {
                 path: self.path.clone(),
                 source,
             })?;
             match next {
-                KmsgRead::Record(record) => self.take(&record, &mut read),
+                KmsgRead::Record(record) => self.take(&record, now_ms, &mut read),
                 KmsgRead::Overwritten => self.gap_is_loss = true,
-                KmsgRead::End => return Ok(read),
+                KmsgRead::End => {
+                    self.caught_up_ms = Some(now_ms);
+                    return Ok(read);
+                }
             }
         }
         read.more = true;
         Ok(read)
     }
 
-    fn take(&mut self, bytes: &[u8], read: &mut KernelLogRead) {
+    fn take(&mut self, bytes: &[u8], now_ms: u64, read: &mut KernelLogRead) {
         let Some(record) = KmsgRecord::parse(bytes) else {
             return;
         };
@@ -157,8 +168,11 @@ impl KernelLog {
             read.lost += record.sequence - self.cursor.next;
         }
         self.cursor.next = record.sequence + 1;
-        let events = self.cursor.unfinished.take(&record, self.boot_ms);
-        read.events.extend(events);
+        let earliest_ms = self.caught_up_ms.unwrap_or(0);
+        for mut event in self.cursor.unfinished.take(&record, self.boot_ms) {
+            event.at_ms = event.at_ms.max(earliest_ms).min(now_ms);
+            read.events.push(event);
+        }
     }
 
     fn next(&mut self) -> io::Result<KmsgRead> {
@@ -201,6 +215,13 @@ impl KernelLog {
         }
         Ok(KmsgRead::Record(self.bytes.drain(..end).collect()))
     }
+}
+
+/// The machine's clock, milliseconds since the epoch.
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let ms = since.map_or(0, |since| since.as_millis());
+    u64::try_from(ms).unwrap_or(u64::MAX)
 }
 
 /// Where the line that begins at `from` ends, after its line feed.

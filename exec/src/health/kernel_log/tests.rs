@@ -140,7 +140,12 @@ fn a_gpu_that_is_gone_takes_three_lines() {
     lines.iter().for_each(|line| three.add(line));
     let mut one = LogFile::new();
     one.add(&lines.join("\\x0a"));
-    for log in [three, one] {
+    let mut mixed = LogFile::new();
+    for line in lines {
+        mixed.add(line);
+        mixed.add("usb 1-1: new high-speed USB device");
+    }
+    for log in [three, one, mixed] {
         let events = log.open("a", None).read().unwrap().events;
         assert_eq!(codes(&events), ["gpu-gone"]);
         assert_eq!(events[0].fact.subject, HealthSubject::at("0000:b3:00.0"));
@@ -232,8 +237,20 @@ fn a_log_is_read_while_it_grows() {
     let mut open = log.open("a", None);
     assert_eq!(open.read().unwrap(), KernelLogRead::default());
     log.add("NVRM: Xid (PCI:0000:05:00): 48, DBE");
-    assert_eq!(codes(&open.read().unwrap().events), ["xid 48"]);
+    let events = open.read().unwrap().events;
+    assert_eq!(codes(&events), ["xid 48"]);
+    // The log's own time is years ago.
+    assert!(events[0].at_ms > BOOT_MS + 1_000_000_000);
     assert_eq!(open.read().unwrap(), KernelLogRead::default());
+}
+
+#[test]
+fn a_clock_of_the_log_that_is_ahead_is_not_believed() {
+    let log = LogFile::new();
+    let far = "4,0,9000000000000000,-;NVRM: Xid (PCI:0000:05:00): 48, DBE\n";
+    fs::write(log.path(), far).unwrap();
+    let events = log.open("a", None).read().unwrap().events;
+    assert!(events[0].at_ms < BOOT_MS + 9_000_000_000_000);
 }
 
 #[test]

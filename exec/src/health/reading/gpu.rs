@@ -43,3 +43,11 @@ pub struct GpuReading {
     /// How many processes use it.
     pub processes: Option<u32>,
 }
+
+impl GpuReading {
+    /// Whether no process uses it. None if the driver does not tell its processes: utilisation
+    /// does not tell it either.
+    pub fn is_idle(&self) -> Option<bool> {
+        self.processes.map(|number| number == 0)
+    }
+}

@@ -4,6 +4,8 @@ mod gpu;
 mod port;
 mod process;
 mod ras;
+#[cfg(test)]
+mod tests;
 
 pub use gpu::GpuReading;
 pub use port::{PortReading, ports};

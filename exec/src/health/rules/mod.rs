@@ -1,5 +1,5 @@
 //! The table of rules: what each sign means, what follows from it, and what clears it. It is
-//! data, `health.toml`; a file of the administrator changes fields of it.
+//! data, `health.toml` and `xid.toml`; a file of the administrator changes fields of it.
 
 mod limits;
 mod overlay;
@@ -17,7 +17,7 @@ pub use limits::HealthLimits;
 
 /// Where the administrator's file is, below the machine's root.
 pub const OVERLAY_FILE: &str = "etc/muster/health.toml";
-const BUILT_IN: &str = include_str!("health.toml");
+const BUILT_IN: &str = concat!(include_str!("health.toml"), "\n", include_str!("xid.toml"));
 
 /// All rules, with their thresholds.
 #[derive(Clone, Debug, Deserialize)]

@@ -11,8 +11,8 @@ use super::HealthRules;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct OverlayFile {
-    #[serde(default)]
-    limits: Table,
+    #[serde(default, rename = "limits")]
+    _limits: Table,
     #[serde(default)]
     escalation: BTreeMap<String, EscalationChange>,
     #[serde(default)]
@@ -45,7 +45,6 @@ pub(super) fn merged(built_in: &str, text: &str) -> Result<HealthRules, String> 
     let changes: Table = text.parse().map_err(|error| said(text, &error))?;
     known(&table, "rule", file.rule.keys(), text)?;
     known(&table, "escalation", file.escalation.keys(), text)?;
-    known_fields(&table, &file.limits, text)?;
     merge(&mut table, changes);
     table.try_into().map_err(|error: toml::de::Error| {
         let message = error.message().trim_end_matches('.');
@@ -87,17 +86,6 @@ fn known<'a>(
         if !there.is_some_and(|there| there.contains_key(name)) {
             let at = line_with(text, name);
             return Err(format!("{at}there is no `{part}` called `{name}`"));
-        }
-    }
-    Ok(())
-}
-
-fn known_fields(table: &Table, limits: &Table, text: &str) -> Result<(), String> {
-    let there = table.get("limits").and_then(Value::as_table);
-    for field in limits.keys() {
-        if !there.is_some_and(|there| there.contains_key(field)) {
-            let at = line_with(text, field);
-            return Err(format!("{at}`limits` has no field `{field}`"));
         }
     }
     Ok(())

@@ -266,25 +266,60 @@ fn five_fatal_incidents_in_a_day_are_the_vendor_s() {
 #[test]
 fn what_lay_before_a_repair_does_not_count() {
     let mut bench = Bench::new();
-    let late = {
-        let event = bench.event(KernelFact {
-            subject: HealthSubject::at(GPU),
-            ..fact("xid 48")
-        });
-        bench.wait(60);
-        event
-    };
     for _ in 0..4 {
         bench.log("xid 119");
+        bench.log_at("xid 13", "GPC 1, TPC 2");
         bench.reset();
         bench.wait(1000);
     }
     bench.mark(PersonMark::Repaired);
-    bench.judge.memory.last = None;
-    bench.tell(HealthInput::Kernel(late));
     bench.check(&[]);
     bench.log("xid 119");
+    bench.log_at("xid 13", "GPC 1, TPC 2");
     bench.check(&["0000:1a:00.0 xid 119 bad Device ResetDevice"]);
+}
+
+#[test]
+fn programs_that_failed_before_a_reset_do_not_count() {
+    let mut bench = Bench::new();
+    for _ in 0..4 {
+        bench.log_at("xid 13", "GPC 1, TPC 2");
+        bench.wait(600);
+        bench.log_at("xid 13", "GPC 1, TPC 2");
+        bench.wait(600);
+        bench.reset();
+    }
+    bench.check(&[]);
+}
+
+#[test]
+fn the_log_of_another_boot_counts_from_its_first_record() {
+    let mut bench = Bench::new();
+    bench.log("xid 13");
+    bench.log("xid 13");
+    bench.boot("second");
+    bench.log("xid 48");
+    bench.check(&[XID_48]);
+}
+
+#[test]
+fn a_drain_of_links_is_no_reset() {
+    let mut bench = Bench::new();
+    for _ in 0..3 {
+        bench.recovery(0, 3);
+        bench.check(&["0000:1a:00.0 recovery-action bad Links DrainLinks"]);
+        bench.recovery(3, 0);
+        bench.check(&[]);
+    }
+}
+
+#[test]
+fn a_fault_of_no_known_device_is_the_node_s() {
+    let mut bench = Bench::new();
+    bench.log_fact(fact("amd-queues-stuck"));
+    bench.check(&["machine amd-queues-stuck bad Node ResetDevice"]);
+    bench.log_fact(fact("amd-reset-done"));
+    bench.check(&[]);
 }
 
 #[test]

@@ -234,8 +234,12 @@ fn the_only_port_that_was_never_up_is_told() {
         .map(|device| port(device, "ACTIVE"))
         .into();
     ports.push(port("mlx5_3", "DOWN"));
-    bench.tell(HealthInput::Ports(ports));
+    bench.tell(HealthInput::Ports(ports.clone()));
     bench.check(&["mlx5_3/1 port-not-up warn None Inspect"]);
+    // Two such ports are rather two without a cable.
+    ports.push(port("mlx5_4", "DOWN"));
+    bench.tell(HealthInput::Ports(ports));
+    bench.check(&[]);
 }
 
 #[test]

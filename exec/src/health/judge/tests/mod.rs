@@ -40,7 +40,7 @@ impl Bench {
             said: Vec::new(),
         };
         bench.boot("first");
-        let device = |pci: &str, number: u32| KnownDevice {
+        let device = |pci: &str, number: u32| GrantedDevice {
             pci: pci.to_owned(),
             id: DeviceId(format!("GPU-{number}")),
             paths: vec![format!("/dev/nvidia{number}")],
