@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use muster_exec::health::judge::{HealthInput, HealthJudge, HealthOutput, KnownDevice};
+use muster_exec::health::judge::{GrantedDevice, HealthInput, HealthJudge, HealthOutput};
 use muster_exec::health::kernel_log::{Boot, KernelLog};
 use muster_exec::health::reading;
 use muster_exec::health::rules::HealthRules;
@@ -338,10 +338,10 @@ fn looks(config: &HealthConfig, with_processes: bool) -> Vec<HealthInput> {
 }
 
 /// The granted devices that have an address.
-fn known(capacity: &Capacity) -> Vec<KnownDevice> {
+fn known(capacity: &Capacity) -> Vec<GrantedDevice> {
     let devices = capacity.devices.iter().filter(|one| !one.simulated);
     let known = devices.filter_map(|device| {
-        Some(KnownDevice {
+        Some(GrantedDevice {
             pci: device.partition_of.clone().or_else(|| device.pci.clone())?,
             id: device.id.clone(),
             paths: device.paths.clone(),
