@@ -6,6 +6,7 @@
 mod cpu;
 mod disk;
 mod fabric;
+mod gpu;
 mod memory;
 mod network;
 mod pressure;
@@ -15,6 +16,7 @@ use std::path::Path;
 
 use muster_model::metric::{MetricFamily, MetricKind};
 
+pub use gpu::{DeviceLoad, GpuFigures, loads};
 pub use process::process;
 
 /// All figures of the machine whose file tree is at `root`. What cannot be read is left out.

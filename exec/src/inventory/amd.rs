@@ -5,6 +5,7 @@
 
 mod kfd;
 mod models;
+mod sample;
 #[cfg(test)]
 mod tests;
 
@@ -18,6 +19,7 @@ use muster_model::node::DeviceLevel;
 use super::{DeviceAccess, FoundDevice, VendorInventory};
 pub use kfd::{KfdGpu, PciPlace, gpus};
 pub use models::{AmdModel, model};
+pub use sample::{AmdSample, samples};
 
 /// AMD's GPUs of the machine whose file tree is at `root`, in the order of KFD, which need not
 /// be that of the bus.

@@ -6,6 +6,8 @@ mod files;
 mod library;
 mod links;
 mod look;
+mod sample;
+mod sampler;
 #[cfg(test)]
 mod tests;
 
@@ -22,6 +24,11 @@ pub use ask::{MigInstance, NvidiaGpu};
 pub use files::{GpuFiles, files};
 pub use links::groups;
 pub use look::{NvidiaError, NvidiaLook, SilentGpu, look};
+pub use sample::{
+    GpuActivity, GpuEcc, GpuIdentity, GpuMemory, GpuNvlink, GpuPcie, GpuPower, GpuProcess,
+    GpuRound, GpuSample, GpuTemperature, MigSample, RemappedRows, RetiredPages,
+};
+pub use sampler::{GpuSampler, SamplerPause};
 
 /// NVIDIA's GPUs of the machine whose file tree is at `root`, in the order of the driver.
 /// `library` is the driver's library, if it is not where the loader finds it.

@@ -70,19 +70,27 @@ fn instances(device: &Device<'_>, model: &str) -> Result<Option<Vec<MigInstance>
     if !is_on {
         return Ok(None);
     }
+    let parts = parts(device)?;
+    let found: Result<Vec<_>, _> = parts.iter().map(|part| instance(part, model)).collect();
+    found.map(Some)
+}
+
+/// The instances of a GPU in MIG mode.
+pub(super) fn parts<'nvml>(device: &Device<'nvml>) -> Result<Vec<Device<'nvml>>, NvmlError> {
     let mut found = Vec::new();
     for slot in 0..device.mig_device_count()? {
         match device.mig_device_by_index(slot) {
-            Ok(part) => found.push(instance(&part, model)?),
+            Ok(part) => found.push(part),
             // Slots may be empty between others.
             Err(NvmlError::NotFound | NvmlError::InvalidArg) => {}
             Err(error) => return Err(error),
         }
     }
-    Ok(Some(found))
+    Ok(found)
 }
 
-fn instance(part: &Device<'_>, model: &str) -> Result<MigInstance, NvmlError> {
+/// What the library tells of an instance.
+pub(super) fn instance(part: &Device<'_>, model: &str) -> Result<MigInstance, NvmlError> {
     Ok(MigInstance {
         uuid: part.uuid()?,
         model: part.name().unwrap_or_else(|_| format!("{model} MIG")),

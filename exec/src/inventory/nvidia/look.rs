@@ -48,6 +48,16 @@ pub enum NvidiaError {
     },
 }
 
+impl NvidiaError {
+    /// What the library was asked and does not come back from; none if it answered.
+    pub(super) fn unanswered(&self) -> Option<&'static str> {
+        match self {
+            Self::Call { .. } => None,
+            Self::NoAnswer { call } => Some(call),
+        }
+    }
+}
+
 /// What a look gave. All is empty on a machine without a driver.
 #[derive(Debug, Default)]
 pub struct NvidiaLook {

@@ -1,4 +1,5 @@
 mod captured;
+mod sampler;
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -19,6 +19,8 @@ enum {
     TEXT = 256,
     SLOTS = 64, /* instances of a GPU, and one */
     NO_SLOT = -1,
+    VALUE_UNSIGNED_LONG_LONG = 3,
+    ALL_LINKS = -1,
     P2P_NVLINK = 2,
     P2P_OK = 0,
     P2P_NOT_SUPPORTED = 5,
@@ -31,6 +33,41 @@ struct memory_v2 {
 
 struct memory {
     unsigned long long total, free, used;
+};
+
+struct utilization {
+    unsigned gpu, memory;
+};
+
+struct process {
+    unsigned pid;
+    unsigned long long memory;
+    unsigned gpu_instance, compute_instance;
+};
+
+struct field {
+    unsigned id, scope;
+    long long time, latency;
+    unsigned type;
+    int error;
+    unsigned long long value;
+};
+
+struct gpm_support {
+    unsigned version, is_supported;
+};
+
+struct gpm_metric {
+    unsigned id;
+    int error;
+    double value;
+    const char *short_name, *long_name, *unit;
+};
+
+struct gpm_metrics {
+    unsigned version, count;
+    const void *first, *second;
+    struct gpm_metric metrics[210];
 };
 
 struct pci {
@@ -103,10 +140,27 @@ static long number_of(const void *device, const char *name, long other) {
     return number(key, other);
 }
 
+/* Notes a call in the file that the key "calls" names. */
+static void note(const char *call, int gpu) {
+    char name[TEXT];
+    FILE *file;
+    if (!find("calls", name) || !(file = fopen(name, "a")))
+        return;
+    fprintf(file, "%s %d\n", call, gpu);
+    fclose(file);
+}
+
 /* Waits as long as the file says of a call, and returns the error that it says. */
 static int begin(const char *call, int gpu) {
     char key[TEXT], one[TEXT];
     long wait_ms, error;
+    note(call, gpu);
+    snprintf(key, TEXT, "held.%s", call);
+    snprintf(one, TEXT, "held.%s.%d", call, gpu);
+    while (number(one, number(key, 0)) != 0) {
+        struct timespec wait = {0, 10000000};
+        nanosleep(&wait, NULL);
+    }
     snprintf(key, TEXT, "hang.%s", call);
     snprintf(one, TEXT, "hang.%s.%d", call, gpu);
     wait_ms = number(one, number(key, 0));
@@ -159,7 +213,7 @@ int nvmlInit_v2(void) {
     return find("devices", value) ? SUCCESS : DRIVER_NOT_LOADED;
 }
 
-int nvmlShutdown(void) { return SUCCESS; }
+int nvmlShutdown(void) { return begin(__func__, -1); }
 
 int nvmlSystemGetDriverVersion(char *text, unsigned length) {
     char value[TEXT];
@@ -209,6 +263,9 @@ int nvmlDeviceGetMemoryInfo_v2(const void *device, struct memory_v2 *memory) {
     long found = number_of(device, "memory", -1);
     BEGIN(device);
     memory->total = (unsigned long long)found << 20;
+    memory->used = (unsigned long long)number_of(device, "memory.used", 0) << 20;
+    memory->reserved = (unsigned long long)number_of(device, "memory.reserved", 0) << 20;
+    memory->free = memory->total - memory->used - memory->reserved;
     return found < 0 ? NOT_SUPPORTED : SUCCESS;
 }
 
@@ -216,7 +273,193 @@ int nvmlDeviceGetMemoryInfo(const void *device, struct memory *memory) {
     long found = number_of(device, "memory", -1);
     BEGIN(device);
     memory->total = (unsigned long long)found << 20;
+    memory->used = (unsigned long long)(number_of(device, "memory.used", 0) +
+                                        number_of(device, "memory.reserved", 0))
+                   << 20;
+    memory->free = memory->total - memory->used;
     return found < 0 ? NOT_SUPPORTED : SUCCESS;
+}
+
+/* A call that gives one number. */
+#define NUMBER(call, type, name)                                                                   \
+    int call(const void *device, type *value) {                                                    \
+        long found = number_of(device, name, -1);                                                  \
+        BEGIN(device);                                                                             \
+        *value = (type)found;                                                                      \
+        return found < 0 ? NOT_SUPPORTED : SUCCESS;                                                \
+    }
+
+NUMBER(nvmlDeviceGetPowerUsage, unsigned, "power")
+NUMBER(nvmlDeviceGetEnforcedPowerLimit, unsigned, "power.limit")
+NUMBER(nvmlDeviceGetTotalEnergyConsumption, unsigned long long, "energy")
+NUMBER(nvmlDeviceGetPerformanceState, unsigned, "pstate")
+NUMBER(nvmlDeviceGetCurrentClocksThrottleReasons, unsigned long long, "throttle")
+NUMBER(nvmlDeviceGetPcieReplayCounter, unsigned, "replay")
+NUMBER(nvmlDeviceGetCurrPcieLinkGeneration, unsigned, "pcie.gen")
+NUMBER(nvmlDeviceGetCurrPcieLinkWidth, unsigned, "pcie.width")
+NUMBER(nvmlDeviceGetMaxPcieLinkGeneration, unsigned, "pcie.gen.max")
+NUMBER(nvmlDeviceGetMaxPcieLinkWidth, unsigned, "pcie.width.max")
+
+/* A call that gives one number of several, which a number names. */
+#define CHOICE(call, name0, name1)                                                                 \
+    int call(const void *device, unsigned what, unsigned *value) {                                 \
+        long found = number_of(device, what == 0 ? name0 : name1, -1);                             \
+        BEGIN(device);                                                                             \
+        *value = (unsigned)found;                                                                  \
+        return found < 0 ? NOT_SUPPORTED : SUCCESS;                                                \
+    }
+
+CHOICE(nvmlDeviceGetTemperature, "temperature", "")
+CHOICE(nvmlDeviceGetTemperatureThreshold, "temperature.shutdown", "temperature.slowdown")
+
+int nvmlDeviceGetClockInfo(const void *device, unsigned what, unsigned *mhz) {
+    static const char *const names[] = {"clock.graphics", "clock.sm", "clock.memory"};
+    long found = number_of(device, what < 3 ? names[what] : "", -1);
+    BEGIN(device);
+    *mhz = (unsigned)found;
+    return found < 0 ? NOT_SUPPORTED : SUCCESS;
+}
+
+int nvmlDeviceGetUtilizationRates(const void *device, struct utilization *rates) {
+    char value[TEXT];
+    BEGIN(device);
+    if (!find_of(device, "utilization", value))
+        return NOT_SUPPORTED;
+    return sscanf(value, "%u %u", &rates->gpu, &rates->memory) == 2 ? SUCCESS : NOT_SUPPORTED;
+}
+
+static int coder(const void *device, const char *name, unsigned *percent, unsigned *period_us) {
+    long found = number_of(device, name, -1);
+    *percent = (unsigned)found;
+    *period_us = 1000000;
+    return found < 0 ? NOT_SUPPORTED : SUCCESS;
+}
+
+int nvmlDeviceGetEncoderUtilization(const void *device, unsigned *percent, unsigned *period_us) {
+    BEGIN(device);
+    return coder(device, "encoder", percent, period_us);
+}
+
+int nvmlDeviceGetDecoderUtilization(const void *device, unsigned *percent, unsigned *period_us) {
+    BEGIN(device);
+    return coder(device, "decoder", percent, period_us);
+}
+
+int nvmlDeviceGetTotalEccErrors(const void *device, unsigned error, unsigned counter,
+                                unsigned long long *count) {
+    static const char *const names[] = {"ecc.corrected", "ecc.corrected.ever", "ecc.uncorrected",
+                                        "ecc.uncorrected.ever"};
+    long found = number_of(device, error < 2 && counter < 2 ? names[error * 2 + counter] : "", -1);
+    BEGIN(device);
+    *count = (unsigned long long)found;
+    return found < 0 ? NOT_SUPPORTED : SUCCESS;
+}
+
+int nvmlDeviceGetRemappedRows(const void *device, unsigned *correctable, unsigned *uncorrectable,
+                              unsigned *is_pending, unsigned *has_failed) {
+    char value[TEXT];
+    BEGIN(device);
+    if (!find_of(device, "remapped", value))
+        return NOT_SUPPORTED;
+    return sscanf(value, "%u %u %u %u", correctable, uncorrectable, is_pending, has_failed) == 4
+               ? SUCCESS
+               : NOT_SUPPORTED;
+}
+
+/* Fields of which each link has one, with what names the sum of all. */
+static int is_of_links(unsigned id) { return id >= 138 && id <= 141; }
+
+int nvmlDeviceGetFieldValues(const void *device, int count, struct field *fields) {
+    char name[TEXT];
+    BEGIN(device);
+    for (int at = 0; at < count; at++) {
+        struct field *field = &fields[at];
+        snprintf(name, TEXT, "field.%u", field->id);
+        long found = number_of(device, name, -1);
+        if (is_of_links(field->id) && (int)field->scope != ALL_LINKS)
+            found = -1;
+        field->type = VALUE_UNSIGNED_LONG_LONG;
+        field->value = (unsigned long long)found;
+        field->error = found < 0 ? NOT_SUPPORTED : SUCCESS;
+    }
+    return SUCCESS;
+}
+
+/* Processes from a line "PID:MIB PID:MIB", where "-" for the memory is that it is not known. */
+static int processes(const void *device, const char *name, unsigned *count, struct process *all) {
+    char value[TEXT], *rest = value;
+    unsigned room = *count;
+    *count = 0;
+    if (!find_of(device, name, value))
+        return NOT_SUPPORTED;
+    for (char *word; (word = strsep(&rest, " ")) != NULL;) {
+        char *memory = strchr(word, ':');
+        if (!memory)
+            continue;
+        if (*count < room && all) {
+            all[*count].pid = (unsigned)strtoul(word, NULL, 10);
+            all[*count].memory =
+                memory[1] == '-' ? ~0ULL : strtoull(memory + 1, NULL, 10) << 20;
+            all[*count].gpu_instance = all[*count].compute_instance = ~0U;
+        }
+        ++*count;
+    }
+    return *count > room ? INSUFFICIENT_SIZE : SUCCESS;
+}
+
+int nvmlDeviceGetComputeRunningProcesses_v3(const void *device, unsigned *count,
+                                            struct process *all) {
+    BEGIN(device);
+    return processes(device, "processes", count, all);
+}
+
+int nvmlDeviceGetGraphicsRunningProcesses_v3(const void *device, unsigned *count,
+                                             struct process *all) {
+    BEGIN(device);
+    return processes(device, "processes.graphics", count, all);
+}
+
+int nvmlGpmQueryDeviceSupport(const void *device, struct gpm_support *support) {
+    BEGIN(device);
+    support->is_supported = (unsigned)number_of(device, "gpm", 0);
+    return SUCCESS;
+}
+
+/* A sample of counters is the device that it is of. */
+int nvmlGpmSampleAlloc(void **sample) {
+    const void **made = malloc(sizeof *made);
+    if (made)
+        *made = NULL;
+    *sample = (void *)made;
+    return SUCCESS;
+}
+
+int nvmlGpmSampleFree(void *sample) {
+    free(sample);
+    return SUCCESS;
+}
+
+int nvmlGpmSampleGet(const void *device, const void **sample) {
+    BEGIN(device);
+    *sample = device;
+    return SUCCESS;
+}
+
+int nvmlGpmMetricsGet(struct gpm_metrics *asked) {
+    const void *first = *(const void *const *)asked->first;
+    const void *second = *(const void *const *)asked->second;
+    char name[TEXT], value[TEXT];
+    BEGIN(second);
+    if (!first || first != second)
+        return INVALID_ARGUMENT;
+    for (unsigned at = 0; at < asked->count; at++) {
+        struct gpm_metric *metric = &asked->metrics[at];
+        snprintf(name, TEXT, "gpm.%u", metric->id);
+        int is_found = find_of(second, name, value);
+        metric->error = is_found ? SUCCESS : NOT_SUPPORTED;
+        metric->value = is_found ? strtod(value, NULL) : 0;
+    }
+    return SUCCESS;
 }
 
 int nvmlDeviceGetMigMode(const void *device, unsigned *now, unsigned *pending) {

@@ -10,11 +10,25 @@
 //! | `gpu.N.uuid`, `.name`, `.minor`, `.memory` (MiB), `.pci` | of the GPU with index N; a call whose line is missing is not supported |
 //! | `gpu.N.mig` | 1 in MIG mode, 0 if the GPU has the mode; without it the GPU does not |
 //! | `gpu.N.mig.S.uuid`, `.name`, `.memory`, `.gi`, `.ci` | of the instance in slot S, 0 to 6 |
+//! | `gpu.N.utilization` | percent of the GPU and of its memory: `97 40` |
+//! | `gpu.N.memory.used`, `.memory.reserved` | MiB; of instances too |
+//! | `gpu.N.temperature`, `.temperature.slowdown`, `.temperature.shutdown` | degrees Celsius |
+//! | `gpu.N.power`, `.power.limit`, `.energy` | mW, mW, mJ |
+//! | `gpu.N.clock.sm`, `.clock.memory`, `.pstate`, `.throttle`, `.encoder`, `.decoder` | MHz, MHz, state, bits, percent, percent |
+//! | `gpu.N.ecc.corrected`, `.ecc.uncorrected`, and the same with `.ever` | errors since the driver was loaded, and in the GPU's life |
+//! | `gpu.N.remapped` | rows that were correctable and uncorrectable, 1 if pending, 1 if failed: `0 1 1 0` |
+//! | `gpu.N.replay`, `.pcie.gen`, `.pcie.width`, and the two with `.max` | of the connection to the machine |
+//! | `gpu.N.field.ID` | the value of a field by its number, as 82 for the temperature of the memory |
+//! | `gpu.N.processes`, `.processes.graphics` | `PID:MIB PID:MIB`; `PID:-` for memory that is not known |
+//! | `gpu.N.gpm` | 1 if the GPU has counters of activity |
+//! | `gpu.N.gpm.ID` | such a metric by its number, in the driver's unit: `gpu.0.gpm.2 = 45.5` |
 //! | `gpu.N.nvlink` | indices of the GPUs that NVLink links, with spaces between |
 //! | `gpu.N.links` | how many links it has |
 //! | `gpu.N.link.L` | what is at the other end of link L: address, and PCI numbers in hex as `1af110de`; without it the link is down |
 //! | `error.CALL`, `error.CALL.N` | the number that a call returns, for all or for GPU N: `error.nvmlDeviceGetName.2 = 15` |
 //! | `hang.CALL`, `hang.CALL.N` | milliseconds that a call takes |
+//! | `held.CALL`, `held.CALL.N` | 1: the call does not come back until the line is gone |
+//! | `calls` | a file to which every call is written with its GPU, -1 for none: `nvmlInit_v2 -1` |
 //! | `absent` | calls that the library does not have, with spaces between; read when it is built |
 
 use std::io;
