@@ -12,6 +12,7 @@ pub mod home;
 pub mod job;
 pub mod nemesis;
 pub mod net;
+pub mod played_driver;
 pub mod promises;
 pub mod sim;
 pub mod site;

@@ -1,6 +1,7 @@
 //! Checks over the whole workspace, and the product run as users run it.
 
 mod browser;
+mod device_faults;
 mod disks;
 mod draining;
 mod failures;

@@ -65,8 +65,10 @@ pub(crate) struct HealthLoop {
     problems: Vec<String>,
     /// Why what is known is not on disk.
     unwritten: Option<String>,
-    /// PCI addresses that are known to be off the bus.
-    gone: BTreeSet<String>,
+    /// PCI addresses of granted devices that were on the bus at the last look.
+    on_bus: BTreeSet<String>,
+    /// Up to when the log was read to its end, milliseconds since the epoch.
+    read_ms: u64,
     /// Told when a device has gone, so that the hardware is looked at.
     look: Arc<Notify>,
     ends: HealthEnds,
@@ -115,7 +117,8 @@ pub(crate) fn open(config: HealthConfig, look: Arc<Notify>) -> Result<(NodeHealt
         log,
         problems,
         unwritten: None,
-        gone: BTreeSet::new(),
+        on_bus: BTreeSet::new(),
+        read_ms: 0,
         look,
         ends,
         is_changed: true,
@@ -214,10 +217,15 @@ impl HealthLoop {
                 self.feed(HealthInput::Users(users));
                 self.is_changed = true;
             }
-            for event in read.events {
+            let now_ms = now_ms();
+            for mut event in read.events {
+                // The kernel counts on a clock that nobody corrects, and the time of its start is
+                // known in whole seconds: an event is not older than the last look at the log.
+                event.at_ms = event.at_ms.max(self.read_ms).min(now_ms);
                 self.feed(HealthInput::Kernel(event));
             }
             if !read.more {
+                self.read_ms = now_ms;
                 return;
             }
         }
@@ -233,8 +241,8 @@ impl HealthLoop {
                 continue;
             };
             if bus.join(pci).exists() {
-                self.gone.remove(pci);
-            } else if self.gone.insert(pci.clone()) {
+                self.on_bus.insert(pci.clone());
+            } else if self.on_bus.remove(pci) {
                 let subject = HealthSubject::Device {
                     pci: Some(pci.clone()),
                     id: Some(device.id.clone()),
