@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use muster_model::cluster_spec::{
-    CellSpec, CellType, ClusterSpec, Level, QuotaSpec, UnevenLevel, VcSpec,
-};
+use muster_model::cluster_spec::{CellSpec, CellType, ClusterSpec, Level, QuotaSpec, VcSpec};
 
 use crate::random::SplitMix64;
 
@@ -63,7 +61,7 @@ pub(super) fn spec(random: &mut SplitMix64, tops: &[u32]) -> ClusterSpec {
                 count: *children,
                 node_level: *node_level,
                 level: level(name),
-                uneven: uneven(name),
+                uneven: Vec::new(),
             };
             spec.cell_types.insert((*name).to_owned(), kind);
         }
@@ -178,15 +176,6 @@ fn second_leaf(number: u32) -> CellSpec {
         address: (SECOND_FIRST + number).to_string(),
         ..CellSpec::default()
     }
-}
-
-/// Machines of the flat chain have groups of three and one.
-fn uneven(name: &str) -> Vec<UnevenLevel> {
-    let level = UnevenLevel {
-        level: Level::Numa,
-        sizes: vec![3, 1],
-    };
-    (name == "C-NODE").then_some(level).into_iter().collect()
 }
 
 fn level(name: &str) -> Option<Level> {

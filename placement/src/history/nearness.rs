@@ -46,12 +46,6 @@ pub(super) fn check(cells: &Cells, gang: &Gang, placement: &Placement) -> Result
 fn place(cells: &Cells, leaf: Leaf, level: Level) -> Option<(usize, u32)> {
     let (chain, local) = cells.local(leaf);
     let shape = &cells.chains[chain].shape;
-    if let Some(groups) = shape.uneven.iter().find(|groups| groups.level == level) {
-        let machine = local - local % shape.size[shape.node];
-        let starts = groups.starts.iter().map(|start| machine + start);
-        let start = starts.filter(|start| *start <= local).max();
-        return Some((chain, start?));
-    }
     let own = shape.levels.iter().position(|own| *own == Some(level))?;
     Some((chain, local - local % shape.size[own]))
 }

@@ -8,6 +8,7 @@ mod made;
 mod near;
 mod rule_files;
 mod tree;
+mod ways;
 mod witness;
 
 use std::fmt::Write as _;

@@ -25,6 +25,8 @@ pub(super) struct DeviceGroup {
 impl DeviceGroup {
     pub(super) fn new(name: String, devices: BTreeSet<u32>, levels: &[DeviceLevel]) -> Self {
         let mut shape = vec![(Level::Node, vec![devices.len()])];
+        // One device alone is near to no other.
+        let levels = if devices.len() > 1 { levels } else { &[] };
         let mut pieces = vec![devices.into_iter().collect::<Vec<u32>>()];
         for level in levels {
             if !level.level.is_inside_node() || !may_follow(&shape, level.level) {
