@@ -26,6 +26,7 @@ pub(crate) struct HeldIdle {
 struct HeldDevice {
     holder: AttemptUid,
     seen_ms: u64,
+    utilization: u32,
     memory_mb: u64,
     idle_since_ms: u64,
 }
@@ -46,11 +47,11 @@ impl HeldIdle {
                 let mut device = HeldDevice {
                     holder: holder.clone(),
                     seen_ms: now_ms,
+                    utilization,
                     memory_mb: memory >> 20,
                     idle_since_ms: now_ms,
                 };
-                let last = before.remove(&load.id);
-                if let (0, Some(last)) = (utilization, last)
+                if let Some(last) = before.remove(&load.id)
                     && device.goes_on(&last)
                 {
                     device.idle_since_ms = last.idle_since_ms;
@@ -74,6 +75,7 @@ impl HeldDevice {
     /// Whether an idle time that lasted to the sample before lasts to this one.
     fn goes_on(&self, last: &Self) -> bool {
         self.holder == last.holder
+            && (self.utilization, last.utilization) == (0, 0)
             && self.memory_mb == last.memory_mb
             && self.seen_ms.saturating_sub(last.seen_ms) <= GAP_MS_MAX
     }
