@@ -29,6 +29,7 @@ use self::membership::LocalMembership;
 use self::nodes::LocalNodes;
 use self::sights::JobSights;
 use self::users::LocalUsers;
+pub(crate) use self::uses::LocalUses;
 use self::waiting::WaitingClients;
 use crate::accounts::Accounts;
 use crate::alarms::Alarms;
@@ -38,10 +39,10 @@ use crate::documents::DocumentKinds;
 use crate::documents::failure_rules::RulesInForce;
 use crate::documents::policy::PolicyInForce;
 use crate::documents::storages::StoragesInForce;
+use crate::gpu_samples::GpuSamples;
 use crate::images::NodeImages;
 use crate::mesh::Service;
 use crate::node_status::NodeStatus;
-use crate::task_uses::TaskUses;
 use crate::vc::VcHandle;
 
 /// The parts a cluster is made of.
@@ -75,7 +76,9 @@ pub(crate) struct ClusterDependencies {
     /// The storages that it declares.
     pub(crate) storages: StoragesInForce,
     /// What its tasks use.
-    pub(crate) uses: TaskUses,
+    pub(crate) uses: LocalUses,
+    /// The newest samples of its GPUs.
+    pub(crate) gpu_samples: GpuSamples,
 }
 
 /// The ports to a cluster of these parts.
@@ -112,7 +115,10 @@ pub(crate) fn ports(parts: ClusterDependencies) -> Ports {
             storages: parts.storages.clone(),
         }),
         storages: Arc::new(parts.storages),
-        figures: Arc::new(LocalFigures),
+        figures: Arc::new(LocalFigures {
+            gpus: parts.gpu_samples,
+            host_name: parts.node.identity.host_name.clone(),
+        }),
         uses: Arc::new(parts.uses),
         users: Arc::new(LocalUsers {
             accounts: parts.accounts,

@@ -64,6 +64,8 @@ pub struct AgentConfig {
     pub images: ImagesConfig,
     /// `[mesh]`
     pub mesh: MeshConfig,
+    /// `[figures]`
+    pub figures: FiguresConfig,
 }
 
 /// Who this node is.
@@ -405,6 +407,25 @@ impl Default for MeshConfig {
     }
 }
 
+/// What others are told of this machine's GPUs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct FiguresConfig {
+    /// Whether to keep files that tell other exporters which job has which GPU.
+    pub gpu_job_files: bool,
+    /// Where they are; in /run/muster if absent.
+    pub gpu_jobs: Option<PathBuf>,
+}
+
+impl Default for FiguresConfig {
+    fn default() -> Self {
+        Self {
+            gpu_job_files: true,
+            gpu_jobs: None,
+        }
+    }
+}
+
 impl AgentConfig {
     /// Reads the file. A missing one gives the defaults.
     ///
@@ -469,6 +490,13 @@ impl AgentConfig {
             "images.disk_percent_target must not be above images.disk_percent_max, nor that above 100",
         );
         check(
+            self.figures
+                .gpu_jobs
+                .as_ref()
+                .is_none_or(|path| path.is_absolute()),
+            "figures.gpu_jobs must be a whole path, as /run/muster/gpu-jobs",
+        );
+        check(
             !self.containerd.namespace.is_empty(),
             "containerd.namespace must not be empty; remove the line for the default, muster",
         );
@@ -515,6 +543,7 @@ mod tests {
                 "connections_per_address",
             ),
             ("[hardware]\nports = [40000, 30000]", "hardware.ports"),
+            ("[figures]\ngpu_jobs = \"jobs\"", "figures.gpu_jobs"),
             (
                 "[images]\ndisk_percent_target = 90",
                 "images.disk_percent_target",
@@ -565,6 +594,10 @@ mod tests {
             tasks: Tasks {
                 init: Some("/usr/lib/muster/muster-init".into()),
                 ..Tasks::default()
+            },
+            figures: FiguresConfig {
+                gpu_jobs: Some("/run/muster/gpu-jobs".into()),
+                ..FiguresConfig::default()
             },
             images: ImagesConfig {
                 mirrors: [("docker.io".into(), vec!["https://mirror.example".into()])].into(),

@@ -2,6 +2,7 @@
 //! judge and show.
 
 mod parts;
+mod reading;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -14,6 +15,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
 pub(crate) use parts::NodeParts;
+pub(crate) use reading::reading;
 pub(crate) use store::{HealthStore, KeptHealth};
 
 /// How long a reader of events waits for the loop, which reads the kernel's log first.

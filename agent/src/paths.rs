@@ -14,6 +14,8 @@ pub(crate) struct Paths {
     pub(crate) state: PathBuf,
     /// The socket that root talks to.
     pub(crate) socket: PathBuf,
+    /// The files that tell other exporters which job has which GPU.
+    pub(crate) gpu_jobs: PathBuf,
 }
 
 impl Paths {
@@ -24,11 +26,13 @@ impl Paths {
                 config: home.join("agent.toml"),
                 state: home.join("state"),
                 socket: home.join("agent.sock"),
+                gpu_jobs: home.join("gpu-jobs"),
             },
             None => Self {
                 config: "/etc/muster/agent.toml".into(),
                 state: "/var/lib/muster".into(),
                 socket: "/run/muster/agent.sock".into(),
+                gpu_jobs: "/run/muster/gpu-jobs".into(),
             },
         }
     }

@@ -34,9 +34,10 @@ use tracing_subscriber::EnvFilter;
 use crate::accounts::Accounts;
 use crate::alarms::Alarms;
 use crate::certificate::{self, CertificateNow, OpenedCertificate};
-use crate::cluster;
+use crate::cluster::{self, LocalUses};
 use crate::config::AgentConfig;
 use crate::description::Descriptions;
+use crate::device_uses::DeviceUses;
 use crate::doctor::{self, Doctor};
 use crate::documents::failure_rules::{Rules, RulesInForce};
 use crate::documents::policy::{PolicyInForce, coordinator_policy};
@@ -291,6 +292,8 @@ async fn start(
     };
     let ledger = Ledger::recover(ledger_identity, store.records()?, capacity)?;
     let uses = TaskUses::default();
+    let device_uses = DeviceUses::default();
+    let (gpu_samples, gpu_sample_loop) = loops::gpu_samples::watch(device_uses.clone());
     let executor = Executor::new(crate::executor::ExecutorDependencies {
         engine: engine.clone(),
         images: images.clone(),
@@ -348,8 +351,19 @@ async fn start(
         manager.clone(),
     ));
     tokio::spawn(loops::resident::run());
-    tokio::spawn(health_loop.run(hardware.clone(), node_handle.clone()));
+    tokio::spawn(health_loop.run(hardware.clone(), gpu_samples.clone(), node_handle.clone()));
     tokio::spawn(hardware_loop.run(node_handle.clone(), stopper));
+    if config.hardware.simulate.is_none() {
+        tokio::spawn(gpu_sample_loop.run(node_handle.clone()));
+    }
+    if config.figures.gpu_job_files {
+        let directory = config.figures.gpu_jobs.as_ref().unwrap_or(&paths.gpu_jobs);
+        tokio::spawn(loops::gpu_job_files::run(
+            directory.clone(),
+            node_handle.clone(),
+            gpu_samples.clone(),
+        ));
+    }
     tokio::spawn(loops::sweep::run(
         paths.tasks(),
         config.tasks.clone(),
@@ -429,7 +443,11 @@ async fn start(
         node,
         policy,
         storages,
-        uses,
+        uses: LocalUses {
+            tasks: uses,
+            devices: device_uses,
+        },
+        gpu_samples,
     });
     Ok(((ports, link_key), node_handle, groups))
 }

@@ -3,18 +3,15 @@
 //! The last hour is kept in steps of ten seconds and the day before in steps of five minutes, some 8 kB a task. Of
 //! ended tasks the newest few are kept. After a restart of the agent it begins anew.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use muster_exec::engine::Usage;
 use muster_model::id::AttemptUid;
 use muster_model::task_use::{TaskUse, UsePoint};
 
-/// Points of the last hour, ten seconds apart.
-const FINE_MAX: usize = 360;
-/// Points of the day before, each of so many fine ones.
-const COARSE_MAX: usize = 288;
-const FINE_IN_COARSE: usize = 30;
+use crate::day_ring::{DayPoint, DayRing};
+
 /// Ended tasks that are kept, and for how long.
 const ENDED_MAX: usize = 128;
 const ENDED_MS_MAX: u64 = 24 * 3_600_000;
@@ -28,10 +25,7 @@ pub(crate) struct TaskUses {
 /// One task's.
 #[derive(Debug, Default)]
 struct UseRing {
-    fine: VecDeque<PackedPoint>,
-    coarse: VecDeque<PackedPoint>,
-    /// What goes into the next coarse point.
-    gathered: Vec<PackedPoint>,
+    points: DayRing<PackedPoint>,
     /// The last reading: when, and CPU time so far.
     last: Option<(u64, u64)>,
     /// When it was first missed.
@@ -44,6 +38,18 @@ struct PackedPoint {
     at_s: u32,
     cpu_milli: u32,
     memory_mb: u32,
+}
+
+impl DayPoint for PackedPoint {
+    /// The mean of the CPU, and the most of the memory.
+    fn merged(points: &[Self]) -> Self {
+        let cpu: u64 = points.iter().map(|it| u64::from(it.cpu_milli)).sum();
+        Self {
+            at_s: points.last().map_or(0, |it| it.at_s),
+            cpu_milli: small(cpu / points.len().max(1) as u64),
+            memory_mb: points.iter().map(|it| it.memory_mb).max().unwrap_or(0),
+        }
+    }
 }
 
 impl TaskUses {
@@ -102,46 +108,18 @@ impl UseRing {
             cpu_milli: small(cpu_milli),
             memory_mb: small(usage.memory_bytes >> 20),
         };
-        self.fine.push_back(point);
-        if self.fine.len() > FINE_MAX
-            && let Some(oldest) = self.fine.pop_front()
-        {
-            self.gather(oldest);
-        }
-    }
-
-    /// Takes a point that leaves the fine part into the coarse one.
-    fn gather(&mut self, point: PackedPoint) {
-        self.gathered.push(point);
-        if self.gathered.len() < FINE_IN_COARSE {
-            return;
-        }
-        let cpu: u64 = self.gathered.iter().map(|it| u64::from(it.cpu_milli)).sum();
-        self.coarse.push_back(PackedPoint {
-            at_s: point.at_s,
-            cpu_milli: small(cpu / FINE_IN_COARSE as u64),
-            memory_mb: self
-                .gathered
-                .iter()
-                .map(|it| it.memory_mb)
-                .max()
-                .unwrap_or(0),
-        });
-        self.gathered.clear();
-        if self.coarse.len() > COARSE_MAX {
-            self.coarse.pop_front();
-        }
+        self.points.push(point);
     }
 
     fn view(&self) -> TaskUse {
-        let points = self.coarse.iter().chain(&self.gathered).chain(&self.fine);
-        let points = points.map(|point| UsePoint {
+        let points = self.points.points().map(|point| UsePoint {
             at_ms: u64::from(point.at_s) * 1000,
             cpu_milli: point.cpu_milli,
             memory_mb: point.memory_mb,
         });
         TaskUse {
             points: points.collect(),
+            devices: Vec::new(),
         }
     }
 }
@@ -153,6 +131,7 @@ fn small(number: u64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::day_ring::{COARSE_MAX, FINE_IN_COARSE, FINE_MAX};
 
     fn usage(cpu_usec: u64, memory_mb: u64) -> Usage {
         Usage {

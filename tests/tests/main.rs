@@ -6,6 +6,7 @@ mod disks;
 mod draining;
 mod failures;
 mod gangs;
+mod gpus;
 mod images;
 mod inventory;
 mod jobs;

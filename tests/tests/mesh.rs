@@ -9,7 +9,7 @@ mod hostile;
 mod impostor;
 mod ipv6;
 mod membership;
-mod metrics;
+pub(crate) mod metrics;
 mod nearby;
 mod pages;
 mod people;

@@ -5,12 +5,24 @@ use muster_model::id::AttemptUid;
 use muster_model::task_use::TaskUse;
 use muster_portal_gateway::port::Uses;
 
+use crate::device_uses::DeviceUses;
 use crate::task_uses::TaskUses;
 
+/// What tasks of this node used, and what their devices did meanwhile.
+#[derive(Debug)]
+pub(crate) struct LocalUses {
+    pub(crate) tasks: TaskUses,
+    pub(crate) devices: DeviceUses,
+}
+
 #[async_trait]
-impl Uses for TaskUses {
+impl Uses for LocalUses {
     async fn of(&self, uid: &AttemptUid) -> Option<TaskUse> {
-        self.kept(uid)
+        let used = self.tasks.kept(uid)?;
+        Some(TaskUse {
+            devices: self.devices.of(uid),
+            ..used
+        })
     }
 }
 
@@ -19,17 +31,28 @@ mod tests {
     use std::collections::BTreeMap;
 
     use muster_exec::engine::Usage;
+    use muster_exec::figures::DeviceLoad;
     use muster_portal_gateway::conformance;
 
     use super::*;
 
     #[tokio::test]
     async fn this_node_does_what_every_node_does() {
-        let uses = TaskUses::default();
+        let uses = LocalUses {
+            tasks: TaskUses::default(),
+            devices: DeviceUses::default(),
+        };
         let uid: AttemptUid = "a-0".parse().unwrap();
+        let load = DeviceLoad {
+            id: "GPU-a".to_owned(),
+            utilization: Some(7),
+            ..DeviceLoad::default()
+        };
         for at_ms in [10_000, 20_000] {
             let used = BTreeMap::from([(uid.clone(), Usage::default())]);
-            uses.note(at_ms, &used);
+            uses.tasks.note(at_ms, &used);
+            let held = BTreeMap::from([(uid.clone(), vec![(0, "GPU-a".to_owned())])]);
+            uses.devices.note(at_ms, std::slice::from_ref(&load), held);
         }
         conformance::uses(&uses, &uid).await;
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use muster_exec::health::judge::{GrantedDevice, HealthInput, HealthJudge, HealthOutput};
 use muster_exec::health::kernel_log::{Boot, KernelLog};
-use muster_exec::health::reading;
+use muster_exec::health::reading::{amd, ports, processes};
 use muster_exec::health::rules::HealthRules;
 use muster_model::health::{
     DeviceEvent, EventClass, HealthCheck, HealthState, HealthSubject, Quarantine,
@@ -25,7 +25,10 @@ use super::hardware::HardwareState;
 use super::node::NodeHandle;
 use crate::causes::causes;
 use crate::clock;
-use crate::health::{HealthEnds, HealthNow, HealthRequest, HealthStore, KeptHealth, NodeHealth};
+use crate::gpu_samples::{GpuSamples, NewestSamples};
+use crate::health::{
+    HealthEnds, HealthNow, HealthRequest, HealthStore, KeptHealth, NodeHealth, reading,
+};
 
 /// Between two readings of the kernel's log.
 const LOG_PAUSE: Duration = Duration::from_secs(1);
@@ -139,7 +142,12 @@ fn rules(root: &Path) -> Result<(HealthRules, Option<String>)> {
 
 impl HealthLoop {
     /// Runs until nobody wants to know any more.
-    pub(crate) async fn run(mut self, hardware: HardwareState, node: NodeHandle) {
+    pub(crate) async fn run(
+        mut self,
+        hardware: HardwareState,
+        mut gpus: GpuSamples,
+        node: NodeHandle,
+    ) {
         let (sender, mut looks) = mpsc::channel(LOOKS_MAX);
         tokio::spawn(look_around(self.config.clone(), sender));
         let mut hardware_now = hardware.clone();
@@ -157,6 +165,10 @@ impl HealthLoop {
                     let capacity = hardware_now.borrow_and_update().capacity.clone();
                     self.feed(HealthInput::Devices(known(&capacity)));
                 }
+                Ok(()) = gpus.changed() => {
+                    let samples = Arc::clone(&gpus.borrow_and_update());
+                    self.sampled(&samples);
+                }
                 _ = tick.tick() => {
                     self.watch_bus(&hardware);
                     self.read_log(&hardware, &node).await;
@@ -164,6 +176,17 @@ impl HealthLoop {
                 }
             }
             self.settle();
+        }
+    }
+
+    /// Takes a round of samples.
+    fn sampled(&mut self, samples: &NewestSamples) {
+        for sample in &samples.nvidia {
+            let Some(pci) = sample.identity.pci.clone() else {
+                continue;
+            };
+            let reading = reading(sample);
+            self.feed(HealthInput::Gpu { pci, reading });
         }
     }
 
@@ -334,12 +357,12 @@ async fn look_around(config: HealthConfig, sender: mpsc::Sender<HealthInput>) {
 fn looks(config: &HealthConfig, with_processes: bool) -> Vec<HealthInput> {
     let root = &config.root;
     let mut inputs = vec![
-        HealthInput::Ports(reading::ports(root)),
-        HealthInput::Amd(reading::amd(root)),
+        HealthInput::Ports(ports(root)),
+        HealthInput::Amd(amd(root)),
     ];
     if with_processes {
         let parent = format!("/{}/", config.cgroup_parent.trim_matches('/'));
-        let processes = reading::processes(root, |group| group.contains(&parent));
+        let processes = processes(root, |group| group.contains(&parent));
         inputs.push(HealthInput::Processes(processes));
     }
     inputs

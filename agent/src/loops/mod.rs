@@ -3,6 +3,8 @@
 pub(crate) mod certificate;
 pub(crate) mod disk;
 pub(crate) mod engine;
+pub(crate) mod gpu_job_files;
+pub(crate) mod gpu_samples;
 pub(crate) mod groups;
 pub(crate) mod hardware;
 pub(crate) mod health;

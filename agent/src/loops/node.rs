@@ -58,6 +58,7 @@ pub(crate) struct LedgerView {
 pub(crate) struct NodeHandle {
     queue: mpsc::Sender<NodeMessage>,
     problem: watch::Receiver<Option<String>>,
+    changes: watch::Receiver<()>,
 }
 
 impl NodeHandle {
@@ -134,6 +135,11 @@ impl NodeHandle {
         answer.await.ok()
     }
 
+    /// Tells when what is granted has changed, and is on disk.
+    pub(crate) fn changes(&self) -> watch::Receiver<()> {
+        self.changes.clone()
+    }
+
     /// Why nothing can be granted now, if so.
     pub(crate) fn problem(&self) -> Option<String> {
         self.problem.borrow().clone()
@@ -166,6 +172,7 @@ pub(crate) struct NodeLoop {
     groups: Groups,
     queue: mpsc::Receiver<NodeMessage>,
     problem: watch::Sender<Option<String>>,
+    changes: watch::Sender<()>,
     /// The way to who renews run leases.
     vc: VcHandle,
     renewals: Renewals,
@@ -177,19 +184,28 @@ pub(crate) struct NodeLoop {
 
 /// Where messages for a loop that is not made yet wait.
 #[derive(Debug)]
-pub(crate) struct NodeQueue(mpsc::Receiver<NodeMessage>, watch::Sender<Option<String>>);
+pub(crate) struct NodeQueue {
+    queue: mpsc::Receiver<NodeMessage>,
+    problem: watch::Sender<Option<String>>,
+    changes: watch::Sender<()>,
+}
 
 /// The handle first: the executor needs it before the loop can be made.
 pub(crate) fn queue() -> (NodeHandle, NodeQueue) {
     let (sender, receiver) = mpsc::channel(QUEUE_MAX);
     let (problem_sender, problem) = watch::channel(None);
-    (
-        NodeHandle {
-            queue: sender,
-            problem,
-        },
-        NodeQueue(receiver, problem_sender),
-    )
+    let (changes_sender, changes) = watch::channel(());
+    let handle = NodeHandle {
+        queue: sender,
+        problem,
+        changes,
+    };
+    let queue = NodeQueue {
+        queue: receiver,
+        problem: problem_sender,
+        changes: changes_sender,
+    };
+    (handle, queue)
 }
 
 impl NodeLoop {
@@ -199,7 +215,7 @@ impl NodeLoop {
         (ledger, store): (Ledger, LedgerStore),
         executor: Executor,
         (groups, vc): (Groups, VcHandle),
-        NodeQueue(queue, problem): NodeQueue,
+        queue: NodeQueue,
     ) -> Self {
         Self {
             id,
@@ -207,8 +223,9 @@ impl NodeLoop {
             store,
             executor,
             groups,
-            queue,
-            problem,
+            queue: queue.queue,
+            problem: queue.problem,
+            changes: queue.changes,
             vc,
             renewals: Renewals::new(),
             outputs: VecDeque::new(),
@@ -291,6 +308,7 @@ impl NodeLoop {
                     }
                     self.problem
                         .send_if_modified(|problem| problem.take().is_some());
+                    self.changes.send_replace(());
                 }
                 LedgerOutput::Tell(tell) => {
                     for (to, vc) in self.node.addressees(&tell) {

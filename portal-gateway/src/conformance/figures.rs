@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use crate::port::Figures;
 
-/// Figures of a machine with at least one.
+/// Figures of a machine with at least one, and with a device.
 pub async fn figures(figures: &dyn Figures) {
     let families = figures.machine().await;
     let names: BTreeSet<_> = families.iter().map(|family| &family.name).collect();
@@ -22,4 +22,8 @@ pub async fn figures(figures: &dyn Figures) {
             family.name
         );
     }
+    let devices = figures.devices().await;
+    let ids: BTreeSet<_> = devices.iter().map(|device| &device.id).collect();
+    assert!(!ids.is_empty());
+    assert_eq!(ids.len(), devices.len(), "a device stands twice");
 }

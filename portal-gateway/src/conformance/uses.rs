@@ -2,11 +2,16 @@ use muster_model::id::AttemptUid;
 
 use crate::port::Uses;
 
-/// Uses, where this attempt has at least one point.
+/// Uses, where this attempt has at least one point, and a device with one.
 pub async fn uses(uses: &dyn Uses, uid: &AttemptUid) {
     let other = "no-such-attempt".parse().unwrap();
     assert!(uses.of(&other).await.is_none());
     let used = uses.of(uid).await.unwrap();
     assert!(!used.points.is_empty());
     assert!(used.points.is_sorted_by_key(|point| point.at_ms));
+    assert!(!used.devices.is_empty());
+    for device in &used.devices {
+        assert!(!device.points.is_empty());
+        assert!(device.points.is_sorted_by_key(|point| point.at_ms));
+    }
 }

@@ -25,13 +25,14 @@ use muster_model::task_use::TaskUse;
 
 pub use self::identity::{ISSUER, SigningKey};
 pub use self::membership::member;
-use crate::port::Ports;
+use crate::port::{DeviceFigure, Ports};
 
 /// When everything happens, seconds since the epoch.
 const NOW_S: u64 = 1_795_167_174;
 
 #[derive(Debug, Default)]
 struct FakeState {
+    device_figures: Vec<DeviceFigure>,
     documents: documents::FakeDocuments,
     identity: identity::FakeIdentity,
     images: images::FakeImages,

@@ -20,7 +20,8 @@ use crate::reply::{HandlerResult, HttpReply};
 const LOW_GPU: &str = "avg(avg_over_time(task_gpu_percent[10m]) < 10) by (job_name)";
 /// The hardware page: which machines there are.
 const MACHINES: &str = "node_uname_info";
-/// What the hardware page asks of each machine, and Muster does not measure. `?` stands for a duration.
+/// What the hardware page asks of each machine, and this route does not know: each machine tells it at `/metrics`, and
+/// nothing keeps it for others. `?` stands for a duration.
 const UNMEASURED: [&str; 8] = [
     "100 - (avg by (instance)(irate(node_cpu_seconds_total{mode=\"idle\"}[?])) * 100)",
     "node_memory_MemTotal_bytes - node_memory_MemFree_bytes - node_memory_Buffers_bytes - \
@@ -101,9 +102,11 @@ pub(crate) async fn query_range(call: Call) -> HandlerResult {
     }
 }
 
-const LOW_GPU_WARNING: &str = "Muster does not measure how busy GPUs are: these are the jobs that hold GPUs \
-                               and asked for none, by the cells that they were given for cores or memory";
-const UNMEASURED_WARNING: &str = "Muster does not measure this: there are no figures";
+const LOW_GPU_WARNING: &str = "how busy GPUs are is told by each machine at /metrics alone: these are the \
+                               jobs that hold GPUs and asked for none, by the cells that they were given for \
+                               cores or memory";
+const UNMEASURED_WARNING: &str =
+    "each machine tells this at /metrics alone: there are no figures here";
 
 fn asked(call: &Call) -> Result<PortalExpression, ApiError> {
     let text = call.query.text("query").unwrap_or_default();

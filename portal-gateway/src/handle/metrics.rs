@@ -9,7 +9,7 @@ use muster_model::sight::JobSight;
 use muster_model::task_use::UsePoint;
 
 use crate::call::Call;
-use crate::port::{Figures, Jobs, Nodes, Uses};
+use crate::port::{DeviceFigure, Figures, Jobs, Nodes, Uses};
 use crate::reply::{HandlerResult, HttpReply};
 use crate::wire::metric_text;
 
@@ -40,6 +40,7 @@ pub(crate) async fn scrape(
     families.extend(of_node(&node));
     families.extend(of_devices(&node));
     families.extend(of_tasks(&node, &sight, &points));
+    families.extend(of_held_devices(&node, &sight, &figures.devices().await));
     Ok(HttpReply::metrics(metric_text::written(&families)))
 }
 
@@ -179,8 +180,77 @@ fn of_tasks(
     vec![cpu, memory, share, limit, cores, devices]
 }
 
+/// How busy the devices of tasks are, by the names of OpenPAI's job exporter, and whether they are used at all.
+fn of_held_devices(
+    node: &NodeView,
+    sight: &JobSight,
+    devices: &[DeviceFigure],
+) -> Vec<MetricFamily> {
+    let family = |name: &str, help| MetricFamily::new(name, MetricKind::Gauge, help);
+    let mut busy = family(
+        "task_gpu_percent",
+        "Share of time in which a device of the task was busy, percent.",
+    );
+    let mut memory = family(
+        "task_gpu_mem_percent",
+        "Share of the memory of a device of the task that is used, percent.",
+    );
+    let mut idle = family(
+        "muster_device_held_idle_seconds",
+        "How long the task has held the device with utilization 0 and the same memory used in every sample.",
+    );
+    for (index, labels, device) in held(node, sight, devices) {
+        let with = |more| labels.iter().cloned().chain([more]).collect();
+        if let Some(minor) = device
+            .minor
+            .map(|minor| ("minor_number", minor.to_string()))
+        {
+            if let Some(percent) = device.utilization {
+                busy.push(with(minor.clone()), f64::from(percent));
+            }
+            if let Some(percent) = memory_percent(device) {
+                memory.push(with(minor), percent);
+            }
+        }
+        if let Some(seconds) = device.idle_s {
+            let seconds = u32::try_from(seconds).unwrap_or(u32::MAX);
+            idle.push(with(("index", index.to_string())), f64::from(seconds));
+        }
+    }
+    vec![busy, memory, idle]
+}
+
+/// Devices that are sampled and held by a task that is seen: the index, the labels of the task, and the figures.
+fn held<'d>(
+    node: &NodeView,
+    sight: &JobSight,
+    devices: &'d [DeviceFigure],
+) -> Vec<(u32, TaskLabels, &'d DeviceFigure)> {
+    let figure = |index: u32| {
+        let mut all = node.capacity.devices.iter();
+        let device = all.find(|device| device.index == index)?;
+        devices.iter().find(|figure| figure.id == device.id.0)
+    };
+    let mut held = Vec::new();
+    for task in &node.tasks {
+        if let Some(labels) = labels(task, sight) {
+            let indices = task.devices.iter();
+            held.extend(indices.filter_map(|at| Some((*at, labels.clone(), figure(*at)?))));
+        }
+    }
+    held
+}
+
+fn memory_percent(device: &DeviceFigure) -> Option<f64> {
+    let (used, total) = (device.memory_used?, device.memory_total?);
+    (total > 0).then(|| mib(used >> 20) / mib(total >> 20) * 100.0)
+}
+
+/// Names and values.
+type TaskLabels = Vec<(&'static str, String)>;
+
 /// The labels of job exporter; none for a task of a job that is not seen.
-fn labels(task: &NodeTask, sight: &JobSight) -> Option<Vec<(&'static str, String)>> {
+fn labels(task: &NodeTask, sight: &JobSight) -> Option<TaskLabels> {
     let job: JobKey = task.job.parse().ok()?;
     let (role, index) = task.task.rsplit_once(':')?;
     sight.sees(&task.vc, &job.user).then(|| {

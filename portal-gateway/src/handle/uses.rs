@@ -51,10 +51,12 @@ pub(crate) mod about {
     use crate::port::PortError;
 
     pub(crate) fn one() -> RouteDoc {
-        RouteDoc::new("Tells the CPU and memory that a task attempt used over time.")
-            .of_task()
-            .fails([PortError::NoLog, PortError::Forbidden(any())])
-            .json::<TaskUse>()
+        RouteDoc::new(
+            "Tells what a task attempt used over time: CPU, memory, and how busy its devices were.",
+        )
+        .of_task()
+        .fails([PortError::NoLog, PortError::Forbidden(any())])
+        .json::<TaskUse>()
     }
 
     pub(crate) fn linked() -> RouteDoc {

@@ -26,7 +26,7 @@ use futures::Stream;
 
 pub use documents::{Documents, EditedText};
 pub use error::PortError;
-pub use figures::Figures;
+pub use figures::{DeviceFigure, Figures};
 pub use identity::{
     CodeExchange, DeviceGrant, DeviceOutcome, IdentityProvider, NoIdentityProvider,
     ProviderMetadata,

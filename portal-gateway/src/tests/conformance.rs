@@ -1,7 +1,7 @@
 //! The fake does what every cluster does.
 
 use muster_model::id::AttemptUid;
-use muster_model::task_use::{TaskUse, UsePoint};
+use muster_model::task_use::{DevicePoint, DeviceUse, TaskUse, UsePoint};
 
 use super::setup::*;
 use crate::conformance;
@@ -56,6 +56,10 @@ async fn uses() {
         &uid,
         TaskUse {
             points: vec![point],
+            devices: vec![DeviceUse {
+                index: 0,
+                points: vec![DevicePoint::default()],
+            }],
         },
     );
     conformance::uses(&*fake, &uid).await;

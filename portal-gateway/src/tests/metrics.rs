@@ -4,6 +4,7 @@ use muster_model::policy::{AccessPolicy, JobVisibility};
 use muster_model::task_use::{TaskUse, UsePoint};
 
 use super::setup::*;
+use crate::port::DeviceFigure;
 
 const KIND: &str = "text/plain; version=0.0.4; charset=utf-8";
 
@@ -11,6 +12,21 @@ const KIND: &str = "text/plain; version=0.0.4; charset=utf-8";
 async fn a_node_tells_figures_of_itself_its_devices_and_the_tasks_that_are_seen() {
     let setup = Setup::new();
     let mut here = node();
+    setup.fake.set_device_figures(vec![
+        DeviceFigure {
+            id: here.capacity.devices[0].id.0.clone(),
+            minor: Some(5),
+            utilization: Some(97),
+            memory_used: Some(20 << 30),
+            memory_total: Some(80 << 30),
+            idle_s: Some(120),
+        },
+        DeviceFigure {
+            id: here.capacity.devices[1].id.0.clone(),
+            utilization: Some(3),
+            ..DeviceFigure::default()
+        },
+    ]);
     let task = &mut here.tasks[0];
     task.job = "ann~mine".to_owned();
     task.task = "worker:3".to_owned();
@@ -28,6 +44,7 @@ async fn a_node_tells_figures_of_itself_its_devices_and_the_tasks_that_are_seen(
     };
     let used = TaskUse {
         points: vec![point],
+        ..TaskUse::default()
     };
     setup.fake.set_use(&uid.parse().unwrap(), used);
 
@@ -42,6 +59,9 @@ async fn a_node_tells_figures_of_itself_its_devices_and_the_tasks_that_are_seen(
         format!("task_mem_usage_byte{{{labels}}} 536870912\n"),
         format!("task_mem_usage_percent{{{labels}}} 25\n"),
         format!("task_mem_limit_byte{{{labels}}} 2147483648\n"),
+        format!("task_gpu_percent{{{labels},minor_number=\"5\"}} 97\n"),
+        format!("task_gpu_mem_percent{{{labels},minor_number=\"5\"}} 25\n"),
+        format!("muster_device_held_idle_seconds{{{labels},index=\"0\"}} 120\n"),
         "muster_node_tasks 1\n".to_owned(),
         "muster_device_held{index=\"0\"} 1\n".to_owned(),
         "muster_device_held{index=\"1\"} 0\n".to_owned(),
@@ -49,6 +69,9 @@ async fn a_node_tells_figures_of_itself_its_devices_and_the_tasks_that_are_seen(
     ] {
         assert!(answer.text().contains(&line), "{line}: {}", answer.text());
     }
+
+    // No task has the second device.
+    assert_eq!(answer.text().matches("\ntask_gpu_percent{").count(), 1);
 
     setup.fake.set_access(AccessPolicy {
         jobs: JobVisibility::Private,

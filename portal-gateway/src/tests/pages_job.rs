@@ -3,7 +3,7 @@
 use muster_model::explanation::{CellHolder, Earliest, Explanation, GangExplanation, JobsAhead};
 use muster_model::id::AttemptUid;
 use muster_model::state::{JobState, SubState};
-use muster_model::task_use::{TaskUse, UsePoint};
+use muster_model::task_use::{DevicePoint, DeviceUse, TaskUse, UsePoint};
 use muster_model::view::{JobEvent, LastEnd};
 use serde_json::json;
 
@@ -18,9 +18,19 @@ fn with_use() -> Setup {
         cpu_milli: if nth == 30 { 3500 } else { 500 },
         memory_mb: 700,
     });
+    let busy = (0..60).map(|nth| DevicePoint {
+        at_ms: 1_795_167_174_000 + nth * 10_000,
+        utilization: Some(if nth == 30 { 90 } else { 10 }),
+        memory_mb: Some(40_960),
+        ..DevicePoint::default()
+    });
     let uid: AttemptUid = "a-0".parse().unwrap();
     let used = TaskUse {
         points: points.collect(),
+        devices: vec![DeviceUse {
+            index: 2,
+            points: busy.collect(),
+        }],
     };
     setup.fake.set_use(&uid, used);
     setup
@@ -72,7 +82,10 @@ async fn a_task_is_plotted_and_told() {
         "CPU: 0.50 cores at last, 0.55 cores on average, 3.50 cores at most",
         "Memory: 700 MiB at last",
         "<polyline points=\"0,",
-        "CPU and memory of task worker 0 on n1",
+        "CPU, memory and devices of task worker 0 on n1",
+        "<h3>Device 2</h3>",
+        "Utilization: 10 % at last, 11 % on average, 90 % at most",
+        "Memory of the device: 40 GiB at last",
         "cannot be asked now",
     ] {
         assert!(text.contains(part), "{part}: {text}");

@@ -163,7 +163,7 @@ async fn the_home_page_learns_which_jobs_leave_gpus_idle() {
         answer["warnings"][0]
             .as_str()
             .unwrap()
-            .contains("does not measure")
+            .contains("at /metrics alone")
     );
     let answer = setup.get(ADMIN, LOW_GPU).await.json();
     assert_eq!(metrics(&answer).len(), 2);
@@ -189,7 +189,7 @@ async fn the_hardware_page_learns_of_machines_and_what_is_not_measured() {
         answer["warnings"][0]
             .as_str()
             .unwrap()
-            .contains("does not measure")
+            .contains("at /metrics alone")
     );
     for path in [
         "query?query=up",

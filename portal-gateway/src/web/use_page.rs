@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use maud::{Markup, html};
-use muster_model::task_use::TaskUse;
+use muster_model::task_use::{DeviceUse, TaskUse};
 use muster_model::view::{Dated, JobDetail, TaskAttemptView, TaskView};
 use tokio::time::timeout;
 
@@ -52,7 +52,7 @@ pub(crate) async fn page(
     let path = format!("{}/use", job_list::job_path(&key));
     let body = html! {
         p { a href=(job_list::job_path(&key)) { (key.name.as_str()) } }
-        h1 { "CPU and memory of " (key.name.as_str()) }
+        h1 { "What " (key.name.as_str()) " uses" }
         div #use {
             @if tasks.is_empty() { p.dim { "No task has run yet." } }
             @for ((task, view), found) in tasks.iter().zip(&found) { (plots(task, view, found)) }
@@ -62,8 +62,7 @@ pub(crate) async fn page(
                         a href={ (path) "?from=" (first) } { (first + 1) } " " }
                 }
             }
-            p.dim { "A node keeps figures of the last day in memory, and begins anew when its agent does. "
-                "It keeps none of the use of GPUs yet." }
+            p.dim { "A node keeps figures of the last day in memory, and begins anew when its agent does." }
         }
     };
     let title = format!("Use of {} of {}", key.name, key.user);
@@ -100,13 +99,19 @@ fn plots(task: &TaskView, view: &TaskAttemptView, found: &Result<TaskUse, String
     let node = view.node.as_ref().map_or("its node", |node| node.as_str());
     html! {
         section.card {
-            h2 { "CPU and memory of task " (task.id.role.as_str()) " " (task.id.index) " on " (node) }
+            h2 { "CPU, memory and devices of task " (task.id.role.as_str()) " " (task.id.index) " on " (node) }
             @match found {
                 Err(why) => { p.warn { "The figures are on " (node) ", which cannot be asked now: " (why) } }
                 Ok(used) if used.points.len() < 2 => {
                     p.dim { (node) " keeps no figures of it: it has run for some seconds only, or ended too long ago, or before the agent there was started." }
                 }
-                Ok(used) => { div.grid { (cpu(used)) (memory(used)) } }
+                Ok(used) => {
+                    div.grid { (cpu(used)) (memory(used)) }
+                    @for device in used.devices.iter().filter(|device| device.points.len() > 1) {
+                        h3 { "Device " (device.index) }
+                        div.grid { (busy(device)) (device_memory(device)) }
+                    }
+                }
             }
         }
     }
@@ -125,6 +130,30 @@ fn cpu(used: &TaskUse) -> Markup {
     plot.drawn()
 }
 
+fn busy(device: &DeviceUse) -> Markup {
+    let points = device.points.iter();
+    let plot = Plot {
+        name: "Utilization",
+        points: points
+            .filter_map(|it| Some((it.at_ms, u64::from(it.utilization?))))
+            .collect(),
+        written: |percent| format!("{percent} %"),
+    };
+    plot.drawn()
+}
+
+fn device_memory(device: &DeviceUse) -> Markup {
+    let points = device.points.iter();
+    let plot = Plot {
+        name: "Memory of the device",
+        points: points
+            .filter_map(|it| Some((it.at_ms, u64::from(it.memory_mb?))))
+            .collect(),
+        written: mebibytes,
+    };
+    plot.drawn()
+}
+
 fn memory(used: &TaskUse) -> Markup {
     let points = used.points.iter();
     let plot = Plot {
@@ -132,10 +161,14 @@ fn memory(used: &TaskUse) -> Markup {
         points: points
             .map(|it| (it.at_ms, u64::from(it.memory_mb)))
             .collect(),
-        written: |mb| match mb {
-            ..10_240 => format!("{mb} MiB"),
-            _ => format!("{} GiB", mb / 1024),
-        },
+        written: mebibytes,
     };
     plot.drawn()
+}
+
+fn mebibytes(mb: u64) -> String {
+    match mb {
+        ..10_240 => format!("{mb} MiB"),
+        _ => format!("{} GiB", mb / 1024),
+    }
 }

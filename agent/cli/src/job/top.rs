@@ -91,7 +91,9 @@ fn table(all: &[UsedByTask], paint: Paint) -> String {
     if all.is_empty() {
         return "no task has run yet".to_owned();
     }
-    let mut table = TextTable::new(["TASK", "NODE", "CORES", "MOST", "MEMORY", "MOST", ""]);
+    let mut table = TextTable::new([
+        "TASK", "NODE", "CORES", "MOST", "MEMORY", "MOST", "GPUS", "",
+    ]);
     for one in all {
         let points = &one.used.points;
         let most = |of: fn(&UsePoint) -> u32| points.iter().map(of).max();
@@ -114,14 +116,27 @@ fn table(all: &[UsedByTask], paint: Paint) -> String {
                 .unwrap_or_default()
                 .into(),
             memory(most(|it| it.memory_mb)).unwrap_or_default().into(),
+            gpus(&one.used).unwrap_or_default().into(),
             remark.into(),
         ]);
     }
     table.render(paint, 0)
 }
 
+/// The mean of the newest utilization of the task's devices.
+fn gpus(used: &TaskUse) -> Option<String> {
+    let devices = used.devices.iter();
+    let newest = devices.filter_map(|device| device.points.last()?.utilization);
+    let newest: Vec<u32> = newest.map(u32::from).collect();
+    let count = u32::try_from(newest.len()).ok()?;
+    let mean = newest.iter().sum::<u32>().checked_div(count)?;
+    Some(format!("{mean} %"))
+}
+
 #[cfg(test)]
 mod tests {
+    use muster_model::task_use::{DevicePoint, DeviceUse};
+
     use super::*;
 
     #[test]
@@ -131,10 +146,24 @@ mod tests {
             cpu_milli,
             memory_mb,
         };
-        let one = |task: &str, points, problem: Option<&str>| UsedByTask {
+        let busy = |percents: &[u8]| {
+            let point = |percent: &u8| DevicePoint {
+                utilization: Some(*percent),
+                ..DevicePoint::default()
+            };
+            DeviceUse {
+                index: 0,
+                points: percents.iter().map(point).collect(),
+            }
+        };
+        let devices = vec![busy(&[100, 90]), busy(&[20])];
+        let one = |task: &str, points: Vec<_>, problem: Option<&str>| UsedByTask {
             task: task.to_owned(),
             node: Some("n1".to_owned()),
-            used: TaskUse { points },
+            used: TaskUse {
+                points,
+                devices: devices.clone(),
+            },
             problem: problem.map(str::to_owned),
         };
         let all = [
@@ -149,7 +178,9 @@ mod tests {
             .collect();
         assert_eq!(
             words[1],
-            ["worker:0", "n1", "0.50", "3.50", "700", "MiB", "900", "MiB"]
+            [
+                "worker:0", "n1", "0.50", "3.50", "700", "MiB", "900", "MiB", "55", "%"
+            ]
         );
         assert!(text.contains("its node keeps no figures of it"), "{text}");
         assert!(text.contains("n2 does not answer"), "{text}");
