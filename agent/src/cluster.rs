@@ -117,6 +117,7 @@ pub(crate) fn ports(parts: ClusterDependencies) -> Ports {
         storages: Arc::new(parts.storages),
         figures: Arc::new(LocalFigures {
             gpus: parts.gpu_samples,
+            health: parts.node.health.clone(),
             host_name: parts.node.identity.host_name.clone(),
         }),
         uses: Arc::new(parts.uses),

@@ -21,6 +21,8 @@ pub(crate) struct Probed {
     pub(crate) capacity: Capacity,
     /// What is wrong with its hardware, as sentences for people.
     pub(crate) problems: Vec<String>,
+    /// All that it has. None where devices are made up.
+    pub(crate) inventory: Option<Inventory>,
 }
 
 /// Looks at the machine. A GPU driver that does not answer costs the GPUs, not the node.
@@ -38,10 +40,10 @@ pub(crate) fn probe(config: &Hardware) -> Result<Probed, HardwareError> {
         Some(_) => None,
         None => device_files::make(&probe.root).err(),
     };
-    let (mut capacity, mut problems) = match &config.simulate {
+    let (mut capacity, mut problems, inventory) = match &config.simulate {
         Some(text) => {
             let simulated = hardware::simulate(text)?;
-            (hardware::probe_host(&probe, simulated)?, Vec::new())
+            (hardware::probe_host(&probe, simulated)?, Vec::new(), None)
         }
         None => {
             let ProbedMachine {
@@ -49,14 +51,18 @@ pub(crate) fn probe(config: &Hardware) -> Result<Probed, HardwareError> {
                 inventory,
             } = hardware::probe(&probe)?;
             let problems = problems(&inventory, &capacity.devices);
-            (capacity, problems)
+            (capacity, problems, Some(inventory))
         }
     };
     problems.extend(unmade);
     let cores = scaled(u64::from(capacity.cpu), config.cpu_overcommit);
     capacity.cpu = u32::try_from(cores).unwrap_or(u32::MAX).max(1);
     capacity.memory_mb = scaled(capacity.memory_mb, config.memory_overcommit);
-    Ok(Probed { capacity, problems })
+    Ok(Probed {
+        capacity,
+        problems,
+        inventory,
+    })
 }
 
 /// Why GPUs of NVIDIA are not granted: what is wrong with the driver, and which of them it should

@@ -3,6 +3,7 @@
 //! Every other crate is told what to do; this one reads the configuration, asks the clock and
 //! performs what the cores put out. Start with [`service`].
 
+mod accepted;
 mod accounts;
 mod admitted;
 mod alarms;

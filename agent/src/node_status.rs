@@ -42,6 +42,8 @@ pub(crate) struct NodeStatus {
     pub(crate) hardware: HardwareState,
     /// The health of its parts.
     pub(crate) health: NodeHealth,
+    /// The same by the names that people give parts.
+    pub(crate) parts: NodeParts,
     /// What is wrong with the disk that holds the state.
     pub(crate) disk: DiskState,
     /// Why REST and the mesh are not served, if so.
@@ -60,11 +62,6 @@ impl NodeStatus {
     /// Why the disk takes no more jobs, if so.
     pub(crate) fn disk_problem(&self) -> Option<String> {
         self.disk.borrow().clone()
-    }
-
-    /// The health of its parts, by the names that people give them.
-    pub(crate) fn parts(&self) -> NodeParts {
-        NodeParts::new(self.health.clone(), self.hardware.clone())
     }
 
     fn port_problems(&self) -> impl Iterator<Item = String> {

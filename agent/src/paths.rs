@@ -57,6 +57,11 @@ impl Paths {
         self.state.join("health.json")
     }
 
+    /// What the machine should have.
+    pub(crate) fn accepted(&self) -> PathBuf {
+        self.state.join("accepted.json")
+    }
+
     /// One directory per task attempt: sockets, logs, exit.
     pub(crate) fn tasks(&self) -> PathBuf {
         self.state.join("tasks")

@@ -11,8 +11,8 @@ use muster_control::groups::{Local, name};
 use muster_control::member::routing;
 use muster_control::request::cluster::OfCluster;
 use muster_control::request::member::{
-    CopyAge, GetKnownClusterMap, KeepBody, ListCommitted, ListCopies, ListHealth, ListImages,
-    ListPulls, MarkPart, OfMember, ReadBody, RecoverCluster, RenewLed, Succeed,
+    AcceptInventory, CopyAge, GetKnownClusterMap, KeepBody, ListCommitted, ListCopies, ListHealth,
+    ListImages, ListPulls, MarkPart, OfMember, ReadBody, RecoverCluster, RenewLed, Succeed,
 };
 use muster_control::request::search::{self, Clues, LeaderSearch, SearchTraits, unknown_outcome};
 use muster_control::request::vc::{OfCopy, OfVc};
@@ -27,6 +27,7 @@ use muster_gossip::net::quic::{Delivery, NetHandle, RequestError};
 use muster_model::health::HealthCheck;
 use muster_model::id::NodeId;
 use muster_model::image::ImageView;
+use muster_model::inventory::InventoryProblem;
 use muster_model::mesh::RecoveryView;
 use muster_model::pull::Pull;
 use muster_model::time::Time;
@@ -81,8 +82,8 @@ pub(crate) struct RequestDependencies {
     pub(crate) local_copies: LocalCopies,
     /// The images of this node, and those that are on their way to it.
     pub(crate) images: Arc<NodeImages>,
-    /// The health of this node's parts.
-    pub(crate) health: NodeParts,
+    /// The parts of this node.
+    pub(crate) parts: NodeParts,
     /// The way to other members.
     pub(crate) way: PeerClient,
     /// Bounds how many requests about the cluster are answered at a time.
@@ -447,7 +448,7 @@ impl Answers<ListImages> for RequestRouter {
 
 impl Answers<ListHealth> for RequestRouter {
     async fn answer(&self, _: MemberId, _: ListHealth) -> Result<Vec<HealthCheck>, RequestFailure> {
-        Ok(self.0.health.now().checks)
+        Ok(self.0.parts.now().checks)
     }
 }
 
@@ -458,7 +459,17 @@ impl Answers<MarkPart> for RequestRouter {
         request: MarkPart,
     ) -> Result<Vec<HealthCheck>, RequestFailure> {
         let MarkPart { part, mark } = request;
-        self.0.health.mark_part(&part, mark).await
+        self.0.parts.mark_part(&part, mark).await
+    }
+}
+
+impl Answers<AcceptInventory> for RequestRouter {
+    async fn answer(
+        &self,
+        _: MemberId,
+        _: AcceptInventory,
+    ) -> Result<Vec<InventoryProblem>, RequestFailure> {
+        self.0.parts.accept()
     }
 }
 

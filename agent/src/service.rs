@@ -31,6 +31,7 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
+use crate::accepted::Accepted;
 use crate::accounts::Accounts;
 use crate::alarms::Alarms;
 use crate::certificate::{self, CertificateNow, OpenedCertificate};
@@ -48,6 +49,7 @@ use crate::first_admin::ADMIN;
 use crate::groups::elsewhere::OtherReplicas;
 use crate::groups::opened::{self, OpenedStore};
 use crate::groups::{self, Groups};
+use crate::health::NodeParts;
 use crate::home_lock::HomeLock;
 use crate::identity::{self, NodeIdentity};
 use crate::identity_provider::HttpIdentityProvider;
@@ -246,6 +248,8 @@ async fn start(
     let rules = RulesInForce::new(Rules::shipped()?);
     let probed = hardware::probe(&config.hardware)?;
     let look = Arc::new(Notify::new());
+    let accepted = Accepted::open(paths.accepted());
+    let accepted = accepted.with_context(|| paths.accepted().display().to_string())?;
     let (health, health_loop) = loops::health::open(
         HealthConfig {
             root: "/".into(),
@@ -259,8 +263,9 @@ async fn start(
     let (hardware, hardware_loop) = loops::hardware::watch(HardwareParts {
         config: config.hardware.clone(),
         known: probed,
+        accepted: accepted.clone(),
         health: health.watch(),
-        look,
+        look: Arc::clone(&look),
         calls: feels.device.clone(),
     });
     // With the faults of before: nothing is granted that is known to be bad.
@@ -388,6 +393,7 @@ async fn start(
         images: Arc::clone(&images),
         vc: vc_handle.clone(),
         engine: engine_state,
+        parts: NodeParts::new((health.clone(), hardware.clone()), (accepted, look)),
         hardware,
         health,
         disk,

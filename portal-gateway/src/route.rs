@@ -275,6 +275,7 @@ pub(crate) static ROUTES: &[Route] = routes! { handle:
     GET "api/muster/v1/cluster/members/:member/images" Admin => nodes::images_on(nodes);
     GET "api/muster/v1/cluster/members/:member/health" Admin => nodes::health_on(nodes);
     POST "api/muster/v1/cluster/members/:member/health" Admin => nodes::mark(nodes);
+    POST "api/muster/v1/cluster/members/:member/inventory/accept" Admin => nodes::accept_inventory(nodes);
     POST "api/muster/v1/cluster/members/:member/off" Admin => nodes::say_off(nodes);
     GET "api/muster/v1/cluster/join" Admin => membership::join_plan(membership);
     POST "api/muster/v1/cluster/join" Admin => membership::join(membership);

@@ -305,7 +305,10 @@ async fn containerd_a_fault_of_before_or_of_another_job_is_not_blamed_twice() ->
     let gpu = machine.runs(&job).await?;
     // Another GPU fails, and nothing of it is told again after a restart of the agent.
     let sick = (gpu + 1) % 3;
-    machine.xid(sick, "79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.")?;
+    machine.xid(
+        sick,
+        "79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.",
+    )?;
     machine.waits_for_fault(sick, "xid 79: ").await?;
     machine.stage.agent.terminate()?;
     machine.stage.agent = machine.driver.agent(&machine.stage.home)?;
@@ -317,7 +320,10 @@ async fn containerd_a_fault_of_before_or_of_another_job_is_not_blamed_twice() ->
     gate.open();
     let detail = machine.stage.waits("bystander").await?;
     ensure!(end(&detail) == (255, 0, 0), "{:?}", status(&detail));
-    let health = machine.stage.home.muster(&["node", "health", "-o", "json"])?;
+    let health = machine
+        .stage
+        .home
+        .muster(&["node", "health", "-o", "json"])?;
     let checks: Value = serde_json::from_slice(&health.stdout)?;
     let standing = checks.as_array().into_iter().flatten();
     let of_79 = standing.filter(|check| check["name"] == "xid 79").count();
@@ -352,11 +358,18 @@ async fn containerd_a_task_whose_gpu_vanishes_is_ended_and_runs_elsewhere() -> R
     };
     let gpu = machine.runs(&job).await?;
     // Its program would wait for the GPU for ever.
-    machine.xid(gpu, "79, pid=4711, name=python, GPU has fallen off the bus.")?;
+    machine.xid(
+        gpu,
+        "79, pid=4711, name=python, GPU has fallen off the bus.",
+    )?;
     machine.waits_for_fault(gpu, "xid 79: ").await?;
     let begun = Instant::now();
     loop {
-        if machine.gpu_of("victim").await?.is_some_and(|now| now != gpu) {
+        if machine
+            .gpu_of("victim")
+            .await?
+            .is_some_and(|now| now != gpu)
+        {
             break;
         }
         ensure!(begun.elapsed() < LIMIT, "it does not run elsewhere");

@@ -5,6 +5,7 @@
 //! Nothing here knows how the agent works inside; `job validate`, `rules check`, `rules classify`
 //! and `placement` need no agent at all.
 
+mod accept;
 mod age;
 mod alias;
 mod api;

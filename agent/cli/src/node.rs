@@ -8,6 +8,7 @@ use muster_model::known_node::{KnownDevice, KnownNode, Share};
 use muster_model::node::{Device, NodeView};
 use muster_model::vc::Amount;
 
+use super::accept::{ACCEPT, AcceptArguments};
 use super::api::Api;
 use super::byte_size::ByteSize;
 use super::console::{Console, Paint};
@@ -58,6 +59,9 @@ Examples:
     /// wrong. It is read from the machine, so no agent needs to run.
     #[command(after_help = INVENTORY_EXAMPLES)]
     Inventory(InventoryArgs),
+    /// Accept what a machine has now as what it should have: what is missing is no longer missed.
+    #[command(after_help = ACCEPT)]
+    Accept(AcceptArguments),
     /// Show what is wrong with the parts of a machine, and what that keeps from being granted.
     #[command(after_help = HEALTH)]
     Health(HealthArguments),
@@ -84,6 +88,7 @@ impl NodeCommand {
                 output.write(console, &nodes, |nodes, paint| list(nodes).render(paint, 0))?;
             }
             Self::Show { output } => output.write(console, &api.node().await?, page)?,
+            Self::Accept(arguments) => return arguments.run(api, console).await,
             Self::Health(arguments) => return arguments.run(api, console).await,
             Self::Hold(arguments) => return arguments.run(api, console).await,
             Self::Release(part) => return part.release(api, console).await,

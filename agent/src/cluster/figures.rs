@@ -4,16 +4,19 @@ use std::path::Path;
 
 use async_trait::async_trait;
 use muster_exec::figures;
-use muster_model::metric::MetricFamily;
+use muster_model::health::{HealthCheck, HealthState};
+use muster_model::metric::{MetricFamily, MetricKind};
 use muster_portal_gateway::port::{DeviceFigure, Figures};
 use tokio::time::Instant;
 
 use crate::gpu_samples::GpuSamples;
+use crate::health::NodeHealth;
 
 /// Figures of the machine that this agent runs on.
 #[derive(Debug)]
 pub(super) struct LocalFigures {
     pub(super) gpus: GpuSamples,
+    pub(super) health: NodeHealth,
     pub(super) host_name: String,
 }
 
@@ -30,12 +33,37 @@ impl Figures for LocalFigures {
         let mut families = read.await.unwrap_or_default();
         let gpus = self.gpus.borrow().clone();
         families.extend(gpus.families(Instant::now(), &self.host_name));
+        families.extend(checks(&self.health.now().checks));
         families
     }
 
     async fn devices(&self) -> Vec<DeviceFigure> {
         self.gpus.borrow().devices(Instant::now())
     }
+}
+
+/// What checks of the machine's parts say; none of those that cannot tell.
+fn checks(checks: &[HealthCheck]) -> Option<MetricFamily> {
+    let family = MetricFamily::new(
+        "muster_health_check",
+        MetricKind::Gauge,
+        "What a check of a part of the machine says: 0 good, 1 warn, 2 bad.",
+    );
+    let family = checks.iter().fold(family, |family, check| {
+        let value = match check.state {
+            HealthState::Good => 0.0,
+            HealthState::Warn => 1.0,
+            HealthState::Bad => 2.0,
+            HealthState::Unknown => return family,
+        };
+        let labels = vec![
+            ("check", check.name.clone()),
+            ("subject", check.subject.to_string()),
+            ("shadow", check.shadow.to_string()),
+        ];
+        family.with(labels, value)
+    });
+    (!family.samples.is_empty()).then_some(family)
 }
 
 #[cfg(test)]
@@ -49,6 +77,7 @@ mod tests {
 
     use super::*;
     use crate::gpu_samples::NewestSamples;
+    use crate::health::HealthNow;
 
     #[tokio::test]
     async fn this_node_does_what_every_node_does() {
@@ -65,6 +94,7 @@ mod tests {
         let (_sender, gpus) = watch::channel(Arc::new(newest));
         let figures = LocalFigures {
             gpus,
+            health: NodeHealth::new(HealthNow::default()).0,
             host_name: "n1".to_owned(),
         };
         conformance::figures(&figures).await;

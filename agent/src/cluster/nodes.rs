@@ -5,12 +5,15 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use muster_control::request::cluster::Schedule;
-use muster_control::request::member::{ListHealth, ListImages, MarkPart, OfMember};
+use muster_control::request::member::{
+    AcceptInventory, ListHealth, ListImages, MarkPart, OfMember,
+};
 use muster_control::request::{Answers, Json, RequestFailure, RequestRefusal};
 use muster_model::finding::Finding;
 use muster_model::health::{HealthCheck, PersonMark};
 use muster_model::id::{JobKey, NodeId, TaskId, UserName, VcName};
 use muster_model::image::ImageView;
+use muster_model::inventory::InventoryProblem;
 use muster_model::known_node::KnownNode;
 use muster_model::mesh::{Health, MemberReach, MemberTask};
 use muster_model::node::NodeView;
@@ -182,11 +185,19 @@ impl Nodes for LocalNodes {
             mark,
         };
         if node == self.node.identity.node {
-            let parts = self.node.parts();
+            let parts = &self.node.parts;
             let marked = parts.mark_part(&request.part, request.mark).await;
             return marked.map_err(of_part);
         }
         self.of_member(node, request).await
+    }
+
+    async fn accept_inventory(&self, member: &str) -> Result<Vec<InventoryProblem>, PortError> {
+        let node = self.member(member).await?;
+        if node == self.node.identity.node {
+            return self.node.parts.accept().map_err(of_part);
+        }
+        self.of_member(node, AcceptInventory).await
     }
 
     async fn say_off(&self, caller: &Caller, member: &str) -> Result<Vec<MemberTask>, PortError> {

@@ -1,10 +1,15 @@
 //! Parts of this node by the names that people give them.
 
+use std::sync::Arc;
+
 use muster_control::request::RequestFailure;
 use muster_model::health::{HealthCheck, HealthSubject, PersonMark};
+use muster_model::inventory::InventoryProblem;
 use muster_model::node::{Capacity, Device};
+use tokio::sync::Notify;
 
 use super::{HealthNow, NodeHealth};
+use crate::accepted::Accepted;
 use crate::loops::hardware::HardwareState;
 
 /// What names the machine as a whole.
@@ -15,11 +20,35 @@ const MACHINE: &str = "machine";
 pub(crate) struct NodeParts {
     health: NodeHealth,
     hardware: HardwareState,
+    accepted: Accepted,
+    look: Arc<Notify>,
 }
 
 impl NodeParts {
-    pub(crate) fn new(health: NodeHealth, hardware: HardwareState) -> Self {
-        Self { health, hardware }
+    /// `look` has the hardware looked at.
+    pub(crate) fn new(
+        (health, hardware): (NodeHealth, HardwareState),
+        (accepted, look): (Accepted, Arc<Notify>),
+    ) -> Self {
+        Self {
+            health,
+            hardware,
+            accepted,
+            look,
+        }
+    }
+
+    /// Accepts what the node has now as what it should have. Answers what was missed until then.
+    ///
+    /// # Errors
+    /// [`RequestFailure`] when it cannot be kept.
+    pub(crate) fn accept(&self) -> Result<Vec<InventoryProblem>, RequestFailure> {
+        let gone = tokio::task::block_in_place(|| self.accepted.accept()).map_err(|error| {
+            RequestFailure::unavailable(format!("it could not be written to the disk: {error}"))
+        })?;
+        tracing::warn!(count = gone.len(), "a person accepts what the machine has");
+        self.look.notify_one();
+        Ok(gone)
     }
 
     /// What is known now.

@@ -48,7 +48,11 @@ mod tests {
                 ..GpuSample::default()
             };
             let reading = reading(&sample);
-            (reading.slow_thermal, reading.slow_power, reading.clock_reason)
+            (
+                reading.slow_thermal,
+                reading.slow_power,
+                reading.clock_reason,
+            )
         };
         let (no, yes) = (Some(false), Some(true));
         assert_eq!(of(None), (None, None, None));

@@ -146,19 +146,14 @@ fn holders(held: &BTreeMap<AttemptUid, Vec<(u32, String)>>) -> BTreeMap<String, 
 #[cfg(test)]
 mod tests {
     use muster_exec::inventory::nvidia::{GpuIdentity, GpuMemory, GpuSample};
-    use muster_model::node::{Capacity, Device, DeviceId, Free, NodeTask};
+    use muster_model::node::{Capacity, Device, Free, NodeTask};
 
     use super::*;
 
     fn view(state: &str) -> LedgerView {
         let device = Device {
-            id: DeviceId("GPU-a".to_owned()),
-            index: 2,
-            model: "V100".to_owned(),
-            memory_mb: 0,
-            paths: Vec::new(),
-            fault: None,
             simulated: false,
+            ..Device::simulated("GPU-a", 2, "V100")
         };
         let task = NodeTask {
             job: "ann~mine".to_owned(),

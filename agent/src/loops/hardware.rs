@@ -10,6 +10,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
 use super::node::NodeHandle;
+use crate::accepted::Accepted;
 use crate::causes::causes;
 use crate::config::Hardware;
 use crate::executor::TaskStopper;
@@ -37,6 +38,8 @@ pub(crate) struct HardwareParts {
     /// What the machine has, as the ledger was told at the start, but without the faults that
     /// checks of its health bring.
     pub(crate) known: Probed,
+    /// What it should have.
+    pub(crate) accepted: Accepted,
     pub(crate) health: watch::Receiver<HealthNow>,
     /// Told when the hardware is to be looked at now.
     pub(crate) look: Arc<Notify>,
@@ -44,7 +47,8 @@ pub(crate) struct HardwareParts {
 }
 
 /// Starts the loop.
-pub(crate) fn watch(parts: HardwareParts) -> (HardwareState, HardwareLoop) {
+pub(crate) fn watch(mut parts: HardwareParts) -> (HardwareState, HardwareLoop) {
+    parts.known.compare(&parts.accepted);
     let shown = parts.known.with_health(&parts.health.borrow());
     let (sender, state) = watch::channel(shown);
     (state, HardwareLoop { parts, sender })
@@ -58,12 +62,20 @@ pub(crate) struct HardwareLoop {
 }
 
 impl Probed {
+    /// Adds what is missing of what was accepted to the problems.
+    fn compare(&mut self, accepted: &Accepted) {
+        let found = self.inventory.take();
+        let missing = found.map(|found| accepted.note(found));
+        self.problems.extend(missing.into_iter().flatten());
+    }
+
     /// The same with what checks of the machine's health say.
     pub(crate) fn with_health(&self, health: &HealthNow) -> Self {
         let problems = self.problems.iter().chain(&health.problems);
         Self {
             capacity: with_faults(self.capacity.clone(), &health.checks),
             problems: problems.cloned().collect(),
+            inventory: None,
         }
     }
 }
@@ -94,12 +106,10 @@ impl HardwareLoop {
         // A sick driver may hang; then a thread does, not the agent.
         let probe = tokio::task::spawn_blocking(move || hardware::probe(&config));
         match self.answer(probe).await {
-            Some(Ok(probed)) => {
+            Some(Ok(mut probed)) => {
+                probed.compare(&self.parts.accepted);
                 let capacity = with_missing(&self.parts.known.capacity, probed.capacity);
-                self.parts.known = Probed {
-                    capacity,
-                    problems: probed.problems,
-                };
+                self.parts.known = Probed { capacity, ..probed };
             }
             Some(Err(error)) => {
                 self.tell(format!("its hardware cannot be read: {}", causes(&error)));

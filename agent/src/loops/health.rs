@@ -356,10 +356,7 @@ async fn look_around(config: HealthConfig, sender: mpsc::Sender<HealthInput>) {
 
 fn looks(config: &HealthConfig, with_processes: bool) -> Vec<HealthInput> {
     let root = &config.root;
-    let mut inputs = vec![
-        HealthInput::Ports(ports(root)),
-        HealthInput::Amd(amd(root)),
-    ];
+    let mut inputs = vec![HealthInput::Ports(ports(root)), HealthInput::Amd(amd(root))];
     if with_processes {
         let parent = format!("/{}/", config.cgroup_parent.trim_matches('/'));
         let processes = processes(root, |group| group.contains(&parent));

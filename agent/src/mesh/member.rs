@@ -310,7 +310,7 @@ impl ActiveMembership {
             led,
             local_copies: LocalCopies::new(groups.clone()),
             images: Arc::clone(&dependencies.node.images),
-            health: dependencies.node.parts(),
+            parts: dependencies.node.parts.clone(),
             way,
             turns: RequestRouter::turns(),
         });

@@ -6,6 +6,7 @@ use muster_gossip::record::ReplacementBody;
 use muster_model::health::{HealthCheck, PersonMark};
 use muster_model::id::NodeId;
 use muster_model::image::ImageView;
+use muster_model::inventory::InventoryProblem;
 use muster_model::mesh::RecoveryView;
 use muster_model::pull::Pull;
 use serde::{Deserialize, Serialize};
@@ -30,6 +31,7 @@ requests! {
         ListImages,
         ListHealth,
         MarkPart,
+        AcceptInventory,
 }
 
 /// A text that the log is about to name is to be kept. Only the leader of the `cluster` group may
@@ -186,4 +188,13 @@ pub struct MarkPart {
 impl Request for MarkPart {
     /// What checks say of it then.
     type Answer = Vec<HealthCheck>;
+}
+
+/// What the member has now is what it should have.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AcceptInventory;
+
+impl Request for AcceptInventory {
+    /// What was missed until then.
+    type Answer = Vec<InventoryProblem>;
 }

@@ -36,6 +36,8 @@ pub async fn nodes(nodes: &dyn Nodes, membership: &dyn Membership, caller: &Call
     refused!(nodes.say_off(caller, me), PortError::NotNow(_));
     assert_eq!(nodes.tasks_on(&JobSight::All, me).await.unwrap(), []);
 
+    refused!(nodes.accept_inventory(NOBODY), PortError::NoMember(_));
+    assert_eq!(nodes.accept_inventory(me).await.unwrap(), []);
     refused!(nodes.health_on(NOBODY), PortError::NoMember(_));
     let released = || PersonMark::Released;
     refused!(

@@ -10,6 +10,7 @@ use muster_model::health::{
 };
 use muster_model::id::{JobKey, UserName};
 use muster_model::image::ImageView;
+use muster_model::inventory::InventoryProblem;
 use muster_model::known_node::{Has, KnownNode, Share};
 use muster_model::mesh::{Health, MemberReach, MemberTask, Scheduling, SchedulingView};
 use muster_model::node::NodeView;
@@ -296,6 +297,12 @@ impl Nodes for FakeCluster {
             });
         }
         Ok(checks.clone())
+    }
+
+    /// Nothing is missing.
+    async fn accept_inventory(&self, member: &str) -> Result<Vec<InventoryProblem>, PortError> {
+        self.state().membership.had(member)?;
+        Ok(Vec::new())
     }
 
     async fn say_off(&self, _: &Caller, member: &str) -> Result<Vec<MemberTask>, PortError> {

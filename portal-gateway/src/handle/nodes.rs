@@ -146,6 +146,11 @@ pub(crate) async fn mark(mut call: Call, nodes: &dyn Nodes) -> HandlerResult {
     HttpReply::json(&nodes.mark(member, &part, mark).await?)
 }
 
+/// `POST cluster/members/:member/inventory/accept`
+pub(crate) async fn accept_inventory(call: Call, nodes: &dyn Nodes) -> HandlerResult {
+    HttpReply::json(&nodes.accept_inventory(call.params.text("member")).await?)
+}
+
 /// What a person says of a part, by the fields `part`, `mark` and `reason`.
 fn new_mark(mut fields: Fields, by: String) -> Result<(String, PersonMark), ApiError> {
     let part = fields.text("part");
@@ -201,6 +206,7 @@ pub(crate) mod about {
     use muster_model::finding::Finding;
     use muster_model::health::HealthCheck;
     use muster_model::image::ImageView;
+    use muster_model::inventory::InventoryProblem;
     use muster_model::known_node::KnownNode;
     use muster_model::mesh::MemberTask;
     use muster_model::node::NodeView;
@@ -322,6 +328,14 @@ pub(crate) mod about {
         RouteDoc::new("Lists what checks of a member's parts say.")
             .fails([PortError::NoMember(any())])
             .json::<Vec<HealthCheck>>()
+    }
+
+    pub(crate) fn accept_inventory() -> RouteDoc {
+        RouteDoc::new(
+            "Takes what a member has now for what it should have. Answers what was missed.",
+        )
+        .fails([PortError::NoMember(any())])
+        .json::<Vec<InventoryProblem>>()
     }
 
     pub(crate) fn mark() -> RouteDoc {

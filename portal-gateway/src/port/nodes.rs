@@ -7,6 +7,7 @@ use muster_model::finding::Finding;
 use muster_model::health::{HealthCheck, PersonMark};
 use muster_model::id::{UserName, VcName};
 use muster_model::image::ImageView;
+use muster_model::inventory::InventoryProblem;
 use muster_model::known_node::KnownNode;
 use muster_model::mesh::{Health, MemberTask, Scheduling};
 use muster_model::node::NodeView;
@@ -85,6 +86,8 @@ pub trait Nodes: std::fmt::Debug + Send + Sync {
         part: &str,
         mark: PersonMark,
     ) -> Result<Vec<HealthCheck>, PortError>;
+    /// Takes what a member has now for what it should have. Answers what was missed until then.
+    async fn accept_inventory(&self, member: &str) -> Result<Vec<InventoryProblem>, PortError>;
     /// Takes a caller's word that a member is off: what ran there has ended, and may run elsewhere.
     /// Refused where the member can be reached. Answers the tasks that are given up.
     async fn say_off(&self, caller: &Caller, member: &str) -> Result<Vec<MemberTask>, PortError>;

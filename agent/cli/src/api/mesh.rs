@@ -4,6 +4,7 @@ use http::Method;
 use muster_model::alarm::{Alarms, AlarmsAfter};
 use muster_model::finding::Finding;
 use muster_model::health::HealthCheck;
+use muster_model::inventory::InventoryProblem;
 use muster_model::mesh::{
     ClusterView, CreatedToken, DocumentText, DocumentView, JoinPlan, Joined, MemberTask, MeshView,
     NewToken, RecoveryView, TokenView, VersionView,
@@ -116,6 +117,13 @@ impl Api {
         let what = format!("cannot change a part of {member}");
         let path = format!("{CLUSTER}/members/{}/health", encode(member));
         self.client.post(&what, &path, body).await
+    }
+
+    /// Takes what a member has now for what it should have; answers what was missed until then.
+    pub(crate) async fn accept(&self, member: &str) -> Result<Vec<InventoryProblem>, CliError> {
+        let what = format!("cannot accept what {member} has");
+        let path = format!("{CLUSTER}/members/{}/inventory/accept", encode(member));
+        self.client.post(&what, &path, &json!({})).await
     }
 
     /// The tasks that may be running on a member.

@@ -10,8 +10,8 @@ use muster_control::answers::cluster::{ClusterService, Leading};
 use muster_control::answers::vc::{AtCopy, AtLeader, committed, renew_all};
 use muster_control::cluster::{ClusterMap, RecoverableCopy};
 use muster_control::request::member::{
-    CopyAge, GetKnownClusterMap, KeepBody, ListCommitted, ListCopies, ListHealth, ListImages,
-    ListPulls, MarkPart, ReadBody, RecoverCluster, RenewLed, Succeed,
+    AcceptInventory, CopyAge, GetKnownClusterMap, KeepBody, ListCommitted, ListCopies, ListHealth,
+    ListImages, ListPulls, MarkPart, ReadBody, RecoverCluster, RenewLed, Succeed,
 };
 use muster_control::request::{Answers, AnyRequest, RequestFailure};
 use muster_gossip::mesh;
@@ -19,6 +19,7 @@ use muster_gossip::record::{RecordKey, ReplacementBody};
 use muster_gossip::{MemberId, documents};
 use muster_model::health::HealthCheck;
 use muster_model::image::ImageView;
+use muster_model::inventory::InventoryProblem;
 use muster_model::mesh::RecoveryView;
 use muster_model::pull::Pull;
 
@@ -319,6 +320,16 @@ impl Answers<CopyAge> for Side {
 
 impl Answers<ListPulls> for Side {
     async fn answer(&self, _: MemberId, _: ListPulls) -> Result<Vec<Pull>, RequestFailure> {
+        Ok(Vec::new())
+    }
+}
+
+impl Answers<AcceptInventory> for Side {
+    async fn answer(
+        &self,
+        _: MemberId,
+        _: AcceptInventory,
+    ) -> Result<Vec<InventoryProblem>, RequestFailure> {
         Ok(Vec::new())
     }
 }
