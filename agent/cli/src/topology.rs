@@ -176,8 +176,7 @@ mod tests {
         };
         assert_eq!(
             matrix(&topology),
-            "\
-      GPU0  GPU1  NIC0  CPU Affinity  NUMA Affinity
+            "      GPU0  GPU1  NIC0  CPU Affinity  NUMA Affinity
 GPU0  X     NV    PIX   0-7           0
 GPU1  NV    X     SYS   0-7           0
 NIC0  PIX   SYS   X     N/A           N/A

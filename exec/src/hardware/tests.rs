@@ -142,8 +142,8 @@ fn instances_are_granted_instead_of_their_card() {
         gpu.0.mig.0.uuid = MIG-a\ngpu.0.mig.0.name = A100 MIG 3g.40gb\n\
         gpu.0.mig.0.memory = 40192\ngpu.0.mig.0.gi = 1\ngpu.0.mig.0.ci = 0\n\
         gpu.0.mig.1.uuid = MIG-b\ngpu.0.mig.1.gi = 2\ngpu.0.mig.1.ci = 0\n\
-        gpu.1.uuid = GPU-b\ngpu.1.name = A100\ngpu.1.nvlink = 2\n\
-        gpu.2.uuid = GPU-c\ngpu.2.name = A100\ngpu.2.nvlink = 1\n";
+        gpu.1.uuid = GPU-b\ngpu.1.name = A100\ngpu.1.nvlink = 2\ngpu.1.minor = 0\n\
+        gpu.2.uuid = GPU-c\ngpu.2.name = A100\ngpu.2.nvlink = 1\ngpu.2.minor = 0\n";
     let found = gpus(root.path(), text);
     let access = |gi| {
         format!(
