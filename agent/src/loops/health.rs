@@ -243,8 +243,12 @@ impl HealthLoop {
             let now_ms = now_ms();
             for mut event in read.events {
                 // The kernel counts on a clock that nobody corrects, and the time of its start is
-                // known in whole seconds: an event is not older than the last look at the log.
-                event.at_ms = event.at_ms.max(self.read_ms).min(now_ms);
+                // known in whole seconds. Once the log was read to its end, what is new in it is
+                // of this second.
+                event.at_ms = match self.read_ms {
+                    0 => event.at_ms.min(now_ms),
+                    _ => now_ms,
+                };
                 self.feed(HealthInput::Kernel(event));
             }
             if !read.more {

@@ -68,7 +68,7 @@ fn xid_classes_are_those_of_the_field() {
         Quarantine::Links,
         Remedy::ResetDevice,
     );
-    check(&[79], Hardware, Quarantine::Node, Remedy::RebootMachine);
+    check(&[79], Hardware, Quarantine::Device, Remedy::RebootMachine);
 }
 
 #[test]

@@ -170,7 +170,7 @@ fn a_job_that_names_no_type_gets_gpus_and_nothing_else() {
     }
     let (path, why) = judged_on(&mixed(false), &gpus(1, None)).unwrap_err();
     assert_eq!(path, ".taskRoles.w.resourcePerInstance.gpu");
-    assert!(why.contains("GPU"), "{why}");
+    assert!(why.contains("asks for 1 devices in all"), "{why}");
     assert_eq!(of(&mixed(false), &gpus(0, None)), Ok(()));
 }
 
