@@ -71,12 +71,15 @@ pub(super) fn families(figures: &GpuFigures<'_>) -> Vec<MetricFamily> {
     families
 }
 
+/// GPUs of a vendor, and how a figure of one is read.
+type Figured<'a, S> = (&'a [S], fn(&S) -> Option<f64>);
+
 /// A figure of GPUs of all vendors.
 fn common(
     name: &str,
     help: &'static str,
-    (nvidia, of_nvidia): (&[GpuSample], fn(&GpuSample) -> Option<f64>),
-    (amd, of_amd): (&[AmdSample], fn(&AmdSample) -> Option<f64>),
+    (nvidia, of_nvidia): Figured<'_, GpuSample>,
+    (amd, of_amd): Figured<'_, AmdSample>,
 ) -> MetricFamily {
     let mut family = MetricFamily::new(name, MetricKind::Gauge, help);
     let mut push = |number, vendor: &str, value: Option<f64>| {

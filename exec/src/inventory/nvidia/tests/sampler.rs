@@ -263,8 +263,10 @@ fn a_gpu_that_is_lost_is_silent_and_the_library_is_opened_again_for_it() {
             (0, 1)
         );
         machine.driver.answer(&text).unwrap();
-        let rounds = (0..10).map(|_| sampler.round().unwrap().unwrap().gpus.len());
-        assert_eq!(rounds.last(), Some(2), "{call}");
+        let rounds: Vec<usize> = (0..10)
+            .map(|_| sampler.round().unwrap().unwrap().gpus.len())
+            .collect();
+        assert_eq!(rounds.last(), Some(&2), "{call}");
     }
     // An error of one call alone loses one figure.
     let machine = Machine::new(&format!("{text}error.nvmlDeviceGetTemperature.1 = 999\n"));
