@@ -1,6 +1,6 @@
 //! What a machine is made of, as its kernel and its drivers tell it.
 //!
-//! The inventory lists all that a machine has. [`Capacity`](crate::node::Capacity) is the part
+//! The inventory lists all that a machine has. [`Capacity`] is the part
 //! of it that is granted to tasks.
 
 use std::fmt;
