@@ -23,7 +23,7 @@ const EVENTS_LIMIT: Duration = Duration::from_secs(2);
 /// Requests that may wait.
 const QUEUE_MAX: usize = 256;
 
-/// What is known of the parts now.
+/// The checks of this node's parts, as the judge lists them now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct HealthNow {
     /// What stands, good checks included.

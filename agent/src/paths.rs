@@ -52,7 +52,7 @@ impl Paths {
         self.state.join("ledger.redb")
     }
 
-    /// What is known of the health of this node's parts.
+    /// The faults of this node's parts, with the place up to which the kernel's log was read.
     pub(crate) fn health(&self) -> PathBuf {
         self.state.join("health.json")
     }

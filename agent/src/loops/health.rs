@@ -208,6 +208,8 @@ impl HealthLoop {
                 mark,
                 done,
             } => {
+                // What was logged before the word lies before the boundary that it sets.
+                self.read_log(hardware, node).await;
                 self.feed(HealthInput::Person { subject, mark });
                 self.is_changed = true;
                 self.settle();

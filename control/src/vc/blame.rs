@@ -42,8 +42,9 @@ impl JobRecord {
         }
     }
 
-    /// A device or a link of another task failed while the gang ran. It explains what is known of
-    /// no other cause: ranks wait in vain for a peer whose link is down, and say only that.
+    /// The machine of another task reported that a device or a link failed while the gang ran. The
+    /// attempt then ends for that reason, if the rules found none for the failure that decided it:
+    /// a rank whose peer has lost its link waits, and fails with a timeout.
     fn blame_device(&mut self, failed: &TaskId, task: &TaskId, verdict: &Verdict, at_ms: u64) {
         let outcome = self.attempt.outcome.as_deref();
         let is_open = outcome.is_some_and(|outcome| {

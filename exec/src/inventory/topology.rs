@@ -17,7 +17,7 @@ const HOST_NAME: &str = "proc/sys/kernel/hostname";
 /// A machine whose tree does not tell its name.
 const NAMELESS: &str = "machine";
 
-/// A device or an adapter, and what is known of its place.
+/// A device or an adapter with its place on the PCI bus, as far as the kernel tells it.
 #[derive(Debug)]
 struct Place {
     name: String,

@@ -21,7 +21,7 @@ pub struct HealthMemory {
     pub(super) looks: Vec<ProcessLooks>,
 }
 
-/// What is known of a part.
+/// The faults, past events and holds of a part that the judge keeps.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct PartMemory {
     pub(super) subject: HealthSubject,

@@ -7,7 +7,7 @@ use nvml_wrapper::error::NvmlError;
 /// Rounds that a call is left out after the driver said that it does not have it: an hour of rounds of ten seconds.
 const ROUNDS_LEFT_OUT: u32 = 360;
 
-/// What is known of the calls for one GPU.
+/// Which calls of the library a GPU does not support.
 #[derive(Debug, Default)]
 pub(super) struct AskedCalls {
     round: u32,
