@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::brute::{Supply, firm};
-use super::{HistoryRun, nearness};
+use super::{HistoryRun, harm, nearness};
 use crate::cells::{
-    AllocationMode, Bins, CellEvent, Cells, GangState, PlacedGang, ReconfigureEffect, Sum,
+    AllocationMode, Bins, CellEvent, Cells, GangState, PlacedGang, Quota, ReconfigureEffect, Sum,
 };
 use crate::decide::{Decision, decide};
 use crate::gang::{Gang, GangMember, GangNumber, Grant, Leaf};
@@ -312,8 +312,9 @@ impl HistoryRun {
     }
 
     /// On a copy: every unused quota cell on good hardware is taken by a gang of its shape, the
-    /// largest first, and only opportunistic gangs ever go. A quota cell that cannot be had was exchanged for a
-    /// damaged one, which made a larger damaged quota cell whole.
+    /// largest first, and only opportunistic gangs ever go. A quota cell that cannot be had is lost to an exchange for
+    /// a damaged one, which made a larger damaged quota cell whole. Which of an owner's gangs goes without is open: one
+    /// may take several small quota cells for its own large one, or one of another chain.
     pub(super) fn check_safety(&self) -> Result<(), String> {
         let mut cells = self.cells.clone();
         let mut quotas: Vec<u32> = (0..small(cells.quotas.len())).collect();
@@ -323,17 +324,17 @@ impl HistoryRun {
         });
         quotas
             .sort_by_key(|number| std::cmp::Reverse(cells.bound(&cells.quotas[at(*number)]).len()));
-        let mut lost: BTreeMap<(u32, usize), usize> = BTreeMap::new();
+        let mut lost: BTreeMap<QuotaOwner<'_>, u64> = BTreeMap::new();
         let mut lost_leaves = 0;
         for (number, quota) in quotas.into_iter().enumerate() {
             let gang = self.taker(quota, GangNumber(u64::MAX - number as u64));
             let leaves = gang.leaves();
             if let Err(why) = self.take(&mut cells, gang) {
-                let kind = self.kind(quota);
-                let of_kind = lost.entry(kind).or_default();
-                *of_kind += 1;
+                let owner = self.owner(&self.cells.quotas[at(quota)]);
+                let of_owner = lost.entry(owner).or_default();
+                *of_owner += leaves;
                 lost_leaves += leaves;
-                if *of_kind > self.damaged(&cells, kind) || lost_leaves >= self.mended(&cells) {
+                if *of_owner > self.damaged(&cells, owner) || lost_leaves >= self.mended(&cells) {
                     return Err(why);
                 }
             }
@@ -341,19 +342,21 @@ impl HistoryRun {
         Ok(())
     }
 
-    /// What makes quota cells equal to who takes one.
-    fn kind(&self, quota: u32) -> (u32, usize) {
-        let quota = &self.cells.quotas[at(quota)];
-        (quota.pool, quota.level)
+    fn owner(&self, quota: &Quota) -> QuotaOwner<'_> {
+        let pool = &self.cells.pools[at(quota.pool)];
+        QuotaOwner {
+            vc: &pool.vc,
+            pinned: &pool.pinned,
+            leaf_type: &self.cells.chains[pool.chain].shape.types[0],
+        }
     }
 
-    /// How many quota cells of a kind were good, and are damaged later: they were exchanged.
-    fn damaged(&self, later: &Cells, kind: (u32, usize)) -> usize {
-        let before = self.cells.quotas.iter().zip(&later.quotas);
-        let of_kind = before.filter(|(before, _)| (before.pool, before.level) == kind);
-        of_kind
-            .filter(|(before, later)| before.bad == 0 && later.bad > 0)
-            .count()
+    /// Leaves of an owner's quota cells that are good, and damaged later: they were exchanged.
+    fn damaged(&self, later: &Cells, owner: QuotaOwner<'_>) -> u64 {
+        let both = self.cells.quotas.iter().zip(&later.quotas);
+        let damaged = both.filter(|(before, later)| before.bad == 0 && later.bad > 0);
+        let own = damaged.filter(|(before, _)| self.owner(before) == owner);
+        own.map(|(_, quota)| later.bound(quota).len() as u64).sum()
     }
 
     /// Leaves of quota cells that are damaged, and whole later.
@@ -393,14 +396,13 @@ impl HistoryRun {
                     gang: gang.clone(),
                     grant,
                 };
-                cells.apply(claim).map_err(|error| error.to_string())?;
+                harm::apply(cells, claim, &self.policy)?;
                 for victim in victims {
                     let running = cells.gangs.by_id(victim);
                     if running.is_none_or(|running| running.mode != AllocationMode::Opportunistic) {
                         return Err(format!("promised cells cost {victim} its own"));
                     }
-                    let ended = cells.apply(CellEvent::GangEnded(victim));
-                    ended.map_err(|error| error.to_string())?;
+                    harm::apply(cells, CellEvent::GangEnded(victim), &self.policy)?;
                 }
                 match decide(cells, &gang, &self.policy, self.now) {
                     Decision::Place(grant) => grant,
@@ -415,7 +417,7 @@ impl HistoryRun {
             }
         };
         let shown = format!("{gang:?} {grant:?}");
-        let started = cells.apply(CellEvent::Started { gang, grant });
+        let started = harm::apply(cells, CellEvent::Started { gang, grant }, &self.policy);
         started.map_err(|error| format!("{error}: {shown}"))
     }
 
@@ -447,6 +449,15 @@ impl HistoryRun {
         }
         Ok(())
     }
+}
+
+/// Whose quota cells may be taken by one gang: it may take several small ones for a large one, and
+/// those of another chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct QuotaOwner<'a> {
+    vc: &'a str,
+    pinned: &'a str,
+    leaf_type: &'a str,
 }
 
 /// Whether a gang may be preempted by another within their cluster.

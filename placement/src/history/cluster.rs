@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use muster_model::cluster_spec::{CellSpec, CellType, ClusterSpec, Level, QuotaSpec, VcSpec};
+use muster_model::cluster_spec::{
+    CellSpec, CellType, ClusterSpec, Level, QuotaSpec, UnevenLevel, VcSpec,
+};
 
 use crate::random::SplitMix64;
 
@@ -23,7 +25,7 @@ const CHAINS: [(Types, &str); 5] = [
     (
         &[
             ("B-RACK", 3, false),
-            ("B-NODE", 2, true),
+            ("B-NODE", 3, true),
             ("B-PAIR", 2, false),
         ],
         "B",
@@ -31,6 +33,13 @@ const CHAINS: [(Types, &str); 5] = [
     (&[("E-NODE", 2, true), ("E-PAIR", 2, false)], "A"),
     (&[("C-NODE", 4, true)], "C"),
     (&[("D-POOL", 5, false), ("D-NODE", 3, true)], "D"),
+];
+
+/// Machines whose NUMA nodes differ: how many leaves each has.
+const UNEVEN: [(&str, &[u32]); 3] = [
+    ("B-NODE", &[2, 4]),
+    ("C-NODE", &[3, 1]),
+    ("D-NODE", &[1, 2]),
 ];
 
 const VCS: [&str; 3] = ["v1", "v2", "v3"];
@@ -61,7 +70,7 @@ pub(super) fn spec(random: &mut SplitMix64, tops: &[u32]) -> ClusterSpec {
                 count: *children,
                 node_level: *node_level,
                 level: level(name),
-                uneven: Vec::new(),
+                uneven: uneven(name),
             };
             spec.cell_types.insert((*name).to_owned(), kind);
         }
@@ -176,6 +185,15 @@ fn second_leaf(number: u32) -> CellSpec {
         address: (SECOND_FIRST + number).to_string(),
         ..CellSpec::default()
     }
+}
+
+fn uneven(name: &str) -> Vec<UnevenLevel> {
+    let own = UNEVEN.iter().filter(|machine| machine.0 == name);
+    let level = |sizes: &[u32]| UnevenLevel {
+        level: Level::Numa,
+        sizes: sizes.to_vec(),
+    };
+    own.map(|machine| level(machine.1)).collect()
 }
 
 fn level(name: &str) -> Option<Level> {

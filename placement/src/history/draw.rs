@@ -126,7 +126,15 @@ impl HistoryRun {
 /// Three of ten members ask for nearness.
 fn near(random: &mut SplitMix64) -> Option<Near> {
     let asks = random.percent(30);
-    let level = *random.one_of(&[Level::Pcie, Level::Pcie, Level::Node, Level::Rack])?;
+    let levels = [
+        Level::Pcie,
+        Level::Pcie,
+        Level::Numa,
+        Level::Numa,
+        Level::Node,
+        Level::Rack,
+    ];
+    let level = *random.one_of(&levels)?;
     let required = random.percent(60);
     asks.then_some(Near { level, required })
 }

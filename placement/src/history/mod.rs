@@ -5,6 +5,7 @@ mod brute;
 mod check;
 mod cluster;
 mod draw;
+mod harm;
 mod nearness;
 mod rebuild;
 mod step;
@@ -152,10 +153,13 @@ pub fn run(seed: u64, steps: usize) -> Result<HistoryTally, Violation> {
 mod tests {
     use super::*;
 
+    /// Seeds of a test run.
+    const SEEDS: u64 = 160;
+
     #[test]
     fn nothing_forbidden_happens_in_random_histories() {
         let mut sum = HistoryTally::default();
-        for seed in 0..80 {
+        for seed in 0..SEEDS {
             let tally = run(seed, 150).unwrap_or_else(|violation| panic!("{violation}"));
             sum.add(&tally);
         }

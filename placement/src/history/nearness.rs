@@ -42,12 +42,18 @@ pub(super) fn check(cells: &Cells, gang: &Gang, placement: &Placement) -> Result
     Ok(())
 }
 
-/// The cell of a level that a leaf is in: its chain and its first leaf.
+/// The cell or the group of a level that a leaf is in: its chain and its first leaf.
 fn place(cells: &Cells, leaf: Leaf, level: Level) -> Option<(usize, u32)> {
     let (chain, local) = cells.local(leaf);
     let shape = &cells.chains[chain].shape;
-    let own = shape.levels.iter().position(|own| *own == Some(level))?;
-    Some((chain, local - local % shape.size[own]))
+    if let Some(own) = shape.levels.iter().position(|own| *own == Some(level)) {
+        return Some((chain, local - local % shape.size[own]));
+    }
+    let groups = shape.uneven.iter().find(|groups| groups.level == level)?;
+    let on_machine = local % shape.size[shape.node];
+    let mut starts = groups.starts.iter().rev();
+    let start = starts.find(|start| **start <= on_machine)?;
+    Some((chain, local - on_machine + start))
 }
 
 impl HistoryRun {

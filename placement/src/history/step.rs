@@ -1,6 +1,6 @@
 //! What can happen in a step.
 
-use super::{HistoryRun, cluster};
+use super::{HistoryRun, cluster, harm};
 use crate::cells::{CellEvent, GangState};
 use crate::decide::{Decision, WaitReason, decide, preemption_holds, repairs, split};
 use crate::gang::{Gang, GangNumber, Grant};
@@ -32,7 +32,7 @@ impl HistoryRun {
             CellEvent::Reconfigured(_) => "reconfigured".to_owned(),
             event => format!("{event:?}"),
         };
-        self.cells.apply(event).map_err(|error| error.to_string())
+        harm::apply(&mut self.cells, event, &self.policy)
     }
 
     fn submit(&mut self) -> Result<(), String> {
@@ -198,7 +198,8 @@ impl HistoryRun {
         Ok(())
     }
 
-    /// A healthy machine fails and comes back: as if it never had.
+    /// A healthy machine fails and comes back: as if it never had, but for what any word of a healthy machine does.
+    /// Where nothing runs, quota cells that can go home go with it: a repair may just have opened the way.
     fn flap(&mut self) -> Result<(), String> {
         let Some(node) = self.some_node() else {
             return Ok(());
@@ -211,6 +212,10 @@ impl HistoryRun {
         {
             return Ok(());
         }
+        self.apply(CellEvent::NodeHealth {
+            node: node.clone(),
+            healthy: true,
+        })?;
         let before = self.cells.clone();
         for healthy in [false, true] {
             let node = node.clone();
