@@ -389,8 +389,8 @@ impl Default for ImagesConfig {
 pub struct MeshConfig {
     /// UDP and TCP address of the mesh, used once the node is in a cluster. `[::]` takes IPv4 too.
     pub listen: SocketAddr,
-    /// Where this machine stands: machines of one rack are taken to fail together. Told when it
-    /// joins.
+    /// Where this machine stands, such as the name of its network switch: machines of one rack are taken to fail
+    /// together, and gangs of several machines are placed in one where they can. Told when it joins.
     pub rack: String,
     /// Whether to be found in the local network by multicast, and to look there when
     /// `muster cluster join` is to.

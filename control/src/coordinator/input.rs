@@ -40,6 +40,9 @@ pub enum CoordinatorInput {
     /// These nodes are kept free by an admin: nothing is placed there, and what runs there may have
     /// to go. No other is.
     Cordoned(BTreeMap<NodeId, Cordon>),
+    /// These nodes stand in these racks, by what the cluster knows since they joined. All others are each in a rack
+    /// of its own.
+    Racks(BTreeMap<NodeId, String>),
     /// Whether what is placed from now on may hold by run leases: enough voters can renew them. While it
     /// may not, nothing starts anew for the silence of a node.
     Leases(bool),

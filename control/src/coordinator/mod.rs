@@ -183,6 +183,11 @@ impl Coordinator {
                     self.planner.look_at_all();
                 }
             }
+            CoordinatorInput::Racks(racks) => {
+                if self.inventory.layout_mut().stand(racks) {
+                    self.cells_changed();
+                }
+            }
             CoordinatorInput::Leases(leases) => {
                 if self.liveness.set_leases(leases) && self.leadership.leads() {
                     let (gangs, mut parts) = self.steering(state, out);

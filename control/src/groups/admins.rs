@@ -15,6 +15,11 @@ impl GroupHost {
         ));
     }
 
+    /// Tells coordinators in which racks nodes stand.
+    pub(super) fn stand(&mut self) {
+        self.feed_all(&coordinator::CoordinatorInput::Racks(self.racks.clone()));
+    }
+
     /// Tells coordinators how the cluster is described.
     pub(super) fn describe(&mut self) {
         let known = self.description.as_ref();

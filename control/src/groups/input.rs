@@ -229,6 +229,8 @@ pub enum GroupHostInput {
     },
     /// Which nodes admins keep jobs off.
     Cordoned(BTreeMap<id::NodeId, Cordon>),
+    /// In which racks nodes stand. All others are each in a rack of its own.
+    Racks(BTreeMap<id::NodeId, String>),
     /// How the cluster is described, and in which version; none while that is not known.
     Described(Option<(u64, Arc<ClusterSpec>)>),
     /// What leaders go by from now on.
@@ -268,6 +270,7 @@ impl std::fmt::Debug for GroupHostInput {
             Self::Bound { .. } => "Bound",
             Self::Others { .. } => "Others",
             Self::Cordoned(_) => "Cordoned",
+            Self::Racks(_) => "Racks",
             Self::Described(_) => "Described",
             Self::Policy(_) => "Policy",
             Self::Off { .. } => "Off",

@@ -36,6 +36,7 @@ impl GroupHost {
         self.avoid_unreachable();
         self.forget_left();
         self.keep_free();
+        self.stand();
         self.describe();
         self.set_policy();
         self.allow_leases();

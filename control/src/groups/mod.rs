@@ -106,6 +106,8 @@ pub struct GroupHost {
     numbers: BTreeMap<id::NodeId, NodeId>,
     /// Nodes that admins keep jobs off.
     cordons: BTreeMap<id::NodeId, Cordon>,
+    /// In which racks nodes stand.
+    racks: BTreeMap<id::NodeId, String>,
     /// How the cluster is described and in which version, once that is known.
     description: Option<(u64, Arc<ClusterSpec>)>,
     /// What leaders go by; none: what they are made with.
@@ -159,6 +161,7 @@ impl GroupHost {
             members: [(name::FOUNDER, true)].into(),
             numbers: BTreeMap::new(),
             cordons: BTreeMap::new(),
+            racks: BTreeMap::new(),
             description: None,
             policy: None,
             unpacker: EnvelopeUnpacker::default(),
@@ -293,6 +296,10 @@ impl GroupHost {
                 self.cordons = nodes;
                 self.keep_free();
             }
+            GroupHostInput::Racks(racks) => {
+                self.racks = racks;
+                self.stand();
+            }
             GroupHostInput::Described(description) => {
                 self.description = description;
                 self.describe();
@@ -312,6 +319,7 @@ impl GroupHost {
         self.cluster_voters = 0;
         self.before.clear();
         self.cordons.clear();
+        self.racks.clear();
         self.give(HostInput::Welcome(BTreeSet::new()));
         self.serve(&BTreeMap::new());
         let groups = self.host.groups();

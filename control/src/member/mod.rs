@@ -83,6 +83,8 @@ pub struct MemberCore {
     alarms: Alarms,
     /// What the groups were told last of the other members, and when.
     told: Option<(Told, Time)>,
+    /// What they were told last of racks.
+    told_racks: BTreeMap<id::NodeId, String>,
     /// What all members were told last.
     said: RoutingRecord,
     said_at: Time,
@@ -105,6 +107,7 @@ impl MemberCore {
             watches: BTreeMap::new(),
             alarms: Alarms::default(),
             told: None,
+            told_racks: BTreeMap::new(),
             said: RoutingRecord::default(),
             said_at: Time::default(),
             due: Time::default(),
@@ -222,6 +225,7 @@ impl MemberCore {
         self.seen = None;
         self.cluster_map = None;
         self.told = None;
+        self.told_racks.clear();
         self.watches.clear();
         self.said = RoutingRecord::default();
         let over = self.alarms.end(false);
@@ -281,6 +285,11 @@ impl MemberCore {
         let voters = seen.voters(group).len();
         let members = seen.reachable(membership.member);
         let told: Told = (members, seen.names(), (group, voters));
+        let racks = seen.racks();
+        if self.told_racks != racks {
+            self.told_racks.clone_from(&racks);
+            self.give(groups::GroupHostInput::Racks(racks));
+        }
         let now = self.now.steady;
         let is_fresh = |at: Time| now.micros_since(at) < MEMBERS_MS * 1_000;
         let before = self.told.as_ref();

@@ -99,6 +99,13 @@ impl MembersSeen {
         self.members.iter().filter_map(named).collect()
     }
 
+    /// The racks that nodes stand in, as they were told when they joined; nodes without one are left out.
+    pub fn racks(&self) -> BTreeMap<id::NodeId, String> {
+        let told = self.members.values().filter(|seen| !seen.rack.is_empty());
+        let racks = told.filter_map(|seen| Some((seen.name.parse().ok()?, seen.rack.clone())));
+        racks.collect()
+    }
+
     /// Members that say they have a copy of a group's log: the leader of the newest term first, and last those
     /// that cannot be reached.
     pub fn copies(&self, group: GroupId) -> Vec<(MemberId, AdvertisedCopy)> {

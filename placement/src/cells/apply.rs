@@ -30,6 +30,10 @@ impl Cells {
                 healthy,
             } => self.device_health(&node, device, healthy),
             CellEvent::Cordon { node, on } => self.cordon(&node, on),
+            CellEvent::Racks(racks) => {
+                self.stand(racks);
+                Ok(())
+            }
             CellEvent::Swapped(swap) => self.swap(swap),
             CellEvent::Owned(spec, owners) => self.reconfigure(&spec, owners),
             CellEvent::Reconfigured(spec) => self.reconfigure(&spec, self.owners.clone()),

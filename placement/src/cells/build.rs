@@ -66,6 +66,7 @@ impl Cells {
             vcs: BTreeMap::new(),
             gangs: PlacedGangs::default(),
             dirty: Dirty::default(),
+            racks: BTreeMap::new(),
         };
         let mut build = CellsBuilder {
             spec,

@@ -1,5 +1,7 @@
 //! What can happen to cells.
 
+use std::collections::BTreeMap;
+
 use muster_model::cluster_spec::ClusterSpec;
 
 use super::Owners;
@@ -66,6 +68,8 @@ pub enum CellEvent {
         /// All of it, in use or not.
         amount: MachineAmount,
     },
+    /// The machines stand in these racks from now on, by their names; all others are each in a rack of its own.
+    Racks(BTreeMap<String, String>),
     /// A machine failed or came back.
     NodeHealth {
         /// The machine.

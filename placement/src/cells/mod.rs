@@ -20,6 +20,7 @@ mod gangs;
 mod health;
 mod owners;
 mod promise;
+mod racks;
 mod reconfigure;
 mod refresh;
 mod shares;
@@ -66,6 +67,8 @@ pub struct Cells {
     pub(crate) vcs: BTreeMap<String, Vc>,
     pub(crate) gangs: PlacedGangs,
     pub(crate) dirty: Dirty,
+    /// The racks that machines were told to stand in, by their names.
+    pub(crate) racks: BTreeMap<String, String>,
 }
 
 /// All top cells of one type.

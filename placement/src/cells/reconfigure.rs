@@ -26,6 +26,7 @@ impl Cells {
         let mut new = Self::owned(spec, self.bins, owners).map_err(CellsError::Spec)?;
         self.carry_faults(&mut new);
         self.carry_capacities(&mut new)?;
+        new.stand(self.racks.clone());
         let mut gangs: Vec<&PlacedGang> = self.gangs.all().collect();
         gangs.retain(|running| running.mode != AllocationMode::Preempting);
         let rank = |running: &&PlacedGang| {

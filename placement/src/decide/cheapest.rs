@@ -7,10 +7,12 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
+use muster_model::cluster_spec::Level;
+
 use super::near::{PodBatch, parts};
 use super::need::Need;
 use crate::gang::{Leaf, Placement};
-use crate::index::{NearPart, UnevenGroups, ViewFrame, at, ones};
+use crate::index::{ChainRacks, NearPart, UnevenGroups, ViewFrame, at, ones};
 
 /// Steps of the search for pods of several sizes.
 const STEPS_MAX: u32 = 20_000;
@@ -19,6 +21,8 @@ const STEPS_MAX: u32 = 20_000;
 #[derive(Clone, Debug)]
 pub(crate) struct WaitableLeaves {
     pub(crate) frame: Arc<ViewFrame>,
+    /// Where the machines stand, if racks are told.
+    pub(crate) racks: Option<Arc<ChainRacks>>,
     pub(crate) leaf_base: Leaf,
     /// Those it could have now.
     pub(crate) free: Vec<u128>,
@@ -56,6 +60,14 @@ impl WaitableLeaves {
         let Some(level) = part.level else {
             return self.anywhere(need, &part.pods);
         };
+        if let (Level::Rack, Some(racks)) = (level, &self.racks) {
+            let racks = racks.bins(&self.frame).into_values();
+            let choices = racks.filter_map(|bins| {
+                let bins = bins.into_iter().map(at);
+                self.greedy(self.whole(bins), n, k)
+            });
+            return choices.min_by_key(|choice| choice.0);
+        }
         let own = match self.frame.shape.near_part(level)? {
             NearPart::Cells(own) => own,
             NearPart::Groups(_, groups) => return self.greedy(self.in_groups(groups), n, k),
@@ -75,7 +87,7 @@ impl WaitableLeaves {
         choices.min_by_key(|choice| choice.0)
     }
 
-    fn whole(&self, bins: std::ops::Range<usize>) -> impl Iterator<Item = Unit> + use<> {
+    fn whole<I: Iterator<Item = usize>>(&self, bins: I) -> impl Iterator<Item = Unit> + use<I> {
         let mask = ones(self.frame.bin_size);
         bins.map(move |bin| Unit { bin, mask })
     }

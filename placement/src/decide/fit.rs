@@ -3,9 +3,9 @@
 //! One bin if one has room; else the lowest domain that holds the whole gang, and among those of
 //! one rank the one with the least to spare; inside it the fewest racks.
 
-use super::near;
 use super::need::{Need, Spot};
 use super::pack::{StepBudget, pack};
+use super::{near, racks};
 use crate::index::{LeafView, ViewFrame, at, pick, small};
 
 /// Domains of a rank that are looked at.
@@ -28,6 +28,11 @@ pub(crate) fn anywhere(view: &LeafView, need: &Need) -> Option<Vec<Spot>> {
         return None;
     }
     if let Some(spots) = in_one_bin(view, need) {
+        return Some(spots);
+    }
+    if let Some(racks) = &view.racks
+        && let Some(spots) = racks::fit(view, racks, need)
+    {
         return Some(spots);
     }
     if need.is_uniform {

@@ -52,6 +52,7 @@ fn ground(cells: &Cells, number: u32) -> WaitableLeaves {
         leaf_base: cells.chains[pool.chain].leaf_base,
         free: bins.iter().map(|bin| bin.free).collect(),
         busy: bins.iter().map(|bin| bin.busy).collect(),
+        racks: pool.claimable.racks.clone(),
         frame,
     }
 }

@@ -103,6 +103,7 @@ fn ground(case: &GangCase<'_>, chain: usize, pool: Option<u32>) -> WaitableLeave
         None => &cells.chains[chain].free.frame,
     };
     let mut ground = WaitableLeaves {
+        racks: cells.chains[chain].free.racks.clone(),
         frame: Arc::clone(frame),
         leaf_base: cells.chains[chain].leaf_base,
         free: vec![0; at(frame.bins)],

@@ -16,6 +16,7 @@ mod opportunistic;
 mod pack;
 mod policy;
 mod preempt;
+mod racks;
 mod reason;
 mod refuse;
 mod repair;

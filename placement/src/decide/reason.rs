@@ -100,7 +100,7 @@ pub enum GangRefusal {
     /// Nearness by a level that there is not.
     #[error(
         "topology level {level} is asked for, but no cells are of that level there; there are \
-         {known}"
+         {known}{}", told_by(*level)
     )]
     NoLevel {
         /// The level asked for.
@@ -209,6 +209,14 @@ pub enum WaitReason {
 }
 
 const NEVER: &str = "it can never start here, ask for less";
+
+/// How machines come to have a level, where an administrator says so.
+const fn told_by(level: Level) -> &'static str {
+    match level {
+        Level::Rack => ". Racks are told by `rack` under [mesh] in agent.toml when a machine joins",
+        _ => "",
+    }
+}
 
 fn or_none(number: u64) -> String {
     match number {

@@ -100,6 +100,7 @@ impl HistoryRun {
         }
         self.check_types(gang, grant)?;
         nearness::check(&self.cells, gang, &grant.placement)?;
+        self.check_racks(gang, grant)?;
         self.check_shares(gang, grant, victims)?;
         for id in &grant.demoted {
             let demoted = self.cells.gangs.by_id(*id);

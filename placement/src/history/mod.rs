@@ -139,6 +139,10 @@ pub fn run(seed: u64, steps: usize) -> Result<HistoryTally, Violation> {
         action: String::new(),
     };
     let stated = history.state_capacities();
+    let stated = stated.and_then(|()| match seed % 2 {
+        0 => Ok(()),
+        _ => history.stand(),
+    });
     stated.map_err(|message| violation(0, &history.action, message))?;
     for number in 0..steps {
         let done = history.step().and_then(|()| history.check());

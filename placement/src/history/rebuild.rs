@@ -12,7 +12,9 @@ impl HistoryRun {
         self.tally.rebuilt += 1;
         let cells = Cells::new(&self.spec, self.cells.bins);
         let mut cells = cells.map_err(|problems| format!("{problems:?}"))?;
-        for event in self.machines().chain(self.running()) {
+        let racks = CellEvent::Racks(self.cells.racks.clone());
+        let told = std::iter::once(racks);
+        for event in told.chain(self.machines()).chain(self.running()) {
             cells.apply(event).map_err(|error| error.to_string())?;
         }
         let before = std::mem::replace(&mut self.cells, cells);

@@ -9,7 +9,7 @@ use crate::index::at;
 impl HistoryRun {
     pub(super) fn step(&mut self) -> Result<(), String> {
         self.now = self.now.plus_millis(1);
-        match self.random.below(104) {
+        match self.random.below(106) {
             0..45 => self.submit(),
             45..59 => self.end_one(),
             59..67 => self.advance(),
@@ -23,6 +23,7 @@ impl HistoryRun {
             98..100 => self.pod_is_released(),
             100..101 => self.rebuild(),
             101..102 => self.capacity(),
+            102..104 => self.stand(),
             _ => self.reconfigure(),
         }
     }
@@ -271,6 +272,18 @@ impl HistoryRun {
         };
         let amount = self.amount();
         self.apply(CellEvent::Capacity { node, amount })
+    }
+
+    /// Machines are told other racks, some of them none.
+    pub(super) fn stand(&mut self) -> Result<(), String> {
+        let nodes: Vec<String> = self.cells.node_names().map(str::to_owned).collect();
+        let racks = nodes.into_iter().filter_map(|node| {
+            let rack = ["", "r1", "r1", "r2", "r3"];
+            let rack = self.random.one_of(&rack)?;
+            Some((node, (*rack).to_owned()))
+        });
+        let racks = racks.collect();
+        self.apply(CellEvent::Racks(racks))
     }
 
     fn reconfigure(&mut self) -> Result<(), String> {

@@ -9,11 +9,13 @@ mod classes;
 mod domains;
 mod frame;
 mod pick;
+mod racks;
 mod view;
 
 pub(crate) use domains::Domains;
 pub(crate) use frame::{NearPart, Shape, UnevenGroups, ViewFrame, ones};
 pub(crate) use pick::pick;
+pub(crate) use racks::ChainRacks;
 pub(crate) use view::LeafView;
 
 /// No domain, holder, claim or quota.

@@ -4,12 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::domains::Kids;
-use super::{NONE, ViewFrame, at, small};
+use super::{ChainRacks, NONE, ViewFrame, at, small};
 
 /// The leaves that some kind of gang may use, over one chain.
 #[derive(Clone, Debug)]
 pub(crate) struct LeafView {
     pub(crate) frame: Arc<ViewFrame>,
+    /// Where its machines stand; none if they were not told, or racks are cells of the chain.
+    pub(crate) racks: Option<Arc<ChainRacks>>,
     /// Free leaves, by bin.
     masks: Vec<u128>,
     class: Vec<u16>,
@@ -41,6 +43,7 @@ impl LeafView {
             behind: Vec::new(),
             is_behind: vec![false; domains],
             frame: Arc::clone(frame),
+            racks: None,
         };
         let empty = usize::from(classes.of(0));
         for bin in 0..frame.bins {
@@ -57,6 +60,12 @@ impl LeafView {
             each(self, at(domain));
             domain = self.frame.domains.parent[at(domain)];
         }
+    }
+
+    /// The told rack of a bin, if there are any.
+    pub(crate) fn rack_of(&self, bin: u32) -> Option<u32> {
+        let racks = self.racks.as_ref()?;
+        Some(racks.of_bin(&self.frame, bin))
     }
 
     pub(crate) fn mask(&self, bin: usize) -> u128 {

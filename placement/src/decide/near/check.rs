@@ -1,5 +1,7 @@
 //! Whether what was asked for is so.
 
+use muster_model::cluster_spec::Level;
+
 use crate::cells::Cells;
 use crate::decide::need::{Need, Spot, Wish};
 use crate::gang::{Leaf, Placement};
@@ -7,12 +9,17 @@ use crate::index::LeafView;
 
 /// A cell of a level in one of several trees: (tree, index).
 type Cell = (usize, u32);
+/// Stands for a tree where racks are told: machines of several trees may stand in one.
+const TOLD: usize = usize::MAX;
 
 /// Whether spots in views are as near as they must be.
 pub(crate) fn holds(views: &[&LeafView], need: &Need, spots: &[Spot]) -> bool {
     need.wishes.iter().all(|wish| {
         is_granted(wish, |pod| {
             let spot = spots[pod];
+            if let (Level::Rack, Some(rack)) = (wish.level, views[spot.view].rack_of(spot.bin)) {
+                return Some((TOLD, rack));
+            }
             let frame = &views[spot.view].frame;
             let part = frame.shape.near_part(wish.level)?;
             let first = spot.bin * frame.bin_size + spot.mask.trailing_zeros();
@@ -39,6 +46,9 @@ pub(crate) fn stays(cells: &Cells, need: &Need, placement: &Placement) -> bool {
 }
 
 fn cell(cells: &Cells, leaf: Leaf, wish: &Wish) -> Option<Cell> {
+    if let (Level::Rack, Some(rack)) = (wish.level, cells.rack_of(leaf)) {
+        return Some((TOLD, rack));
+    }
     let (chain, local) = cells.local(leaf);
     let shape = &cells.chains[chain].shape;
     let part = shape.near_part(wish.level)?;

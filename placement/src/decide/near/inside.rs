@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use muster_model::cluster_spec::Level;
+
 use super::parts::parts;
 use crate::decide::fit::split;
 use crate::decide::need::{Need, Spot};
@@ -138,6 +140,8 @@ pub(crate) fn into_bin(view: &LeafView, bin: u32, need: &Need) -> Option<Vec<Spo
     let mut others = Vec::new();
     for part in parts(need) {
         let own = match part.level {
+            // All of a bin is in one rack.
+            Some(Level::Rack) if view.racks.is_some() => NearPart::Cells(frame.bin),
             Some(level) => frame.shape.near_part(level)?,
             None => NearPart::Cells(frame.bin),
         };

@@ -93,6 +93,7 @@ fn near(view: &LeafView, level: Level, n: usize, k: u32) -> Option<Vec<Spot>> {
     if holds(&[view], &need, &spots) {
         return Some(spots);
     }
+    // A told rack was looked for above: there is no part then.
     let part = view.frame.shape.near_part(level)?;
     match part {
         NearPart::Cells(own) if !level.is_inside_node() => together::fit(view, own, small(n), k),

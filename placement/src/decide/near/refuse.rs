@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use muster_model::cluster_spec::Level;
 
-use crate::cells::Cells;
+use crate::cells::{Cells, Chain};
 use crate::decide::GangRefusal;
 use crate::decide::refuse::chains_of;
 use crate::gang::{Gang, GangMember};
-use crate::index::{NearPart, Shape};
+use crate::index::NearPart;
 
 /// Whether each member that requires nearness finds a cell of that level that could hold it.
 pub(crate) fn check(cells: &Cells, gang: &Gang) -> Result<(), GangRefusal> {
@@ -26,13 +26,11 @@ fn check_member(
     member: &GangMember,
     level: Level,
 ) -> Result<(), GangRefusal> {
-    let shapes: Vec<&Shape> = chains_of(cells, gang, member)
-        .into_iter()
-        .map(|chain| &cells.chains[chain].shape)
-        .collect();
-    let hold = shapes
+    let chains = chains_of(cells, gang, member).into_iter();
+    let chains: Vec<&Chain> = chains.map(|chain| &cells.chains[chain]).collect();
+    let hold = chains
         .iter()
-        .filter_map(|shape| holds(shape, member, level));
+        .filter_map(|chain| holds(chain, member, level));
     match hold.max() {
         Some(most) if most >= wanted(member, level) => Ok(()),
         Some(most) => Err(GangRefusal::Near {
@@ -43,7 +41,7 @@ fn check_member(
         }),
         None => Err(GangRefusal::NoLevel {
             level,
-            known: known(&shapes),
+            known: known(&chains),
         }),
     }
 }
@@ -57,7 +55,11 @@ fn wanted(member: &GangMember, level: Level) -> u32 {
 }
 
 /// How many pods one empty cell of the level holds; none if there is no such level.
-fn holds(shape: &Shape, member: &GangMember, level: Level) -> Option<u32> {
+fn holds(chain: &Chain, member: &GangMember, level: Level) -> Option<u32> {
+    let shape = &chain.shape;
+    if let (Level::Rack, Some(racks)) = (level, &chain.free.racks) {
+        return Some(racks.largest() * (shape.size[shape.node] / member.leaves));
+    }
     let own = match shape.near_part(level)? {
         NearPart::Cells(own) => own,
         NearPart::Groups(_, groups) => return Some(groups.largest() / member.leaves),
@@ -68,10 +70,12 @@ fn holds(shape: &Shape, member: &GangMember, level: Level) -> Option<u32> {
 }
 
 /// The levels that there are, as a list of words.
-fn known(shapes: &[&Shape]) -> String {
-    let levels = shapes.iter().flat_map(|shape| {
-        let uneven = shape.uneven.iter().map(|groups| groups.level);
-        shape.levels.iter().flatten().copied().chain(uneven)
+fn known(chains: &[&Chain]) -> String {
+    let levels = chains.iter().flat_map(|chain| {
+        let uneven = chain.shape.uneven.iter().map(|groups| groups.level);
+        let told = chain.free.racks.iter().map(|_| Level::Rack);
+        let cells = chain.shape.levels.iter().flatten().copied();
+        cells.chain(uneven).chain(told)
     });
     let levels: BTreeSet<Level> = levels.chain([Level::Node]).collect();
     let words: Vec<&str> = levels.into_iter().map(Level::as_str).collect();

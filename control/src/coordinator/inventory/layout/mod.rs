@@ -41,6 +41,8 @@ pub(in crate::coordinator) struct Layout {
     cut_off: BTreeSet<NodeId>,
     /// Nodes that they were told are kept free.
     cordoned: BTreeSet<NodeId>,
+    /// Racks that nodes stand in, by their names.
+    racks: BTreeMap<String, String>,
     /// Something may fit now that did not before.
     is_roomier: bool,
     /// Something may be elsewhere in them, or find a place.
@@ -48,10 +50,11 @@ pub(in crate::coordinator) struct Layout {
 }
 
 impl Layout {
-    /// Forgets everything but the description, as a new leader must.
+    /// Forgets everything but the description and the racks, as a new leader must.
     pub(super) fn clear(&mut self) {
         *self = Self {
             description: self.description.take(),
+            racks: std::mem::take(&mut self.racks),
             ..Self::default()
         };
     }

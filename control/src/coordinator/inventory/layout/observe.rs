@@ -1,6 +1,6 @@
 //! From what nodes report to cells: how they are built, what is sick, who runs there.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use muster_model::cluster_spec::{ClusterSpec, Discovered};
@@ -57,6 +57,7 @@ impl Layout {
                 }
             },
         }
+        self.note(CellEvent::Racks(self.racks.clone()));
         self.mark_silent(nodes);
     }
 
@@ -92,6 +93,21 @@ impl Layout {
         for id in changed {
             self.mark(&id);
         }
+    }
+
+    /// Tells the cells in which racks nodes stand. What runs stays where it is. Whether it is news.
+    pub(in crate::coordinator) fn stand(&mut self, racks: BTreeMap<NodeId, String>) -> bool {
+        let named = racks.into_iter();
+        let racks = named.map(|(id, rack)| (id.as_str().to_owned(), rack));
+        let racks: BTreeMap<String, String> = racks.collect();
+        let is_news = self.racks != racks;
+        if is_news {
+            self.racks.clone_from(&racks);
+            self.is_roomier = true;
+            self.is_changed = true;
+            self.note(CellEvent::Racks(racks));
+        }
+        is_news
     }
 
     fn mark(&mut self, id: &NodeId) {

@@ -133,6 +133,36 @@ fn a_type_a_pin_and_a_nearness_that_there_is_not_are_told() {
     refused(&spec, ".extras.muster.taskRoles.w.topology", &["rack"]);
 }
 
+#[test]
+fn a_rack_can_be_required_where_machines_were_told_theirs() {
+    let pair = || {
+        let mut spec = asking(1, 1, 4);
+        spec.roles[0].instances = 2;
+        spec.roles[0].near = Some(NearSpec {
+            level: Level::Rack,
+            required: true,
+        });
+        spec
+    };
+    let racks = |second: &str| {
+        let told = [("n1", "r1"), ("n2", second)];
+        let told = told.map(|(id, rack)| (id.parse().unwrap(), rack.to_owned()));
+        BTreeMap::from(told)
+    };
+    let mut bench = found();
+    assert!(bench.inventory.layout_mut().stand(racks("r1")));
+    assert!(!bench.inventory.layout_mut().stand(racks("r1")));
+    assert_eq!(judged_on(&bench, &pair()), Ok(()));
+    // Cells that are made anew know it as well, of a new leader too.
+    bench.inventory.clear();
+    bench.hear("n1", &[0, 1, 2, 3], &[0, 1, 2, 3]);
+    assert_eq!(judged_on(&bench, &pair()), Ok(()));
+    assert!(bench.inventory.layout_mut().stand(racks("r2")));
+    let (path, why) = judged_on(&bench, &pair()).unwrap_err();
+    assert_eq!(path, ".extras.muster.taskRoles.w.topology");
+    assert!(why.contains("the largest has room for 1"), "{why}");
+}
+
 /// A machine with a GPU, an FPGA and an NPU, or without the GPU.
 fn mixed(has_gpu: bool) -> Bench {
     let of = |index: u32, kind, model: &str| Device {
