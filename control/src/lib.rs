@@ -61,6 +61,7 @@
 
 pub mod answers;
 pub mod bound;
+pub mod breaker;
 pub mod cluster;
 pub mod coordinator;
 mod entry_bytes;

@@ -48,6 +48,8 @@ pub enum AlarmKind {
     EditHalted,
     /// Another member leads a group. Always an event.
     LeaderChanged,
+    /// The cluster's breaker holds back quarantines of this machine.
+    QuarantinesHeldBack,
 }
 
 impl AlarmKind {
@@ -62,6 +64,7 @@ impl AlarmKind {
             Self::MajorityLost => "majority_lost",
             Self::EditHalted => "edit_halted",
             Self::LeaderChanged => "leader_changed",
+            Self::QuarantinesHeldBack => "quarantines_held_back",
         }
     }
 }

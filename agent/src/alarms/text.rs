@@ -54,13 +54,16 @@ const fn kind(trouble: &Trouble) -> AlarmKind {
         Trouble::MemberLost { .. } => AlarmKind::MemberLost,
         Trouble::AtRisk(_) => AlarmKind::MajorityAtRisk,
         Trouble::MajorityLost(_) => AlarmKind::MajorityLost,
+        Trouble::QuarantinesHeldBack { .. } => AlarmKind::QuarantinesHeldBack,
         Trouble::EditHalted { .. } => AlarmKind::EditHalted,
     }
 }
 
 fn subject(machine: &str, trouble: &Trouble) -> AlarmSubject {
     match trouble {
-        Trouble::Expelled | Trouble::KeyUsedTwice => AlarmSubject::Member(machine.to_owned()),
+        Trouble::Expelled | Trouble::KeyUsedTwice | Trouble::QuarantinesHeldBack { .. } => {
+            AlarmSubject::Member(machine.to_owned())
+        }
         Trouble::ManyLost { .. } => AlarmSubject::Cluster,
         Trouble::MemberLost { name, .. } => AlarmSubject::Member(name.clone()),
         Trouble::AtRisk(majority) | Trouble::MajorityLost(majority) => subject_of(&majority.owner),
@@ -128,6 +131,11 @@ fn raised(trouble: &Trouble) -> String {
             stops(&majority.owner),
             recovery(majority)
         ),
+        Trouble::QuarantinesHeldBack { parts } => format!(
+            "Rules of health quarantine too many of the cluster's devices at once: {parts} parts of this \
+             machine are granted all the same. `muster node health` names the rules. If one of them is wrong, \
+             set it to shadow in /etc/muster/health.toml; if the parts are bad, hold them: muster node hold."
+        ),
         Trouble::EditHalted {
             document,
             version,
@@ -185,6 +193,9 @@ fn cleared(trouble: &Trouble, why: Clearing) -> String {
         Trouble::MajorityLost(majority) => {
             let name = capital(&name_of(&majority.owner));
             format!("{name} has a majority of voters again.")
+        }
+        Trouble::QuarantinesHeldBack { .. } => {
+            "No quarantine of this machine is held back any more.".to_owned()
         }
         Trouble::EditHalted {
             document, version, ..
@@ -266,6 +277,11 @@ mod tests {
                 Trouble::MajorityLost(majority(Owner::Cluster)),
                 "cluster",
                 "if they are lost for good: muster cluster recover.",
+            ),
+            (
+                Trouble::QuarantinesHeldBack { parts: 3 },
+                "n9",
+                "3 parts of this machine are granted all the same",
             ),
             (
                 Trouble::EditHalted {

@@ -22,6 +22,7 @@ use muster_gossip::record::{DocumentId, Record};
 use muster_model::id::UserName;
 use muster_model::login::LoginTrust;
 use muster_model::people::{NewPassword, PeopleDenial};
+use muster_model::policy::BreakerPolicy;
 use muster_portal_gateway::token::{self, UnsignedToken};
 use tokio::sync::{Mutex, Notify};
 use tokio::task::block_in_place;
@@ -152,6 +153,10 @@ impl MemberPort for Here {
 
     fn soak_ms(&self) -> u64 {
         u64::from(self.policy.now().documents.soak_s) * 1000
+    }
+
+    fn breaker(&self) -> BreakerPolicy {
+        self.policy.now().health.breaker.clone()
     }
 
     fn is_staged(&self, document: DocumentId) -> bool {

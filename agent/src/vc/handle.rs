@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use muster_consensus::{GroupId, NodeId};
 use muster_control::answers::vc::VcLeaderView;
+use muster_control::breaker::{BreakerReview, NodeQuarantines};
 use muster_control::coordinator::UnplaceableJob;
 use muster_control::fence::Term;
 use muster_control::groups::{Local, name};
-use muster_control::request::cluster::RenewLeases;
+use muster_control::request::cluster::{RenewLeases, ReviewQuarantines};
 use muster_control::request::member::{OfMember, RenewLed};
 use muster_control::request::vc::{
     ChangeJob, ForecastJob, GetTerm, NotTaken, OfVc, RenewLease, Submit,
@@ -266,6 +267,22 @@ impl VcHandle {
         };
         let renewed = requests.cluster(RenewLeases { node }).await;
         renewed.map_err(|why| VcError::Away(why.to_string()))
+    }
+
+    /// Asks the leader of the `cluster` group which quarantines its breaker holds back.
+    ///
+    /// # Errors
+    /// [`VcError::Away`].
+    pub(crate) async fn review_quarantines(
+        &self,
+        told: NodeQuarantines,
+    ) -> Result<BreakerReview, VcError> {
+        let seat = self.seat.borrow().clone();
+        let Seat::Shared(_, requests) = seat else {
+            return Err(VcError::Away(NONE_KNOWN.to_owned()));
+        };
+        let reviewed = requests.cluster(ReviewQuarantines(told)).await;
+        reviewed.map_err(|why| VcError::Away(why.to_string()))
     }
 
     /// The images that are on their way to these nodes, of those that answer soon.

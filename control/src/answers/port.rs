@@ -11,6 +11,7 @@ use muster_gossip::record::{DocumentId, Record};
 use muster_model::id::{NodeId, UserName};
 use muster_model::login::LoginTrust;
 use muster_model::people::{NewPassword, PeopleDenial};
+use muster_model::policy::BreakerPolicy;
 use muster_model::user_token::{TokenKind, UserTokenId};
 
 use super::event::Event;
@@ -180,6 +181,9 @@ pub trait MemberPort: Send + Sync {
 
     /// How long the first members that try a document are watched, ms.
     fn soak_ms(&self) -> u64;
+
+    /// When quarantines of rules are held back.
+    fn breaker(&self) -> BreakerPolicy;
 
     /// Whether a document is put in force step by step.
     fn is_staged(&self, document: DocumentId) -> bool;

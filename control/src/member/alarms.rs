@@ -56,6 +56,12 @@ pub enum Trouble {
     AtRisk(Majority),
     /// A group cannot decide anything.
     MajorityLost(Majority),
+    /// The cluster's breaker holds back quarantines of this machine. Not seen by [`Alarms`]: the
+    /// judge of the machine's health tells it.
+    QuarantinesHeldBack {
+        /// Of so many parts.
+        parts: usize,
+    },
     /// The newest version of a document goes no further, or a member does not go by it.
     EditHalted {
         /// Which document.
@@ -93,6 +99,8 @@ pub enum Key {
     AtRisk(Owner),
     /// [`Trouble::MajorityLost`].
     MajorityLost(Owner),
+    /// [`Trouble::QuarantinesHeldBack`].
+    QuarantinesHeldBack,
     /// [`Trouble::EditHalted`], by document and version.
     EditHalted(DocumentId, u64),
 }
@@ -119,6 +127,7 @@ impl Trouble {
             Self::MemberLost { member, .. } => Key::MemberLost(*member),
             Self::AtRisk(majority) => Key::AtRisk(majority.owner.clone()),
             Self::MajorityLost(majority) => Key::MajorityLost(majority.owner.clone()),
+            Self::QuarantinesHeldBack { .. } => Key::QuarantinesHeldBack,
             Self::EditHalted {
                 document, version, ..
             } => Key::EditHalted(*document, *version),
@@ -243,7 +252,11 @@ fn clearing(key: &Key, wrong: &BTreeMap<Key, Trouble>, sight: &Sight<'_>) -> Cle
     let is_gone = match key {
         Key::MemberLost(member) => !sight.seen.members.contains_key(member),
         Key::AtRisk(owner) | Key::MajorityLost(owner) => !sight.groups.contains_key(owner),
-        Key::Expelled | Key::KeyUsedTwice | Key::ManyLost | Key::EditHalted(..) => false,
+        Key::Expelled
+        | Key::KeyUsedTwice
+        | Key::ManyLost
+        | Key::EditHalted(..)
+        | Key::QuarantinesHeldBack => false,
     };
     match key {
         _ if is_gone => Clearing::Gone,

@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use super::table::requests;
 use super::{Json, Request};
+use crate::breaker::{BreakerReview, NodeQuarantines};
 use crate::cluster::{Binding, ClusterMap, Hidden};
 use crate::coordinator::Bindings;
 
@@ -51,6 +52,7 @@ requests! {
         Recover,
         ChangePeople,
         ReadAudit,
+        ReviewQuarantines,
 }
 
 /// A stranger asks to be let in.
@@ -474,4 +476,15 @@ pub struct ReadAudit {
 
 impl Request for ReadAudit {
     type Answer = AuditLog;
+}
+
+/// Rules of health quarantine parts of a node: which of that does the cluster's breaker hold back?
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReviewQuarantines(
+    /// All of them.
+    pub NodeQuarantines,
+);
+
+impl Request for ReviewQuarantines {
+    type Answer = BreakerReview;
 }

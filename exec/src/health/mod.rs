@@ -5,7 +5,6 @@
 //! agent's loop: [`kernel_log`] gives events, [`reading`] what files tell. Both go to the
 //! [`HealthJudge`](judge::HealthJudge), a core that holds what stands. Start there.
 
-pub mod breaker;
 pub mod judge;
 pub mod kernel_log;
 pub mod reading;

@@ -1,6 +1,7 @@
 //! The policy of a cluster: what holds on all its machines alike. It is one of the cluster's documents.
 
 mod access;
+mod health;
 mod limit;
 mod period;
 mod plugin;
@@ -11,6 +12,7 @@ use crate::cluster_spec::SpecProblem;
 use crate::document_text::{self, TextLimits};
 
 pub use access::{AccessPolicy, JobVisibility};
+pub use health::{BreakerPolicy, HealthPolicy};
 pub use limit::{LIMITS_MAX, LimitSubject, UsageLimit};
 pub(crate) use period::date;
 pub use period::{DAY_MS, LimitPeriod, PeriodSpan};
@@ -39,6 +41,8 @@ pub struct ClusterPolicy {
     pub access: AccessPolicy,
     /// How much of a virtual cluster users and groups may have.
     pub limits: Vec<UsageLimit>,
+    /// What rules of health may do.
+    pub health: HealthPolicy,
     /// What the portal shows besides its own pages.
     pub portal: PortalPolicy,
 }
@@ -194,6 +198,7 @@ impl ClusterPolicy {
         if self.tasks.pids < 16 {
             problems.push(SpecProblem::new("tasks.pids", "must be at least 16"));
         }
+        problems.extend(health::problems(&self.health));
         problems.extend(limit::problems(&self.limits));
         problems.extend(plugin::problems(&self.portal.plugins));
         problems
@@ -244,6 +249,14 @@ mod tests {
             ("tasks: {pids: 1}", "tasks.pids: must be at least 16"),
             ("tasks: {stop_grace_ms: 86400001}", "tasks.stop_grace_ms"),
             ("documents: {soak_s: 86401}", "documents.soak_s"),
+            (
+                "health: {breaker: {window_s: 0}}",
+                "health.breaker.window_s: must be from 1 to 86400",
+            ),
+            (
+                "health: {breaker: {share_percent: 101}}",
+                "health.breaker.share_percent: must be at most 100",
+            ),
             ("task: {pids: 100}", "task"),
             ("3", "expected mapping"),
         ] {

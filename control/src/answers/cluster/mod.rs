@@ -33,7 +33,7 @@ mod shown;
 mod user_tokens;
 mod users;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use muster_consensus::GroupId;
 use muster_gossip::key::ClusterId;
@@ -42,12 +42,15 @@ use muster_model::mesh::ClusterView;
 
 use super::event::Event;
 use super::port::{CopiesPort as _, MemberPort};
+use crate::breaker::{BreakerReview, QuarantineBreaker};
 use crate::cluster::{
     ClusterApplied, ClusterEntry, ClusterRejection, ClusterState, Proposer, Soak, steps,
 };
 use crate::coordinator::Bindings;
 use crate::groups::{ApplyOutcome, GroupError, GroupStanding, GroupState, Local, LocalGroup};
-use crate::request::cluster::{Bind, DescribeCluster, GetSilence, NameCluster, RenewLeases};
+use crate::request::cluster::{
+    Bind, DescribeCluster, GetSilence, NameCluster, RenewLeases, ReviewQuarantines,
+};
 use crate::request::member::OfMember;
 use crate::request::{Answers, RequestFailure, decode_answer};
 
@@ -61,12 +64,19 @@ pub struct ClusterService<P> {
     cluster: ClusterId,
     me: MemberId,
     port: P,
+    /// What this member has counted as the leader.
+    breaker: Mutex<QuarantineBreaker>,
 }
 
 impl<P: MemberPort> ClusterService<P> {
     /// That of a cluster, at this member of it.
-    pub const fn new(cluster: ClusterId, me: MemberId, port: P) -> Self {
-        Self { cluster, me, port }
+    pub fn new(cluster: ClusterId, me: MemberId, port: P) -> Self {
+        Self {
+            cluster,
+            me,
+            port,
+            breaker: Mutex::default(),
+        }
     }
 
     /// What it runs on.
@@ -233,6 +243,28 @@ impl<P: MemberPort> Answers<GetSilence> for ClusterService<P> {
     async fn answer(&self, _: MemberId, request: GetSilence) -> Result<u64, RequestFailure> {
         let silence = move |seen: LocalGroup<'_>| seen.silence_ms(&request.node);
         Ok(self.copies().read(self.group(), silence).await?)
+    }
+}
+
+impl<P: MemberPort> Answers<ReviewQuarantines> for ClusterService<P> {
+    async fn answer(
+        &self,
+        _: MemberId,
+        request: ReviewQuarantines,
+    ) -> Result<BreakerReview, RequestFailure> {
+        let look = |seen: LocalGroup<'_>| {
+            let members = state_of(seen.machine)?.members();
+            let members = members.filter(|(_, member)| member.is_admitted()).count();
+            Some((seen.term?, members))
+        };
+        let found = self.copies().read(self.group(), look).await?;
+        let (term, members) = found.ok_or(GroupError::NoLeader)?;
+        let now_ms = self.copies().now().steady.as_millis();
+        let policy = self.port.breaker();
+        // Each change leaves it whole, so a panic elsewhere left no half of one.
+        let mut breaker = self.breaker.lock().unwrap_or_else(PoisonError::into_inner);
+        let breaker = breaker.in_term(term, now_ms);
+        Ok(breaker.review(now_ms, &request.0, members, &policy))
     }
 }
 

@@ -115,6 +115,7 @@ fn named(trouble: &Trouble) -> String {
         Trouble::MemberLost { name, .. } => name.clone(),
         Trouble::AtRisk(majority) => format!("at risk {}", voted(majority)),
         Trouble::MajorityLost(majority) => format!("stopped {}", voted(majority)),
+        Trouble::QuarantinesHeldBack { parts } => format!("held back {parts}"),
         Trouble::EditHalted {
             version,
             rejected_by,

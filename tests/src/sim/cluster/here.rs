@@ -23,6 +23,7 @@ use muster_model::id::NodeId;
 use muster_model::id::UserName;
 use muster_model::login::LoginTrust;
 use muster_model::people::{NewPassword, PeopleDenial};
+use muster_model::policy::BreakerPolicy;
 
 use crate::sim::mesh::Signer;
 use crate::sim::random::Random;
@@ -355,6 +356,10 @@ impl MemberPort for Here {
 
     /// None is as old as a body that is let go.
     fn retain_bodies(&self, _: &[[u8; 32]]) {}
+
+    fn breaker(&self) -> BreakerPolicy {
+        BreakerPolicy::default()
+    }
 
     fn soak_ms(&self) -> u64 {
         SOAK_MS
