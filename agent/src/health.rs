@@ -1,6 +1,7 @@
 //! The health of this node's parts: what the judge says of them, for those that grant, launch,
 //! judge and show.
 
+mod breaker;
 mod parts;
 mod reading;
 mod store;
@@ -14,12 +15,15 @@ use muster_model::node::{Capacity, Device};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
+pub(crate) use breaker::BreakerWords;
 pub(crate) use parts::NodeParts;
 pub(crate) use reading::reading;
 pub(crate) use store::{HealthStore, KeptHealth};
 
 /// How long a reader of events waits for the loop, which reads the kernel's log first.
 const EVENTS_LIMIT: Duration = Duration::from_secs(2);
+/// How long the look at devices before a task's start may take.
+const GATE_LIMIT: Duration = Duration::from_secs(20);
 /// Requests that may wait.
 const QUEUE_MAX: usize = 256;
 
@@ -37,7 +41,19 @@ pub(crate) struct HealthNow {
 #[derive(Debug)]
 pub(crate) enum HealthRequest {
     /// All events that are kept, the newest of the kernel's log included.
-    Events(oneshot::Sender<Vec<DeviceEvent>>),
+    Events {
+        /// Whether ports of the fabric are of interest, and so looked at now.
+        with_ports: bool,
+        /// Who wants them.
+        reply: oneshot::Sender<Vec<DeviceEvent>>,
+    },
+    /// Devices are looked at before a task gets them.
+    Gate {
+        /// The devices.
+        devices: Vec<Device>,
+        /// The error says why they are not to be used.
+        reply: oneshot::Sender<Result<(), String>>,
+    },
     /// A person says something of a part.
     Mark {
         /// The part.
@@ -108,7 +124,10 @@ impl NodeHealth {
         let (reply, answer) = oneshot::channel();
         let asked = async {
             self.requests
-                .send(HealthRequest::Events(reply))
+                .send(HealthRequest::Events {
+                    with_ports: held.infiniband,
+                    reply,
+                })
                 .await
                 .ok()?;
             answer.await.ok()
@@ -117,6 +136,31 @@ impl NodeHealth {
         let mut events = events.ok().flatten().unwrap_or_default();
         events.retain(|event| event.at_ms >= held.since_ms && concerns(&event.subject, held));
         events
+    }
+
+    /// Looks at devices right before a task gets them: whether they are on the bus, whether the
+    /// newest sample, taken after this call, finds them well, and whether a process of a task that
+    /// has ended holds them. Takes some seconds at most.
+    ///
+    /// # Errors
+    /// Why they are not to be used, one sentence or two.
+    pub(crate) async fn gate(&self, devices: Vec<Device>) -> Result<(), String> {
+        let (reply, answer) = oneshot::channel();
+        let request = HealthRequest::Gate { devices, reply };
+        let asked = async {
+            self.requests.send(request).await.ok()?;
+            answer.await.ok()
+        };
+        match timeout(GATE_LIMIT, asked).await {
+            Ok(Some(found)) => found,
+            Ok(None) => Err("the agent is ending".to_owned()),
+            Err(_) => {
+                let seconds = GATE_LIMIT.as_secs();
+                Err(format!(
+                    "its devices could not be looked at within {seconds} seconds"
+                ))
+            }
+        }
     }
 
     /// Takes a person's word on a part. Returns when it is on disk; false if the agent is ending.
@@ -160,12 +204,8 @@ pub(crate) fn with_faults(mut capacity: Capacity, checks: &[HealthCheck]) -> Cap
 
 /// Why a device may not be granted: the widest quarantine of those that concern it, the earliest
 /// of these.
-fn fault(device: &Device, checks: &[HealthCheck]) -> Option<String> {
-    let quarantining = checks.iter().filter(|check| match check.effect() {
-        Quarantine::Node => true,
-        Quarantine::Device => is_of(&check.subject, device),
-        Quarantine::Links | Quarantine::None => false,
-    });
+pub(crate) fn fault(device: &Device, checks: &[HealthCheck]) -> Option<String> {
+    let quarantining = checks.iter().filter(|check| keeps(check, device));
     let worst =
         quarantining.min_by_key(|check| (std::cmp::Reverse(check.effect()), check.since_ms))?;
     let HealthCheck {
@@ -175,4 +215,53 @@ fn fault(device: &Device, checks: &[HealthCheck]) -> Option<String> {
         ..
     } = worst;
     Some(format!("{name}: {evidence} {advice}").trim_end().to_owned())
+}
+
+/// Whether a check keeps a device from being granted.
+fn keeps(check: &HealthCheck, device: &Device) -> bool {
+    match check.effect() {
+        Quarantine::Node => true,
+        Quarantine::Device => is_of(&check.subject, device),
+        Quarantine::Links => keeps_by_links(check, device),
+        Quarantine::None => false,
+    }
+}
+
+/// What the names of checks of switches between GPUs begin with.
+const SWITCHES: &str = "sxid ";
+/// How the driver's names of instances of a GPU begin.
+const INSTANCE: &str = "MIG-";
+
+/// Whether a device is not granted because links between GPUs have failed. A grant does not say
+/// which links its task will use, so a GPU is granted with all its links or not at all. Which GPUs
+/// a switch links is not known: all that the driver counts. An instance of a GPU has no links.
+fn keeps_by_links(check: &HealthCheck, device: &Device) -> bool {
+    let is_of_switch = check.name.starts_with(SWITCHES) && device.is_nvidia();
+    let is_instance = device.id.0.starts_with(INSTANCE);
+    !is_instance && (is_of_switch || is_of(&check.subject, device))
+}
+
+/// What is kept from tasks that ask for the fabric, as sentences: ports and network adapters whose
+/// links are quarantined.
+pub(crate) fn fabric_problems(capacity: &Capacity, checks: &[HealthCheck]) -> Vec<String> {
+    let is_of_fabric = |check: &&HealthCheck| {
+        let mut devices = capacity.devices.iter();
+        check.effect() == Quarantine::Links
+            && !check.name.starts_with(SWITCHES)
+            && !devices.any(|device| is_of(&check.subject, device))
+    };
+    let kept = checks.iter().filter(is_of_fabric);
+    let sentences = kept.map(|check| {
+        let HealthCheck {
+            name,
+            subject,
+            evidence,
+            advice,
+            ..
+        } = check;
+        format!("{subject} is kept from tasks that ask for InfiniBand: {name}: {evidence} {advice}")
+    });
+    sentences
+        .map(|sentence| sentence.trim_end().to_owned())
+        .collect()
 }

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::certificate::CertificateNow;
-use crate::health::{NodeHealth, NodeParts};
+use crate::health::{NodeHealth, NodeParts, fabric_problems};
 use crate::identity::NodeIdentity;
 use crate::images::NodeImages;
 use crate::known_faults;
@@ -82,6 +82,8 @@ impl NodeStatus {
             ))
         });
         let hardware = self.hardware.borrow().problems.clone();
+        let health = self.health.now().checks;
+        let fabric = fabric_problems(&ledger.capacity, &health);
         let cells = timeout(ANSWER_LIMIT, self.vc.cell_problems()).await;
         let problems = [
             self.disk_problem()
@@ -110,6 +112,7 @@ impl NodeStatus {
                 .chain(hardware)
                 .chain(cells.unwrap_or_default())
                 .chain(devices)
+                .chain(fabric)
                 .collect(),
             capacity: ledger.capacity,
             free: ledger.free,
@@ -121,7 +124,7 @@ impl NodeStatus {
             tasks: ledger.tasks,
             pulls: self.images.pulls().list(),
             certificate: self.certificate.fingerprint(),
-            health: self.health.now().checks,
+            health,
         })
     }
 

@@ -57,7 +57,7 @@ use crate::images::NodeImages;
 use crate::ledger_store::LedgerStore;
 use crate::loops;
 use crate::loops::hardware::HardwareParts;
-use crate::loops::health::HealthConfig;
+use crate::loops::health::{BreakerTalk, HealthConfig};
 use crate::loops::node::NodeHandle;
 use crate::mesh::member::MembershipDependencies;
 use crate::mesh::membership::{Files, StoredMembership};
@@ -256,7 +256,9 @@ async fn start(
             kernel_log: config.hardware.kernel_log.clone(),
             file: paths.health(),
             cgroup_parent: config.containerd.cgroup_parent.clone(),
+            node: identity.node.clone(),
         },
+        probed.capacity.clone(),
         Arc::clone(&look),
     )?;
     let feels = AgentWaits::default();
@@ -298,7 +300,9 @@ async fn start(
     let ledger = Ledger::recover(ledger_identity, store.records()?, capacity)?;
     let uses = TaskUses::default();
     let device_uses = DeviceUses::default();
-    let (gpu_samples, gpu_sample_loop) = loops::gpu_samples::watch(device_uses.clone());
+    let sample = Arc::new(Notify::new());
+    let (gpu_samples, gpu_sample_loop) =
+        loops::gpu_samples::watch(device_uses.clone(), Arc::clone(&sample));
     let executor = Executor::new(crate::executor::ExecutorDependencies {
         engine: engine.clone(),
         images: images.clone(),
@@ -356,7 +360,11 @@ async fn start(
         manager.clone(),
     ));
     tokio::spawn(loops::resident::run());
-    tokio::spawn(health_loop.run(hardware.clone(), gpu_samples.clone(), node_handle.clone()));
+    tokio::spawn(health_loop.run(
+        (hardware.clone(), node_handle.clone()),
+        (gpu_samples.clone(), sample),
+        BreakerTalk::new(vc_handle.clone(), alarms.clone()),
+    ));
     tokio::spawn(hardware_loop.run(node_handle.clone(), stopper));
     if config.hardware.simulate.is_none() {
         tokio::spawn(gpu_sample_loop.run(node_handle.clone()));

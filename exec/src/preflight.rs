@@ -3,10 +3,12 @@
 
 use std::path::Path;
 
+use muster_model::health::{HealthCheck, HealthSubject, Quarantine};
+use muster_model::inventory::FabricPort;
 use muster_model::launch::TaskSpec;
 use muster_model::node::Capacity;
 
-use crate::inventory::fabric::has_active_infiniband;
+use crate::inventory::fabric::{active_infiniband, adapter_pci};
 
 /// The machine as it is now.
 pub struct MachineNow<'a> {
@@ -14,6 +16,8 @@ pub struct MachineNow<'a> {
     pub root: &'a Path,
     /// Its devices with their faults, as they were seen last.
     pub capacity: &'a Capacity,
+    /// What checks of its parts say.
+    pub checks: &'a [HealthCheck],
     /// Whether a port can be bound.
     pub port_is_free: &'a dyn Fn(u16) -> bool,
 }
@@ -38,6 +42,9 @@ pub enum PreflightError {
     /// It asks for InfiniBand, and no adapter's link is up.
     #[error("no InfiniBand port is active")]
     NoInfiniband,
+    /// It asks for InfiniBand, and all ports that are active are quarantined.
+    #[error("every active InfiniBand port is quarantined: {0}")]
+    FabricQuarantined(String),
 }
 
 impl std::fmt::Debug for MachineNow<'_> {
@@ -69,16 +76,56 @@ pub fn check(task: &TaskSpec, machine: &MachineNow<'_>) -> Result<(), PreflightE
             });
         }
     }
-    if task.infiniband && !has_active_infiniband(machine.root) {
-        return Err(PreflightError::NoInfiniband);
+    if task.infiniband {
+        check_fabric(machine)?;
     }
     Ok(())
+}
+
+/// One port that may be used is enough: which port a task uses is its library's choice.
+fn check_fabric(machine: &MachineNow<'_>) -> Result<(), PreflightError> {
+    let ports = active_infiniband(machine.root);
+    if ports.is_empty() {
+        return Err(PreflightError::NoInfiniband);
+    }
+    let mut reasons = Vec::new();
+    for port in &ports {
+        match machine.quarantine_of(port) {
+            Some(check) => reasons.push(format!(
+                "{}/{} by {}: {}",
+                port.device, port.port, check.name, check.evidence
+            )),
+            None => return Ok(()),
+        }
+    }
+    Err(PreflightError::FabricQuarantined(reasons.join("; ")))
+}
+
+impl MachineNow<'_> {
+    /// The check that quarantines a port or the adapter that it is of.
+    fn quarantine_of(&self, port: &FabricPort) -> Option<&HealthCheck> {
+        let pci = adapter_pci(self.root, &port.device);
+        let is_of = |subject: &HealthSubject| match subject {
+            HealthSubject::Machine => true,
+            HealthSubject::Device { .. } => pci.is_some() && subject.pci() == pci.as_deref(),
+            HealthSubject::FabricPort {
+                device,
+                port: number,
+            } => (device, *number) == (&port.device, port.port),
+        };
+        let mut links = self
+            .checks
+            .iter()
+            .filter(|check| check.effect() >= Quarantine::Links);
+        links.find(|check| is_of(&check.subject))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
 
+    use muster_model::health::{HealthState, Remedy};
     use muster_model::id::TaskId;
     use muster_model::launch::{TaskLimits, TaskPlacement};
     use muster_model::node::{Device, DeviceId};
@@ -164,6 +211,7 @@ mod tests {
             let machine = MachineNow {
                 root: root.path(),
                 capacity,
+                checks: &[],
                 port_is_free: &|port| port != taken,
             };
             assert_eq!(check(&task(), &machine), expect);
@@ -176,6 +224,7 @@ mod tests {
         let machine = MachineNow {
             root: root.path(),
             capacity: &capacity("GPU-0", None),
+            checks: &[],
             port_is_free: &|_| true,
         };
         assert_eq!(check(&task(), &machine), Err(PreflightError::NoInfiniband));
@@ -184,5 +233,74 @@ mod tests {
             ..task()
         };
         assert_eq!(check(&plain, &machine), Ok(()));
+    }
+
+    /// A port of InfiniBand that is active, of the adapter at a PCI address.
+    fn add_port(root: &Path, device: &str, pci: &str) {
+        let adapter = root.join("sys/class/infiniband").join(device);
+        let port = adapter.join("ports/1");
+        std::fs::create_dir_all(&port).unwrap();
+        std::fs::write(port.join("state"), "4: ACTIVE").unwrap();
+        std::fs::write(port.join("link_layer"), "InfiniBand").unwrap();
+        std::os::unix::fs::symlink(Path::new("../..").join(pci), adapter.join("device")).unwrap();
+    }
+
+    fn links_of(subject: HealthSubject) -> HealthCheck {
+        HealthCheck {
+            name: "port-flaps".to_owned(),
+            subject,
+            state: HealthState::Bad,
+            evidence: "3 outages in 12 hours.".to_owned(),
+            since_ms: 1,
+            clears: String::new(),
+            shadow: false,
+            remedy: Remedy::Inspect,
+            advice: String::new(),
+            quarantine: Quarantine::Links,
+            held_back: None,
+        }
+    }
+
+    #[test]
+    fn a_task_with_the_fabric_needs_a_port_that_is_not_quarantined() {
+        let root = tempfile::tempdir().unwrap();
+        add_port(root.path(), "mlx5_0", "0000:1a:00.0");
+        add_port(root.path(), "mlx5_1", "0000:3b:00.0");
+        let port = |device: &str| {
+            links_of(HealthSubject::FabricPort {
+                device: device.to_owned(),
+                port: 1,
+            })
+        };
+        let adapter = links_of(HealthSubject::at("0000:3b:00.0"));
+        let gpu = links_of(HealthSubject::at("0000:5e:00.0"));
+        let warns = HealthCheck {
+            quarantine: Quarantine::None,
+            ..port("mlx5_1")
+        };
+        let both = "mlx5_0/1 by port-flaps: 3 outages in 12 hours.; \
+                    mlx5_1/1 by port-flaps: 3 outages in 12 hours.";
+        let refused = || Err(PreflightError::FabricQuarantined(both.to_owned()));
+        for (checks, expect) in [
+            (vec![], Ok(())),
+            (vec![port("mlx5_0")], Ok(())),
+            (vec![port("mlx5_0"), gpu], Ok(())),
+            (vec![port("mlx5_0"), warns], Ok(())),
+            (vec![port("mlx5_0"), port("mlx5_1")], refused()),
+            (vec![port("mlx5_0"), adapter], refused()),
+        ] {
+            let machine = MachineNow {
+                root: root.path(),
+                capacity: &capacity("GPU-0", None),
+                checks: &checks,
+                port_is_free: &|_| true,
+            };
+            assert_eq!(check(&task(), &machine), expect, "{checks:?}");
+            let plain = TaskSpec {
+                infiniband: false,
+                ..task()
+            };
+            assert_eq!(check(&plain, &machine), Ok(()));
+        }
     }
 }

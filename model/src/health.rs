@@ -160,8 +160,8 @@ pub enum Quarantine {
     /// Everything may be granted.
     #[default]
     None,
-    /// The device serves tasks that need no link of it: NVLink between GPUs, or the fabric
-    /// between machines.
+    /// What needs the links. A port of the fabric is kept from tasks that ask for the fabric; a
+    /// GPU from all, because a grant does not say which links its task will use.
     Links,
     /// The device.
     Device,

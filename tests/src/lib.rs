@@ -13,6 +13,7 @@ pub mod job;
 pub mod nemesis;
 pub mod net;
 pub mod played_driver;
+pub mod played_fabric;
 pub mod promises;
 pub mod sim;
 pub mod site;

@@ -365,3 +365,47 @@ async fn containerd_a_task_whose_gpu_vanishes_is_ended_and_runs_elsewhere() -> R
     ensure!(end(&detail) == (0, 1, 0), "{:?}", status(&detail));
     Ok(())
 }
+
+/// What the breaker may admit in a cluster of three devices: one.
+const BREAKER: &str = "health:\n  breaker: {cluster_devices_min: 3, devices_free: 1}\n";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn containerd_a_rule_that_takes_many_gpus_is_held_back_and_a_person_is_not() -> Result<()> {
+    if home::missing().is_some() {
+        return Ok(());
+    }
+    let machine = Machine::new().await?;
+    machine.stage.policy(BREAKER)?;
+    let word = "48, pid=4711, name=python, DBE (double bit error)";
+    machine.xid(0, word)?;
+    machine.waits_for_fault(0, "xid 48: ").await?;
+    // The leader has counted it before the next one comes.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    machine.xid(1, word)?;
+    let begun = Instant::now();
+    let page = loop {
+        let page = machine.stage.home.muster(&["node", "health"])?;
+        let page = String::from_utf8_lossy(&page.stdout).into_owned();
+        if page.contains("Held back by the breaker: rules have quarantined 1 of 3 devices") {
+            break page;
+        }
+        ensure!(begun.elapsed() < LIMIT, "{page}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    };
+    ensure!(page.matches("not granted").count() == 1, "{page}");
+    while machine.fault(1).await?.is_some() {
+        ensure!(begun.elapsed() < LIMIT, "{:?}", machine.fault(1).await?);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    ensure!(
+        machine.fault(0).await?.is_some(),
+        "what was admitted stands"
+    );
+    let alarms = machine.stage.home.muster(&["cluster", "alarms"])?;
+    let alarms = String::from_utf8_lossy(&alarms.stdout).into_owned();
+    ensure!(alarms.contains("quarantines_held_back"), "{alarms}");
+    let hold = ["node", "hold", home::NODE, "1", "--reason", "odd results"];
+    let told = machine.stage.home.muster(&hold)?;
+    ensure!(told.status.success(), "{told:?}");
+    machine.waits_for_fault(1, "held: ").await
+}

@@ -4,6 +4,7 @@ mod browser;
 mod device_faults;
 mod disks;
 mod draining;
+mod fabric_faults;
 mod failures;
 mod gangs;
 mod gpus;

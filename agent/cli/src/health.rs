@@ -145,7 +145,10 @@ fn table(checks: &[&HealthCheck]) -> TextTable<5> {
             Quarantine::Device => "not granted",
             Quarantine::Node => "no devices",
         };
-        let seen = format!("{} {}", check.evidence, check.advice);
+        let held_back = check.held_back.iter();
+        let held_back = held_back.map(|why| format!(" Held back by the breaker: {why}"));
+        let held_back: String = held_back.collect();
+        let seen = format!("{} {}{held_back}", check.evidence, check.advice);
         table.row([
             check.subject.to_string().into(),
             check.name.as_str().into(),

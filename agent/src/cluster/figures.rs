@@ -33,7 +33,9 @@ impl Figures for LocalFigures {
         let mut families = read.await.unwrap_or_default();
         let gpus = self.gpus.borrow().clone();
         families.extend(gpus.families(Instant::now(), &self.host_name));
-        families.extend(checks(&self.health.now().checks));
+        let health = self.health.now().checks;
+        families.push(held_back(&health));
+        families.extend(checks(&health));
         families
     }
 
@@ -64,6 +66,17 @@ fn checks(checks: &[HealthCheck]) -> Option<MetricFamily> {
         family.with(labels, value)
     });
     (!family.samples.is_empty()).then_some(family)
+}
+
+/// How many checks would quarantine something, and are held back by the cluster's breaker.
+fn held_back(checks: &[HealthCheck]) -> MetricFamily {
+    let family = MetricFamily::new(
+        "muster_health_held_back",
+        MetricKind::Gauge,
+        "Health checks whose quarantine the breaker of the cluster holds back.",
+    );
+    let held_back = checks.iter().filter(|check| check.held_back.is_some());
+    family.with(Vec::new(), held_back.count() as f64)
 }
 
 #[cfg(test)]

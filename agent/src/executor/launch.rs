@@ -70,6 +70,8 @@ async fn prepare(
         }
     };
     check(shared, &spec).map_err(|error| (Cause::PortConflict, causes(&error)))?;
+    let gate = gate(shared, &spec.placement).await;
+    gate.map_err(|why| (Cause::PortConflict, why))?;
     let disk_mb = disk_mb(shared, spec.limits.disk_mb).await;
     let tasks = shared.policy.now().tasks;
     let render = |texts: &[String]| texts.iter().map(|text| secrets.render(text)).collect();
@@ -150,9 +152,21 @@ fn check(shared: &ExecutorShared, spec: &TaskSpec) -> Result<(), preflight::Pref
     let machine = MachineNow {
         root: Path::new("/"),
         capacity: &shared.hardware.borrow().capacity,
+        checks: &shared.health.now().checks,
         port_is_free: &port::is_free,
     };
     preflight::check(spec, &machine)
+}
+
+/// Looks at the task's devices: another task may just have let go of them.
+async fn gate(shared: &ExecutorShared, placement: &TaskPlacement) -> Result<(), String> {
+    let capacity = shared.hardware.borrow().capacity.clone();
+    let devices = granted(&capacity, placement).filter(|device| !device.simulated);
+    let devices: Vec<Device> = devices.cloned().collect();
+    if devices.is_empty() {
+        return Ok(());
+    }
+    shared.health.gate(devices).await
 }
 
 #[derive(Debug, thiserror::Error)]

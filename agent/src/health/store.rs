@@ -10,6 +10,7 @@ use muster_exec::health::kernel_log::KernelLogCursor;
 use muster_model::health::DeviceEvent;
 use serde::{Deserialize, Serialize};
 
+use super::BreakerWords;
 use crate::key_file::write_private;
 
 /// Events that are kept for the ends of tasks. A driver that reports thousands in a second
@@ -25,6 +26,9 @@ pub(crate) struct KeptHealth {
     pub(crate) memory: HealthMemory,
     /// What was reported last, the oldest first.
     pub(crate) events: VecDeque<DeviceEvent>,
+    /// What the cluster's breaker said.
+    #[serde(default)]
+    pub(crate) breaker: BreakerWords,
 }
 
 impl KeptHealth {

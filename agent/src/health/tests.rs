@@ -55,7 +55,14 @@ fn what_a_check_quarantines_is_not_granted() {
             vec![device_of(first(), Quarantine::Device)],
             [told(5), None],
         ),
-        (vec![device_of(first(), Quarantine::Links)], [None, None]),
+        (vec![device_of(first(), Quarantine::Links)], [told(5), None]),
+        (
+            vec![device_of(
+                HealthSubject::at("0000:5e:00.0"),
+                Quarantine::Links,
+            )],
+            [None, None],
+        ),
         (
             vec![device_of(HealthSubject::Machine, Quarantine::Node)],
             [told(5), told(5)],
@@ -107,6 +114,48 @@ fn a_fault_of_the_driver_stays_and_partitions_share_the_fault_of_their_card() {
     assert!(faults[1].as_deref().unwrap().starts_with("rule-5"));
 }
 
+#[test]
+fn failed_links_of_a_switch_take_all_gpus_that_have_links() {
+    let switch = HealthCheck {
+        name: "sxid 20034".to_owned(),
+        ..check(HealthSubject::at("0000:c1:00.0"), Quarantine::Links, 5)
+    };
+    let mut instance = device(1, "0000:3b:00.0");
+    instance.id.0 = "MIG-0".to_owned();
+    let mut other = device(2, "0000:5e:00.0");
+    other.vendor = "nec".to_owned();
+    let devices = vec![device(0, "0000:1a:00.0"), instance.clone(), other];
+    let faults_now = faults(&[switch], devices);
+    let is_faulty: Vec<bool> = faults_now.iter().map(Option::is_some).collect();
+    assert_eq!(is_faulty, [true, false, false], "{faults_now:?}");
+    // The card's links are not the instance's.
+    let card = check(HealthSubject::at("0000:3b:00.0"), Quarantine::Links, 5);
+    assert_eq!(faults(&[card], vec![instance]), [None]);
+}
+
+#[test]
+fn ports_that_are_kept_from_tasks_are_told() {
+    let capacity = capacity(vec![device(0, "0000:1a:00.0")]);
+    let port = HealthSubject::FabricPort {
+        device: "mlx5_0".to_owned(),
+        port: 1,
+    };
+    let checks = [
+        check(port.clone(), Quarantine::Links, 1),
+        check(HealthSubject::at("0000:1a:00.0"), Quarantine::Links, 2),
+        check(HealthSubject::at("0000:5e:00.0"), Quarantine::Links, 3),
+        check(port, Quarantine::None, 4),
+    ];
+    let kept = |part: &str, since: u32| {
+        format!(
+            "{part} is kept from tasks that ask for InfiniBand: rule-{since}: It was seen. Reset \
+             it."
+        )
+    };
+    let expect = [kept("mlx5_0/1", 1), kept("0000:5e:00.0", 3)];
+    assert_eq!(fabric_problems(&capacity, &checks), expect);
+}
+
 fn event(subject: HealthSubject, at_ms: u64) -> DeviceEvent {
     DeviceEvent {
         subject,
@@ -138,7 +187,7 @@ async fn a_task_is_told_of_events_of_its_own_devices_and_time() {
         event(HealthSubject::Machine, 14),
     ];
     tokio::spawn(async move {
-        while let Some(HealthRequest::Events(reply)) = ends.requests.recv().await {
+        while let Some(HealthRequest::Events { reply, .. }) = ends.requests.recv().await {
             reply.send(all.clone()).unwrap();
         }
     });

@@ -9,7 +9,7 @@ use muster_exec::figures::loads;
 use muster_exec::inventory::amd::{self, AmdSample};
 use muster_exec::inventory::nvidia::{GpuRound, GpuSampler, NvidiaError};
 use muster_model::id::AttemptUid;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use super::node::{LedgerView, NodeHandle};
@@ -36,18 +36,21 @@ pub(crate) struct GpuSampleLoop {
     uses: DeviceUses,
     idle: HeldIdle,
     sender: watch::Sender<Arc<NewestSamples>>,
+    /// Told when a round is wanted at once.
+    wanted: Arc<Notify>,
     /// What was told to be wrong.
     problem: Option<String>,
 }
 
-/// A loop over the GPUs of this machine, and what it finds.
-pub(crate) fn watch(uses: DeviceUses) -> (GpuSamples, GpuSampleLoop) {
+/// A loop over the GPUs of this machine, and what it finds. `wanted` has them sampled at once.
+pub(crate) fn watch(uses: DeviceUses, wanted: Arc<Notify>) -> (GpuSamples, GpuSampleLoop) {
     let (sender, samples) = watch::channel(Arc::default());
     let sample_loop = GpuSampleLoop {
         sampler: GpuSampler::new(Path::new("/"), None),
         uses,
         idle: HeldIdle::default(),
         sender,
+        wanted,
         problem: None,
     };
     (samples, sample_loop)
@@ -68,7 +71,10 @@ impl GpuSampleLoop {
             };
             let has_gpus = self.take(sampled, &view);
             let pause = if has_gpus { PAUSE } else { PAUSE_WITHOUT };
-            tokio::time::sleep(pause).await;
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = self.wanted.notified() => {}
+            }
         }
     }
 
@@ -207,7 +213,7 @@ mod tests {
     #[tokio::test]
     async fn a_round_is_told_and_kept_for_the_task_that_holds_the_device() {
         let uses = DeviceUses::default();
-        let (samples, mut sample_loop) = watch(uses.clone());
+        let (samples, mut sample_loop) = watch(uses.clone(), Arc::default());
         assert!(sample_loop.take(sampled(50), &view("Held")));
         let devices = samples.borrow().devices(Instant::now());
         assert_eq!(
@@ -226,7 +232,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_driver_that_hangs_leaves_the_last_samples() {
-        let (samples, mut sample_loop) = watch(DeviceUses::default());
+        let (samples, mut sample_loop) = watch(DeviceUses::default(), Arc::default());
         let nothing = || Sampled {
             nvidia: Ok(None),
             amd: Vec::new(),

@@ -4,22 +4,32 @@
 //! Looks read files of drivers, which may hang. They are made by tasks of their own, so that the
 //! log is read all the same.
 
+mod breaker;
+mod gate;
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use muster_control::breaker::NodeQuarantines;
 use muster_exec::health::judge::{GrantedDevice, HealthInput, HealthJudge, HealthOutput};
 use muster_exec::health::kernel_log::{Boot, KernelLog};
 use muster_exec::health::reading::{amd, ports, processes};
-use muster_exec::health::rules::HealthRules;
+use muster_exec::health::rules::{HealthRules, OVERLAY_FILE};
 use muster_model::health::{
     DeviceEvent, EventClass, HealthCheck, HealthState, HealthSubject, Quarantine,
 };
+use muster_model::id::NodeId;
 use muster_model::node::Capacity;
 use tokio::sync::{Notify, mpsc};
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+
+pub(crate) use breaker::BreakerTalk;
+use gate::{DeviceGate, GateLook};
 
 use super::hardware::HardwareState;
 use super::node::NodeHandle;
@@ -27,13 +37,17 @@ use crate::causes::causes;
 use crate::clock;
 use crate::gpu_samples::{GpuSamples, NewestSamples};
 use crate::health::{
-    HealthEnds, HealthNow, HealthRequest, HealthStore, KeptHealth, NodeHealth, reading,
+    HealthEnds, HealthNow, HealthRequest, HealthStore, KeptHealth, NodeHealth, fault, reading,
 };
 
 /// Between two readings of the kernel's log.
 const LOG_PAUSE: Duration = Duration::from_secs(1);
 /// Between two looks at ports and at AMD's counters.
 const LOOK_PAUSE: Duration = Duration::from_secs(10);
+/// How long a look at ports may take that the end of a task waits for.
+const PORTS_LIMIT: Duration = Duration::from_secs(1);
+/// Evidence that changes without anything else is written this often.
+const EVIDENCE_PAUSE: Duration = Duration::from_secs(300);
 /// Looks at processes are as rare as this: they read a directory of each.
 const LOOKS_PER_PROCESS_LOOK: u32 = 6;
 /// Looks that may wait for the loop.
@@ -54,6 +68,8 @@ pub(crate) struct HealthConfig {
     pub(crate) file: PathBuf,
     /// The parent of all tasks' cgroups.
     pub(crate) cgroup_parent: String,
+    /// The node's name.
+    pub(crate) node: NodeId,
 }
 
 /// The loop.
@@ -64,30 +80,47 @@ pub(crate) struct HealthLoop {
     kept: KeptHealth,
     store: HealthStore,
     log: Option<KernelLog>,
+    /// What the machine has, as it was seen last.
+    capacity: Capacity,
     /// Why less is known than should be, for good.
     problems: Vec<String>,
+    /// Why the administrator's rules are not the ones in use.
+    rules_problem: Option<String>,
     /// Why what is known is not on disk.
     unwritten: Option<String>,
     /// PCI addresses of granted devices that were on the bus at the last look.
     on_bus: BTreeSet<String>,
+    /// Those that were and are not.
+    gone: BTreeSet<String>,
     /// Up to when the log was read to its end, milliseconds since the epoch.
     read_ms: u64,
     /// Told when a device has gone, so that the hardware is looked at.
     look: Arc<Notify>,
     ends: HealthEnds,
+    /// Where devices are looked at for tasks; none before the loop runs.
+    gate: Option<DeviceGate>,
+    /// Something is to be written and shown.
     is_changed: bool,
+    /// Only words are others than those that are shown, or on disk: a temperature.
+    is_reworded: bool,
+    /// When the file was written last.
+    written: Instant,
 }
 
-/// Opens what an earlier life kept, and the log. `look` is told when a device has gone.
+/// Opens what an earlier life kept, and the log. `capacity` is what the machine has. `look` is told
+/// when a device has gone.
 ///
 /// # Errors
 /// When the file of what is kept cannot be read.
-pub(crate) fn open(config: HealthConfig, look: Arc<Notify>) -> Result<(NodeHealth, HealthLoop)> {
+pub(crate) fn open(
+    config: HealthConfig,
+    capacity: Capacity,
+    look: Arc<Notify>,
+) -> Result<(NodeHealth, HealthLoop)> {
     let opened = HealthStore::open(config.file.clone());
     let (store, kept, damage) = opened.with_context(|| config.file.display().to_string())?;
     let mut problems: Vec<String> = damage.into_iter().collect();
-    let (rules, wrong) = rules(&config.root)?;
-    problems.extend(wrong);
+    let (rules, rules_problem) = rules(&config.root)?;
     let boot = Boot::read(&config.root);
     let mut judge = HealthJudge::new(rules, kept.memory.clone());
     let mut log = None;
@@ -107,9 +140,11 @@ pub(crate) fn open(config: HealthConfig, look: Arc<Notify>) -> Result<(NodeHealt
             causes(&error)
         )),
     }
+    let mut checks = judge.checks();
+    kept.breaker.mark(&mut checks);
     let now = HealthNow {
-        checks: judge.checks(),
-        problems: problems.clone(),
+        checks,
+        problems: problems.iter().chain(&rules_problem).cloned().collect(),
     };
     let (handle, ends) = NodeHealth::new(now);
     let health_loop = HealthLoop {
@@ -118,13 +153,19 @@ pub(crate) fn open(config: HealthConfig, look: Arc<Notify>) -> Result<(NodeHealt
         kept,
         store,
         log,
+        capacity,
         problems,
+        rules_problem,
         unwritten: None,
         on_bus: BTreeSet::new(),
+        gone: BTreeSet::new(),
         read_ms: 0,
         look,
         ends,
+        gate: None,
         is_changed: true,
+        is_reworded: false,
+        written: Instant::now(),
     };
     Ok((handle, health_loop))
 }
@@ -140,16 +181,29 @@ fn rules(root: &Path) -> Result<(HealthRules, Option<String>)> {
     }
 }
 
+impl HealthConfig {
+    /// Whether a cgroup is one of a task of this agent.
+    fn is_task(&self, group: &str) -> bool {
+        group.contains(&format!("/{}/", self.cgroup_parent.trim_matches('/')))
+    }
+}
+
 impl HealthLoop {
-    /// Runs until nobody wants to know any more.
+    /// Runs until nobody wants to know any more. `sample` has the GPUs sampled at once.
     pub(crate) async fn run(
         mut self,
-        hardware: HardwareState,
-        mut gpus: GpuSamples,
-        node: NodeHandle,
+        (hardware, node): (HardwareState, NodeHandle),
+        (mut gpus, sample): (GpuSamples, Arc<Notify>),
+        mut breaker: BreakerTalk,
     ) {
         let (sender, mut looks) = mpsc::channel(LOOKS_MAX);
-        tokio::spawn(look_around(self.config.clone(), sender));
+        tokio::spawn(look_around(self.config.clone(), sender.clone()));
+        self.gate = Some(DeviceGate {
+            config: self.config.clone(),
+            gpus: gpus.clone(),
+            sample,
+            looks: sender,
+        });
         let mut hardware_now = hardware.clone();
         hardware_now.mark_changed();
         let mut tick = interval(LOG_PAUSE);
@@ -160,23 +214,75 @@ impl HealthLoop {
                     Some(request) => self.answer(request, &hardware, &node).await,
                     None => return,
                 },
-                Some(input) = looks.recv() => self.feed(input),
+                Some(look) = looks.recv() => match look {
+                    HealthLook::Found(input) => self.found(*input, &hardware, &node).await,
+                    HealthLook::Gate(look) => {
+                        self.read_log(&hardware, &node).await;
+                        let samples = Arc::clone(&gpus.borrow_and_update());
+                        self.sampled(&samples);
+                        self.pass(*look, &hardware);
+                    }
+                    HealthLook::Rules(rules) => self.take_rules(*rules),
+                },
                 Ok(()) = hardware_now.changed() => {
-                    let capacity = hardware_now.borrow_and_update().capacity.clone();
-                    self.feed(HealthInput::Devices(known(&capacity)));
+                    self.capacity = hardware_now.borrow_and_update().capacity.clone();
+                    self.feed(HealthInput::Devices(known(&self.capacity)));
                 }
                 Ok(()) = gpus.changed() => {
                     let samples = Arc::clone(&gpus.borrow_and_update());
                     self.sampled(&samples);
                 }
+                Some((asked, Some(review))) = breaker.reviewed() => {
+                    self.is_changed |= self.kept.breaker.answered(now_ms(), &asked, review);
+                }
                 _ = tick.tick() => {
                     self.watch_bus(&hardware);
                     self.read_log(&hardware, &node).await;
                     self.feed(HealthInput::Tick);
+                    let checks = self.judge.checks();
+                    breaker.ask(self.quarantines(&checks));
                 }
             }
             self.settle();
+            breaker.tell(self.kept.breaker.held_back());
         }
+    }
+
+    /// What rules quarantine, as the breaker is asked. What it said of anything else is forgotten.
+    fn quarantines(&mut self, checks: &[HealthCheck]) -> NodeQuarantines {
+        let now = (checks, &self.capacity);
+        self.kept.breaker.ask(now_ms(), &self.config.node, now)
+    }
+
+    /// Takes what a look found.
+    async fn found(&mut self, input: HealthInput, hardware: &HardwareState, node: &NodeHandle) {
+        if matches!(input, HealthInput::Processes(_)) {
+            let users = users(hardware, node).await;
+            self.feed(HealthInput::Users(users));
+        }
+        self.feed(input);
+    }
+
+    /// Says whether devices may be used, by all that is known of them.
+    fn pass(&mut self, look: GateLook, hardware: &HardwareState) {
+        self.watch_bus(hardware);
+        self.feed(HealthInput::LeftBehind(look.left));
+        self.settle();
+        let checks = self.ends.now.borrow().checks.clone();
+        let faults = look.devices.iter().filter_map(|device| {
+            let pci = device.partition_of.as_ref().or(device.pci.as_ref());
+            let is_gone = pci.is_some_and(|pci| self.gone.contains(pci));
+            let gone = is_gone.then(|| "it is not on the PCI bus any more".to_owned());
+            let fault = gone.or_else(|| fault(device, &checks))?;
+            Some(format!("device {} is sick: {fault}", device.id.0))
+        });
+        let faults: Vec<String> = faults.collect();
+        let passed = match faults.is_empty() {
+            true => Ok(()),
+            false => Err(faults.join("; ")),
+        };
+        // Who went away needs no answer.
+        let _ = look.reply.send(passed);
     }
 
     /// Takes a round of samples.
@@ -197,11 +303,20 @@ impl HealthLoop {
         node: &NodeHandle,
     ) {
         match request {
-            HealthRequest::Events(reply) => {
+            HealthRequest::Gate { devices, reply } => {
+                if let Some(gate) = self.gate.clone() {
+                    tokio::spawn(gate.look(devices, self.capacity.clone(), reply));
+                }
+            }
+            HealthRequest::Events { with_ports, reply } => {
                 self.watch_bus(hardware);
                 self.read_log(hardware, node).await;
+                if with_ports {
+                    self.look_at_ports().await;
+                }
+                let events = self.kept.events.iter().cloned();
                 // Who went away needs no answer.
-                let _ = reply.send(self.kept.events.iter().cloned().collect());
+                let _ = reply.send(events.chain(self.judge.lost_ports()).collect());
             }
             HealthRequest::Mark {
                 subject,
@@ -216,6 +331,18 @@ impl HealthLoop {
                 if self.unwritten.is_none() {
                     let _ = done.send(());
                 }
+            }
+        }
+    }
+
+    /// Looks at the ports now. One that was lost since the last look may be why a task has ended.
+    async fn look_at_ports(&mut self) {
+        let root = self.config.root.clone();
+        let look = tokio::task::spawn_blocking(move || ports(&root));
+        match timeout(PORTS_LIMIT, look).await {
+            Ok(Ok(ports)) => self.feed(HealthInput::Ports(ports)),
+            Ok(Err(_)) | Err(_) => {
+                tracing::warn!("the ports of the fabric cannot be looked at: their driver hangs");
             }
         }
     }
@@ -271,7 +398,9 @@ impl HealthLoop {
             };
             if bus.join(pci).exists() {
                 self.on_bus.insert(pci.clone());
+                self.gone.remove(pci);
             } else if self.on_bus.remove(pci) {
+                self.gone.insert(pci.clone());
                 let subject = HealthSubject::Device {
                     pci: Some(pci.clone()),
                     id: Some(device.id.clone()),
@@ -289,19 +418,54 @@ impl HealthLoop {
         let mut out = Vec::new();
         self.judge.handle(now_ms(), input, &mut out);
         for output in out {
-            self.is_changed = true;
             match output {
                 HealthOutput::Event(event) => self.note(event),
+                HealthOutput::Changed(check) if self.is_only_reworded(&check) => {
+                    self.is_reworded = true;
+                }
                 HealthOutput::Changed(check) => {
+                    self.is_changed = true;
                     tell(&check);
                     if !is_of_kernel && check.effect() != Quarantine::None {
                         self.note(event_of(&check));
                     }
                 }
                 HealthOutput::Cleared(check) => {
+                    self.is_changed = true;
                     let (check, subject) = (&check.name, check.subject.to_string());
                     tracing::info!(check, subject, "a health check is cleared");
                 }
+            }
+        }
+    }
+
+    /// Whether a check is shown already but for its evidence.
+    fn is_only_reworded(&self, check: &HealthCheck) -> bool {
+        let shown = self.ends.now.borrow();
+        let mut shown = shown.checks.iter();
+        shown.any(|shown| {
+            let reworded = HealthCheck {
+                evidence: check.evidence.clone(),
+                held_back: check.held_back.clone(),
+                ..shown.clone()
+            };
+            reworded == *check
+        })
+    }
+
+    /// The administrator's file of rules is another one than before.
+    fn take_rules(&mut self, rules: Result<HealthRules, String>) {
+        self.is_changed = true;
+        match rules {
+            Ok(rules) => {
+                tracing::info!("the health rules have changed");
+                self.judge.set_rules(rules);
+                self.rules_problem = None;
+            }
+            Err(why) => {
+                tracing::warn!(why, "the health rules of before stay in use");
+                let problem = format!("the health rules of before are used: {why}");
+                self.rules_problem = Some(problem);
             }
         }
     }
@@ -318,23 +482,22 @@ impl HealthLoop {
         }
     }
 
-    /// Writes what has changed, then shows it: what was acted on is known after a restart.
+    /// Writes what has changed, then shows it: what was acted on is known after a restart. Evidence
+    /// that alone is otherwise, a temperature say, is shown at once and written now and then.
     fn settle(&mut self) {
-        if !self.is_changed {
+        if !self.is_changed && !self.is_reworded {
             return;
         }
-        self.kept.cursor = self.log.as_ref().map(|log| log.cursor().clone());
-        self.kept.memory = self.judge.memory().clone();
-        let written = tokio::task::block_in_place(|| self.store.write(&self.kept));
-        self.is_changed = written.is_err();
-        self.unwritten = written.err().map(|error| {
-            let path = self.store.path().display();
-            format!("{path} cannot be written, so faults of devices may be forgotten: {error}")
-        });
-        let problems = self.problems.iter().chain(&self.unwritten).cloned();
+        let mut checks = self.judge.checks();
+        self.quarantines(&checks);
+        self.kept.breaker.mark(&mut checks);
+        if self.is_changed || self.written.elapsed() >= EVIDENCE_PAUSE {
+            self.write();
+        }
+        let problems = self.problems.iter().chain(&self.rules_problem);
         let now = HealthNow {
-            checks: self.judge.checks(),
-            problems: problems.collect(),
+            checks,
+            problems: problems.chain(&self.unwritten).cloned().collect(),
         };
         self.ends.now.send_if_modified(|shown| {
             let is_other = *shown != now;
@@ -342,16 +505,52 @@ impl HealthLoop {
             is_other
         });
     }
+
+    fn write(&mut self) {
+        self.kept.cursor = self.log.as_ref().map(|log| log.cursor().clone());
+        self.kept.memory = self.judge.memory().clone();
+        let written = tokio::task::block_in_place(|| self.store.write(&self.kept));
+        self.written = Instant::now();
+        self.is_reworded = false;
+        self.is_changed = written.is_err();
+        self.unwritten = written.err().map(|error| {
+            let path = self.store.path().display();
+            format!("{path} cannot be written, so faults of devices may be forgotten: {error}")
+        });
+    }
 }
 
-/// Looks at ports, AMD's counters and processes, again and again.
-async fn look_around(config: HealthConfig, sender: mpsc::Sender<HealthInput>) {
+/// What was looked at beside the loop.
+#[derive(Debug)]
+enum HealthLook {
+    /// The machine.
+    Found(Box<HealthInput>),
+    /// Devices that a task is about to get.
+    Gate(Box<GateLook>),
+    /// The administrator's file of rules, which is another one than before. The error says why it
+    /// cannot be used.
+    Rules(Box<Result<HealthRules, String>>),
+}
+
+/// Looks at ports, AMD's counters, processes and the file of rules, again and again.
+async fn look_around(config: HealthConfig, sender: mpsc::Sender<HealthLook>) {
     let mut turn = 0;
+    let mut rules_text = rules_text(&config.root);
     loop {
         let (config_now, with_processes) = (config.clone(), turn % LOOKS_PER_PROCESS_LOOK == 0);
-        let looks = tokio::task::spawn_blocking(move || looks(&config_now, with_processes));
-        for input in looks.await.unwrap_or_default() {
-            if sender.send(input).await.is_err() {
+        let looks = tokio::task::spawn_blocking(move || {
+            let rules = changed_rules(&config_now.root, &mut rules_text);
+            let rules = rules.map(|rules| HealthLook::Rules(Box::new(rules)));
+            let found = looks(&config_now, with_processes).into_iter();
+            let found = found.map(|input| HealthLook::Found(Box::new(input)));
+            (found.chain(rules).collect::<Vec<HealthLook>>(), rules_text)
+        });
+        let Ok((looks, text)) = looks.await else {
+            return;
+        };
+        rules_text = text;
+        for look in looks {
+            if sender.send(look).await.is_err() {
                 return;
             }
         }
@@ -360,12 +559,26 @@ async fn look_around(config: HealthConfig, sender: mpsc::Sender<HealthInput>) {
     }
 }
 
+/// The bytes of the administrator's file of rules; none if there is none.
+fn rules_text(root: &Path) -> Option<Vec<u8>> {
+    std::fs::read(root.join(OVERLAY_FILE)).ok()
+}
+
+/// The administrator's rules, if their file is another one than before.
+fn changed_rules(root: &Path, before: &mut Option<Vec<u8>>) -> Option<Result<HealthRules, String>> {
+    let now = rules_text(root);
+    if now == *before {
+        return None;
+    }
+    *before = now;
+    Some(HealthRules::read(root).map_err(|error| causes(&error)))
+}
+
 fn looks(config: &HealthConfig, with_processes: bool) -> Vec<HealthInput> {
     let root = &config.root;
     let mut inputs = vec![HealthInput::Ports(ports(root)), HealthInput::Amd(amd(root))];
     if with_processes {
-        let parent = format!("/{}/", config.cgroup_parent.trim_matches('/'));
-        let processes = processes(root, |group| group.contains(&parent));
+        let processes = processes(root, |group| config.is_task(group));
         inputs.push(HealthInput::Processes(processes));
     }
     inputs

@@ -64,14 +64,18 @@ pub fn ports(root: &Path) -> (Vec<FabricPort>, Vec<InventoryProblem>) {
     (ports, problems)
 }
 
-/// Whether any InfiniBand port is active on the machine whose file tree is at `root`. Ports of
+/// The InfiniBand ports that are active on the machine whose file tree is at `root`. Ports of
 /// Ethernet, Omni-Path and EFA are none.
-pub fn has_active_infiniband(root: &Path) -> bool {
-    let (ports, _) = ports(root);
-    let carries = |port: &FabricPort| port.link_layer == LinkLayer::InfiniBand;
+pub fn active_infiniband(root: &Path) -> Vec<FabricPort> {
+    let (mut ports, _) = ports(root);
+    ports.retain(|port| port.link_layer == LinkLayer::InfiniBand && port.state == ACTIVE);
     ports
-        .iter()
-        .any(|port| carries(port) && port.state == ACTIVE)
+}
+
+/// The PCI address of a network adapter by its name, `mlx5_0`, if it is on the bus.
+pub fn adapter_pci(root: &Path, device: &str) -> Option<String> {
+    let link = fs::read_link(root.join(ADAPTERS).join(device).join("device")).ok()?;
+    link.file_name()?.to_str().map(str::to_owned)
 }
 
 /// What is in a directory, in the order that people count in; nothing if there is none.

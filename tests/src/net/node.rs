@@ -149,6 +149,11 @@ impl BareNode {
         Ok(())
     }
 
+    /// Starts another program in place of `muster` from now on.
+    pub fn set_program(&mut self, program: &Path) {
+        self.muster = program.to_owned();
+    }
+
     /// Its wall clock.
     ///
     /// # Errors

@@ -111,6 +111,9 @@ pub(super) struct ProcessLooks {
     pub(super) stuck: u32,
     /// Looks in which it held a device.
     pub(super) held: u32,
+    /// Looks in which it was of a task and held a device that no task had.
+    #[serde(default)]
+    pub(super) left: u32,
 }
 
 impl PartMemory {

@@ -57,6 +57,9 @@ pub enum HealthInput {
     Ports(Vec<PortReading>),
     /// A look at all processes that hang or hold devices.
     Processes(Vec<ProcessReading>),
+    /// Processes of tasks that hold devices right before others get these: their own tasks have
+    /// ended.
+    LeftBehind(Vec<ProcessReading>),
     /// The device at a PCI address was reset.
     Reset {
         /// The address.
@@ -156,6 +159,7 @@ impl HealthJudge {
             HealthInput::Amd(readings) => self.amd(now_ms, &readings),
             HealthInput::Ports(readings) => self.ports(now_ms, &readings),
             HealthInput::Processes(readings) => self.processes(now_ms, &readings),
+            HealthInput::LeftBehind(readings) => self.left_behind(now_ms, &readings),
             HealthInput::Reset { pci } => {
                 let part = self.memory.part(&HealthSubject::at(pci));
                 boundary(&self.rules, part, ClearedBy::Reset);

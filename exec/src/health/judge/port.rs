@@ -1,6 +1,6 @@
 //! Looks at ports of the fabric. A port is judged by what it was and by what the others are.
 
-use muster_model::health::HealthSubject;
+use muster_model::health::{DeviceEvent, EventClass, HealthSubject};
 use muster_model::inventory::LinkLayer;
 
 use super::HealthJudge;
@@ -9,6 +9,9 @@ use crate::health::reading::PortReading;
 use crate::health::rules::HealthLimits;
 
 const ACTIVE: &str = "ACTIVE";
+/// The code of the event that a port has no link now.
+const PORT_LOST: &str = "port-lost";
+const PORT_DOWN: &str = "port-down";
 
 impl HealthJudge {
     pub(super) fn ports(&mut self, now_ms: u64, readings: &[PortReading]) {
@@ -28,13 +31,33 @@ impl HealthJudge {
                     port.never_up(reading, &others, &self.rules.limits),
                 ),
                 (
-                    "port-down",
+                    PORT_DOWN,
                     port.down(now_ms, reading, &others, &self.rules.limits),
                 ),
             ];
             self.looked(now_ms, &subject, looks);
         }
         self.ports_missed(now_ms, readings);
+    }
+
+    /// Ports that were up and have no link now, as events for the ends of tasks. A task fails
+    /// seconds after its port, long before the port is down for long enough to be quarantined. An
+    /// outage that is over explains no later end, so nothing of it is kept.
+    pub fn lost_ports(&self) -> Vec<DeviceEvent> {
+        let rule = self.rules.of_code(PORT_DOWN);
+        let class = rule.filter(|rule| !rule.shadow).map(|rule| rule.class);
+        let parts = self.memory.parts.iter().filter(|part| part.port.was_up);
+        let lost = parts.filter_map(|part| {
+            Some(DeviceEvent {
+                subject: part.subject.clone(),
+                at_ms: part.port.is_down_since_ms?,
+                code: PORT_LOST.to_owned(),
+                class: class.unwrap_or(EventClass::Information),
+                pid: None,
+                text: format!("port {} has no link, and had one before", part.subject),
+            })
+        });
+        lost.collect()
     }
 
     /// Ports that were up, and that no adapter lists any more.
@@ -59,7 +82,7 @@ impl HealthJudge {
         }
         for subject in subjects {
             let evidence = "No adapter lists the port any more; it was up before.".to_owned();
-            self.looked(now_ms, &subject, vec![("port-down", Some(evidence))]);
+            self.looked(now_ms, &subject, vec![(PORT_DOWN, Some(evidence))]);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use muster_model::health::HealthSubject;
+use muster_model::health::{HealthState, HealthSubject};
 
 use super::HealthJudge;
 use super::memory::ProcessLooks;
@@ -11,7 +11,12 @@ use crate::health::reading::ProcessReading;
 const KFD: &str = "/dev/kfd";
 /// A rule of processes on a part, and what was seen.
 type Signs = BTreeMap<(HealthSubject, &'static str), Vec<String>>;
-const RULES: [&str; 3] = ["stuck-process", "zombie-holder", "foreign-holder"];
+/// The rule of a process whose task has ended.
+const LEFT: &str = "zombie-user";
+/// Looks in a row that find such a process: a task may begin or end between a look at processes and
+/// one at tasks.
+const LEFT_LOOKS: u32 = 2;
+const RULES: [&str; 4] = ["stuck-process", "zombie-holder", "foreign-holder", LEFT];
 
 impl HealthJudge {
     pub(super) fn processes(&mut self, now_ms: u64, readings: &[ProcessReading]) {
@@ -21,19 +26,35 @@ impl HealthJudge {
             let before = earlier.iter();
             let mut same =
                 before.filter(|looks| (looks.pid, looks.start) == (reading.pid, reading.start));
-            let looks = reading.counted(same.next());
+            let unused = self.unused(reading);
+            let looks = reading.counted(same.next(), !unused.is_empty());
+            let is_left =
+                |subject: &HealthSubject| looks.left >= LEFT_LOOKS || self.is_left(subject);
+            for subject in unused.into_iter().filter(is_left) {
+                let said = said(reading);
+                signs.entry((subject, LEFT)).or_default().push(said);
+            }
             self.signs(reading, &looks, &mut signs);
             self.memory.looks.push(looks);
         }
         self.processes_looked(now_ms, &signs);
     }
 
+    /// Each holds a device of a task that has ended. That is known at once.
+    pub(super) fn left_behind(&mut self, now_ms: u64, readings: &[ProcessReading]) {
+        for reading in readings {
+            for subject in self.holds(reading) {
+                self.raise(now_ms, &subject, LEFT, format!("{}.", said(reading)));
+            }
+        }
+    }
+
     /// What a process is a sign of.
     fn signs(&self, reading: &ProcessReading, looks: &ProcessLooks, signs: &mut Signs) {
         let limits = &self.rules.limits;
         let mut add = |subject, rule| {
-            let said = format!("{} (process {})", reading.name, reading.pid);
-            signs.entry((subject, rule)).or_default().push(said);
+            let signs: &mut Vec<String> = signs.entry((subject, rule)).or_default();
+            signs.push(said(reading));
         };
         if looks.stuck >= limits.stuck_looks {
             add(HealthSubject::Machine, "stuck-process");
@@ -50,6 +71,24 @@ impl HealthJudge {
         for subject in self.holds(reading) {
             add(subject, rule);
         }
+    }
+
+    /// The devices that a process of a task holds, and that no task has, nor a partition of them.
+    fn unused(&self, reading: &ProcessReading) -> BTreeSet<HealthSubject> {
+        let mut held = self.holds(reading);
+        let is_used = |subject: &HealthSubject| {
+            let mut pci = subject.pci().into_iter();
+            pci.any(|pci| self.users.contains_key(pci))
+        };
+        held.retain(|subject| reading.is_task && reading.state != 'Z' && !is_used(subject));
+        held
+    }
+
+    /// Whether a process whose task has ended held it at the last look.
+    fn is_left(&self, subject: &HealthSubject) -> bool {
+        let mut parts = self.memory.parts.iter();
+        let part = parts.find(|part| part.subject == *subject);
+        part.is_some_and(|part| part.state(LEFT) == HealthState::Bad)
     }
 
     /// The devices that a process holds. The file of KFD is all GPUs' alike, and tells none.
@@ -89,9 +128,13 @@ impl HealthJudge {
     }
 }
 
+fn said(reading: &ProcessReading) -> String {
+    format!("{} (process {})", reading.name, reading.pid)
+}
+
 impl ProcessReading {
     /// Counts this look with those before it.
-    fn counted(&self, before: Option<&ProcessLooks>) -> ProcessLooks {
+    fn counted(&self, before: Option<&ProcessLooks>, is_left: bool) -> ProcessLooks {
         let count = |is_so: bool, before: Option<u32>| {
             if is_so {
                 before.unwrap_or(0).saturating_add(1)
@@ -104,6 +147,7 @@ impl ProcessReading {
             start: self.start,
             stuck: count(self.state == 'D', before.map(|looks| looks.stuck)),
             held: count(!self.devices.is_empty(), before.map(|looks| looks.held)),
+            left: count(is_left, before.map(|looks| looks.left)),
         }
     }
 }

@@ -264,6 +264,39 @@ fn a_port_that_was_up_may_be_down_for_a_while() {
 }
 
 #[test]
+fn a_port_without_a_link_is_told_at_once_and_only_while_it_has_none() {
+    let mut bench = Bench::new();
+    let look = |first: &str| {
+        // The second one never had a cable.
+        HealthInput::Ports(vec![port("mlx5_0", first), port("mlx5_1", "DOWN")])
+    };
+    bench.tell(look("ACTIVE"));
+    assert_eq!(bench.judge.lost_ports(), []);
+    bench.wait(10);
+    let lost_ms = bench.now_ms;
+    bench.tell(look("DOWN"));
+    bench.wait(10);
+    bench.tell(look("DOWN"));
+    let lost = bench.judge.lost_ports();
+    let [event] = &lost[..] else {
+        panic!("{lost:?}")
+    };
+    assert_eq!(
+        (event.subject.to_string(), event.at_ms, event.class),
+        ("mlx5_0/1".to_owned(), lost_ms, EventClass::Link)
+    );
+    bench.tell(look("INIT"));
+    assert_eq!(bench.judge.lost_ports(), [], "the fabric's fault");
+    bench.tell(look("DOWN"));
+    bench.tell(look("ACTIVE"));
+    assert_eq!(bench.judge.lost_ports(), []);
+    let mut bench = Bench::with("[rule.port-down]\nshadow = true\n");
+    bench.tell(look("ACTIVE"));
+    bench.tell(look("DOWN"));
+    assert_eq!(bench.judge.lost_ports()[0].class, EventClass::Information);
+}
+
+#[test]
 fn an_adapter_that_is_gone_takes_its_port_down() {
     let mut bench = Bench::new();
     bench.tell(HealthInput::Ports(vec![port("mlx5_0", "ACTIVE")]));
@@ -390,6 +423,8 @@ fn holders_of_devices() {
     ];
     for (reading, expect) in cases {
         let mut bench = Bench::new();
+        let users = vec![(GPU.to_owned(), "alice".to_owned())];
+        bench.tell(HealthInput::Users(users));
         let input = HealthInput::Processes(vec![reading.clone()]);
         bench.tell(input.clone());
         bench.tell(input.clone());
@@ -399,6 +434,36 @@ fn holders_of_devices() {
         bench.tell(HealthInput::Processes(Vec::new()));
         bench.check(&[]);
     }
+}
+
+#[test]
+fn a_process_whose_task_has_ended_keeps_the_device_from_others() {
+    let left = ["0000:1a:00.0 zombie-user bad Device EndProcess"];
+    let mut bench = Bench::new();
+    let holds = HealthInput::Processes(vec![process('S', &["/dev/nvidia0"], true)]);
+    let users = |pci: &str| HealthInput::Users(vec![(pci.to_owned(), "alice".to_owned())]);
+    // While its task has the device it may.
+    bench.tell(users(GPU));
+    for _ in 0..4 {
+        bench.tell(holds.clone());
+    }
+    bench.check(&[]);
+    // A task may begin or end between two looks.
+    bench.tell(users(OTHER));
+    bench.tell(holds.clone());
+    bench.check(&[]);
+    bench.tell(holds.clone());
+    bench.check(&left);
+    bench.tell(HealthInput::Processes(Vec::new()));
+    bench.check(&[]);
+    // Before another task gets the device it is known at once.
+    let reading = process('S', &["/dev/nvidia0"], true);
+    bench.tell(HealthInput::LeftBehind(vec![reading]));
+    bench.check(&left);
+    bench.tell(holds);
+    bench.check(&left);
+    bench.tell(HealthInput::Processes(Vec::new()));
+    bench.check(&[]);
 }
 
 fn card(in_kfd: bool, uncorrected: u64, corrected: u64) -> HealthInput {
