@@ -56,7 +56,7 @@ pub enum Trouble {
     AtRisk(Majority),
     /// A group cannot decide anything.
     MajorityLost(Majority),
-    /// The cluster's breaker holds back quarantines of this machine. Not seen by [`Alarms`]: the
+    /// The cluster's breaker holds back quarantines of this machine. Not seen by `Alarms`: the
     /// judge of the machine's health tells it.
     QuarantinesHeldBack {
         /// Of so many parts.
