@@ -57,6 +57,11 @@ impl<P: DayPoint> DayRing<P> {
         }
     }
 
+    /// The newest point.
+    pub(crate) fn newest(&self) -> Option<P> {
+        self.fine.back().copied()
+    }
+
     /// All points, oldest first.
     pub(crate) fn points(&self) -> impl Iterator<Item = P> {
         let points = self.coarse.iter().chain(&self.gathered).chain(&self.fine);

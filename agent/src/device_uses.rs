@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use muster_exec::figures::DeviceLoad;
 use muster_model::id::AttemptUid;
-use muster_model::task_use::{DevicePoint, DeviceUse};
+use muster_model::task_use::{DevicePoint, DeviceUse, DeviceUsed};
 
 use crate::day_ring::{DayPoint, DayRing};
 
@@ -43,6 +43,38 @@ struct TaskDevices {
     devices: Vec<(u32, String)>,
     first_ms: u64,
     last_ms: u64,
+    /// What its devices did in all, by index.
+    totals: BTreeMap<u32, DeviceTotal>,
+}
+
+/// Sums of all samples of a device while a task held it.
+#[derive(Clone, Copy, Debug, Default)]
+struct DeviceTotal {
+    utilization_sum: u64,
+    utilization_count: u64,
+    memory_mb_max: Option<u32>,
+}
+
+impl DeviceTotal {
+    fn add(&mut self, load: &DeviceLoad) {
+        if let Some(utilization) = load.utilization {
+            self.utilization_sum += u64::from(utilization);
+            self.utilization_count += 1;
+        }
+        let memory_mb = load
+            .memory_used
+            .map(|bytes| packed(Some(bytes >> 20), u32::MAX));
+        self.memory_mb_max = self.memory_mb_max.max(memory_mb);
+    }
+
+    fn used(self, index: u32) -> DeviceUsed {
+        let mean = self.utilization_sum.checked_div(self.utilization_count);
+        DeviceUsed {
+            index,
+            utilization: mean.map(|mean| packed(Some(mean), u8::MAX)),
+            memory_mb: self.memory_mb_max,
+        }
+    }
 }
 
 /// A point in 12 bytes. The highest number stands for a figure that is not known.
@@ -74,7 +106,13 @@ impl DeviceUses {
                 devices: Vec::new(),
                 first_ms: now_ms,
                 last_ms: now_ms,
+                totals: BTreeMap::new(),
             });
+            for (index, id) in &devices {
+                if let Some(load) = loads.iter().find(|load| load.id == *id) {
+                    task.totals.entry(*index).or_default().add(load);
+                }
+            }
             (task.devices, task.last_ms) = (devices, now_ms);
         }
         kept.forget(now_ms);
@@ -96,6 +134,14 @@ impl DeviceUses {
             })
         };
         task.devices.iter().filter_map(of_device).collect()
+    }
+
+    /// What the devices of a task did in all while it held them, without those that are not sampled.
+    pub(crate) fn totals(&self, uid: &AttemptUid) -> Vec<DeviceUsed> {
+        let kept = self.lock();
+        let totals = kept.tasks.get(uid).map(|task| &task.totals);
+        let used = |(index, total): (&u32, &DeviceTotal)| total.used(*index);
+        totals.into_iter().flatten().map(used).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, KeptUses> {

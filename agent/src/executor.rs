@@ -1,6 +1,7 @@
 //! Carries out the ledger's steps: images, secrets and devices for a task, then its runner; and
 //! turns what runners tell into the ledger's observations.
 
+mod collectives;
 mod launch;
 mod news;
 mod share;
@@ -23,6 +24,7 @@ use tokio::sync::{OnceCell, mpsc, watch};
 pub(crate) use self::share::PIDS_SHARE;
 use crate::accounts::Accounts;
 use crate::causes::causes;
+use crate::cluster::LocalUses;
 use crate::config::Tasks;
 use crate::documents::failure_rules::RulesInForce;
 use crate::documents::policy::PolicyInForce;
@@ -30,7 +32,6 @@ use crate::health::NodeHealth;
 use crate::images::NodeImages;
 use crate::loops::hardware::HardwareState;
 use crate::loops::node::NodeHandle;
-use crate::task_uses::TaskUses;
 
 /// Events of all runners that may wait for the ledger.
 const EVENTS_MAX: usize = 1024;
@@ -58,7 +59,7 @@ pub(crate) struct ExecutorDependencies {
     /// What the machine calls itself, which its containers do too.
     pub(crate) host_name: String,
     /// What its tasks use.
-    pub(crate) uses: TaskUses,
+    pub(crate) uses: LocalUses,
 }
 
 /// The executor of this node.
@@ -81,6 +82,7 @@ struct ExecutorShared {
     host_name: String,
     /// Tells this agent's containers from those of another one on the same machine.
     name: String,
+    uses: LocalUses,
     runner: TaskRunner,
     config: RunnerConfig,
     tasks: Mutex<BTreeMap<AttemptUid, ExecutorTask>>,
@@ -130,13 +132,14 @@ impl Executor {
             limits: parts.limits,
             policy: parts.policy,
             host_name: parts.host_name,
+            uses: parts.uses,
             name: config.tasks_dir.display().to_string(),
             config,
             tasks: Mutex::default(),
             disk: OnceCell::new(),
         });
         tokio::spawn(news::run(Arc::clone(&shared), received));
-        tokio::spawn(uses::run(Arc::clone(&shared), parts.uses));
+        tokio::spawn(uses::run(Arc::clone(&shared)));
         Self { shared }
     }
 

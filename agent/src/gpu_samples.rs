@@ -35,7 +35,12 @@ pub(crate) struct NewestSamples {
 
 impl NewestSamples {
     /// Families for Prometheus: the age of the samples, and all figures of them while they are new enough.
-    pub(crate) fn families(&self, now: Instant, host_name: &str) -> Vec<MetricFamily> {
+    pub(crate) fn families(
+        &self,
+        now: Instant,
+        host_name: &str,
+        xids: Option<&BTreeMap<String, u32>>,
+    ) -> Vec<MetricFamily> {
         let Some(at) = self.at else {
             return Vec::new();
         };
@@ -50,7 +55,7 @@ impl NewestSamples {
                 host_name,
                 nvidia: &self.nvidia,
                 amd: &self.amd,
-                xids: None,
+                xids,
             };
             families.extend(figures.families());
         }
@@ -100,7 +105,7 @@ mod tests {
             ..NewestSamples::default()
         };
         let names = |age_s| {
-            let families = newest.families(at + Duration::from_secs(age_s), "n1");
+            let families = newest.families(at + Duration::from_secs(age_s), "n1", None);
             families
                 .iter()
                 .map(|it| it.name.clone())
@@ -110,6 +115,6 @@ mod tests {
         assert_eq!(names(61), ["muster_gpu_sample_age_seconds"]);
         assert_eq!(newest.devices(at)[0].idle_s, Some(7));
         assert!(newest.devices(at + Duration::from_secs(61)).is_empty());
-        assert_eq!(NewestSamples::default().families(at, "n1"), []);
+        assert_eq!(NewestSamples::default().families(at, "n1", None), []);
     }
 }

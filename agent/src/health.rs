@@ -8,6 +8,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use muster_model::health::{DeviceEvent, HealthCheck, HealthSubject, PersonMark, Quarantine};
@@ -35,6 +36,9 @@ pub(crate) struct HealthNow {
     /// Why less is known than should be, as sentences: a log that cannot be read, a file of
     /// rules that is wrong.
     pub(crate) problems: Vec<String>,
+    /// The number of the last Xid of each GPU that has had one, by PCI address. None if the kernel's log cannot be
+    /// read.
+    pub(crate) last_xids: Option<BTreeMap<String, u32>>,
 }
 
 /// A wish of those who hold [`NodeHealth`].

@@ -38,7 +38,6 @@ use crate::certificate::{self, CertificateNow, OpenedCertificate};
 use crate::cluster::{self, LocalUses};
 use crate::config::AgentConfig;
 use crate::description::Descriptions;
-use crate::device_uses::DeviceUses;
 use crate::doctor::{self, Doctor};
 use crate::documents::failure_rules::{Rules, RulesInForce};
 use crate::documents::policy::{PolicyInForce, coordinator_policy};
@@ -66,7 +65,6 @@ use crate::node_status::NodeStatus;
 use crate::paths::{HOME_VARIABLE, Paths};
 use crate::port::{self, Port};
 use crate::systemd::Manager;
-use crate::task_uses::TaskUses;
 use crate::thread::{OwnThread, WaitKind};
 use crate::vc::{Seat, VcHandle};
 use crate::waits::AgentWaits;
@@ -298,11 +296,10 @@ async fn start(
         start: StartId(rand::random()),
     };
     let ledger = Ledger::recover(ledger_identity, store.records()?, capacity)?;
-    let uses = TaskUses::default();
-    let device_uses = DeviceUses::default();
+    let uses = LocalUses::default();
     let sample = Arc::new(Notify::new());
     let (gpu_samples, gpu_sample_loop) =
-        loops::gpu_samples::watch(device_uses.clone(), Arc::clone(&sample));
+        loops::gpu_samples::watch(uses.devices.clone(), Arc::clone(&sample));
     let executor = Executor::new(crate::executor::ExecutorDependencies {
         engine: engine.clone(),
         images: images.clone(),
@@ -367,7 +364,7 @@ async fn start(
     ));
     tokio::spawn(hardware_loop.run(node_handle.clone(), stopper));
     if config.hardware.simulate.is_none() {
-        tokio::spawn(gpu_sample_loop.run(node_handle.clone()));
+        tokio::spawn(gpu_sample_loop.run(node_handle.clone(), health.clone()));
     }
     if config.figures.gpu_job_files {
         let directory = config.figures.gpu_jobs.as_ref().unwrap_or(&paths.gpu_jobs);
@@ -457,10 +454,7 @@ async fn start(
         node,
         policy,
         storages,
-        uses: LocalUses {
-            tasks: uses,
-            devices: device_uses,
-        },
+        uses,
         gpu_samples,
     });
     Ok(((ports, link_key), node_handle, groups))

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use muster_exec::engine::Usage;
 use muster_model::id::AttemptUid;
-use muster_model::task_use::{TaskUse, UsePoint};
+use muster_model::task_use::{TaskUse, TaskUseNow, UsePoint};
 
 use crate::day_ring::{DayPoint, DayRing};
 
@@ -26,8 +26,10 @@ pub(crate) struct TaskUses {
 #[derive(Debug, Default)]
 struct UseRing {
     points: DayRing<PackedPoint>,
-    /// The last reading: when, and CPU time so far.
-    last: Option<(u64, u64)>,
+    /// The last reading, and when.
+    last: Option<(u64, Usage)>,
+    /// The most memory of all readings, MiB.
+    memory_mb_max: u32,
     /// When it was first missed.
     ended_ms: Option<u64>,
 }
@@ -38,6 +40,16 @@ struct PackedPoint {
     at_s: u32,
     cpu_milli: u32,
     memory_mb: u32,
+}
+
+impl PackedPoint {
+    fn view(self) -> UsePoint {
+        UsePoint {
+            at_ms: u64::from(self.at_s) * 1000,
+            cpu_milli: self.cpu_milli,
+            memory_mb: self.memory_mb,
+        }
+    }
 }
 
 impl DayPoint for PackedPoint {
@@ -72,6 +84,23 @@ impl TaskUses {
         self.lock().get(uid).map(UseRing::view)
     }
 
+    /// What a task uses now; none if it has ended.
+    pub(crate) fn now(&self, uid: &AttemptUid) -> Option<TaskUseNow> {
+        let rings = self.lock();
+        let ring = rings.get(uid).filter(|ring| ring.ended_ms.is_none())?;
+        let (point, (_, last)) = (ring.points.newest()?, ring.last?);
+        Some(TaskUseNow {
+            point: point.view(),
+            cpu_usec: last.cpu_usec,
+            disk: last.disk,
+        })
+    }
+
+    /// The most memory that a task was seen with, MiB; 0 if it was never seen.
+    pub(crate) fn memory_mb_max(&self, uid: &AttemptUid) -> u32 {
+        self.lock().get(uid).map_or(0, |ring| ring.memory_mb_max)
+    }
+
     fn lock(&self) -> MutexGuard<'_, BTreeMap<AttemptUid, UseRing>> {
         // A ring that a panic left half changed lacks a point at most.
         self.rings.lock().unwrap_or_else(PoisonError::into_inner)
@@ -98,25 +127,22 @@ fn forget(rings: &mut BTreeMap<AttemptUid, UseRing>, now_ms: u64) {
 impl UseRing {
     fn push(&mut self, now_ms: u64, usage: &Usage) {
         self.ended_ms = None;
-        let last = self.last.replace((now_ms, usage.cpu_usec));
-        let cpu_milli = last.map_or(0, |(at_ms, cpu_usec)| {
+        let last = self.last.replace((now_ms, *usage));
+        let cpu_milli = last.map_or(0, |(at_ms, last)| {
             let took_ms = now_ms.saturating_sub(at_ms).max(1);
-            usage.cpu_usec.saturating_sub(cpu_usec) / took_ms
+            usage.cpu_usec.saturating_sub(last.cpu_usec) / took_ms
         });
         let point = PackedPoint {
             at_s: small(now_ms / 1000),
             cpu_milli: small(cpu_milli),
             memory_mb: small(usage.memory_bytes >> 20),
         };
+        self.memory_mb_max = self.memory_mb_max.max(point.memory_mb);
         self.points.push(point);
     }
 
     fn view(&self) -> TaskUse {
-        let points = self.points.points().map(|point| UsePoint {
-            at_ms: u64::from(point.at_s) * 1000,
-            cpu_milli: point.cpu_milli,
-            memory_mb: point.memory_mb,
-        });
+        let points = self.points.points().map(PackedPoint::view);
         TaskUse {
             points: points.collect(),
             devices: Vec::new(),

@@ -132,6 +132,7 @@ pub(crate) fn overruled(cause: Cause, exit: Verdict) -> Verdict {
         origin_exit_code: exit.origin_exit_code,
         signal: exit.signal,
         device_events: exit.device_events,
+        used: exit.used,
         ..stopped(cause)
     }
 }
@@ -185,6 +186,7 @@ fn bare(
         user_log: String::new(),
         platform_log: String::new(),
         device_events: Vec::new(),
+        used: None,
         diagnostics: reason.to_owned(),
     }
 }

@@ -139,6 +139,7 @@ impl RuleSet {
             user_log: user.lines,
             platform_log: platform.lines,
             device_events: explaining(&evidence.device_events, found.device_event),
+            used: None,
         }
     }
 

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::health::DeviceEvent;
+use crate::task_use::TaskUsed;
 
 /// Where in a task's life it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -217,6 +218,8 @@ pub struct Verdict {
     pub device_events: Vec<DeviceEvent>,
     /// One readable sentence or two: what ended it.
     pub diagnostics: String,
+    /// What the task used until then; absent if it never ran, or of what decides about several tasks.
+    pub used: Option<TaskUsed>,
 }
 
 impl Verdict {

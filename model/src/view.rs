@@ -8,6 +8,7 @@ use crate::exit::Verdict;
 use crate::id::{AttemptUid, JobKey, NodeId, TaskId, VcName};
 use crate::remark::Remark;
 use crate::state::{ExecutionType, JobState, PriorityClass, SubState};
+use crate::task_use::TaskUsed;
 
 /// How often something was started again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -216,6 +217,13 @@ impl JobDetail {
     /// Every task, role by role.
     pub fn tasks(&self) -> impl Iterator<Item = &TaskView> {
         self.roles.iter().flat_map(|role| &role.tasks)
+    }
+
+    /// What those attempts of its tasks used in all that have ended, within the job's attempt that is shown.
+    pub fn used(&self) -> Option<TaskUsed> {
+        let attempts = self.tasks().flat_map(|task| &task.attempts);
+        let verdicts = attempts.filter_map(|attempt| attempt.verdict.as_ref());
+        TaskUsed::of_all(verdicts.filter_map(|verdict| verdict.used.as_ref()))
     }
 }
 

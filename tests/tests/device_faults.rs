@@ -241,7 +241,25 @@ async fn containerd_a_gpu_that_fails_is_blamed_and_quarantined_and_the_job_runs_
     other.open();
     let detail = machine.stage.waits("bystander").await?;
     ensure!(end(&detail) == (0, 0, 0), "{detail}");
-    Ok(())
+    let shown = machine
+        .stage
+        .home
+        .muster(&["job", "show", "bystander", "-o", "json"])?;
+    let shown: Value = serde_json::from_slice(&shown.stdout)?;
+    let used = &shown["roles"][0]["tasks"][0]["attempts"][0]["verdict"]["used"];
+    ensure!(used["cpu_ms"].as_u64() > Some(0), "{shown}");
+    // Figures are those of the newest samples, which may be on their way.
+    let begun = Instant::now();
+    let last = format!("DCGM_FI_DEV_XID_ERRORS{{gpu=\"{gpu}\",");
+    loop {
+        let figures = machine.stage.client.text("/metrics").await?;
+        let mut lines = figures.lines().filter(|line| line.starts_with(&last));
+        if lines.any(|line| line.ends_with(" 48")) {
+            return Ok(());
+        }
+        ensure!(begun.elapsed() < LIMIT, "{figures}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,10 +4,11 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use muster_tests::agent::Agent;
 use muster_tests::home::{AgentHome, missing};
 use muster_tests::played_driver::PlayedDriver;
 
-use crate::mesh::metrics::checked;
+use crate::prometheus::checked;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -65,4 +66,48 @@ async fn gpus_are_told_to_prometheus_and_to_other_exporters() -> Result<()> {
     let jobs = std::fs::read_to_string(home.path().join("gpu-jobs/0"))?;
     ensure!(jobs.is_empty(), "{jobs}");
     Ok(())
+}
+
+/// Whether the agent has the driver's library open.
+fn is_open(agent: &Agent) -> Result<bool> {
+    let maps = std::fs::read_to_string(format!("/proc/{}/maps", agent.pid()))?;
+    Ok(maps.contains("libnvidia-ml.so.1"))
+}
+
+/// Waits until the library has been found so for three seconds: a look at the hardware opens it for a moment.
+async fn stays(agent: &Agent, open: bool) -> Result<()> {
+    let begun = Instant::now();
+    let mut since = Instant::now();
+    while since.elapsed() < Duration::from_secs(3) {
+        if is_open(agent)? != open {
+            since = Instant::now();
+        }
+        ensure!(begun.elapsed() < LIMIT, "it is not open: {open}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gpu_that_a_person_holds_can_be_reset() -> Result<()> {
+    if missing().is_some() {
+        return Ok(());
+    }
+    let directory = tempfile::tempdir()?;
+    let driver = PlayedDriver::new(directory.path())?;
+    driver.answer(
+        "devices = 1\ngpu.0.uuid = GPU-0\ngpu.0.name = NVIDIA A100\ngpu.0.pci = 00000000:18:00.0\n",
+    )?;
+    let home = AgentHome::new("")?;
+    let agent = driver.agent(&home)?;
+    stays(&agent, true).await?;
+    let name = home.muster(&["node", "show", "-o", "json"])?;
+    let name: serde_json::Value = serde_json::from_slice(&name.stdout)?;
+    let name = name["name"].as_str().unwrap_or_default().to_owned();
+    let held = home.muster(&["node", "hold", &name, "0", "--reason", "to be reset"])?;
+    ensure!(held.status.success(), "{held:?}");
+    stays(&agent, false).await?;
+    let released = home.muster(&["node", "release", &name, "0"])?;
+    ensure!(released.status.success(), "{released:?}");
+    stays(&agent, true).await
 }

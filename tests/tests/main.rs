@@ -1,6 +1,7 @@
 //! Checks over the whole workspace, and the product run as users run it.
 
 mod browser;
+mod dashboards;
 mod device_faults;
 mod disks;
 mod draining;
@@ -20,6 +21,7 @@ mod nemesis;
 mod nodes;
 mod one_node;
 mod placement;
+mod prometheus;
 mod recovery;
 mod secrets;
 mod sim;

@@ -29,6 +29,7 @@ fn verdict(code: i32) -> Verdict {
         user_log: String::new(),
         platform_log: String::new(),
         device_events: Vec::new(),
+        used: None,
         diagnostics: "It failed.".into(),
     }
 }

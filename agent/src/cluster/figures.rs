@@ -32,10 +32,11 @@ impl Figures for LocalFigures {
         });
         let mut families = read.await.unwrap_or_default();
         let gpus = self.gpus.borrow().clone();
-        families.extend(gpus.families(Instant::now(), &self.host_name));
-        let health = self.health.now().checks;
-        families.push(held_back(&health));
-        families.extend(checks(&health));
+        let health = self.health.now();
+        let xids = health.last_xids.as_ref();
+        families.extend(gpus.families(Instant::now(), &self.host_name, xids));
+        families.push(held_back(&health.checks));
+        families.extend(checks(&health.checks));
         families
     }
 

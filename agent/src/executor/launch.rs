@@ -15,6 +15,7 @@ use muster_model::node::{Capacity, Device};
 use muster_model::protocol::Secrets;
 use tokio::sync::watch;
 
+use super::collectives::Links;
 use super::{ExecutorShared, Meanwhile, share};
 use crate::causes::causes;
 use crate::clock;
@@ -86,6 +87,7 @@ async fn prepare(
         labels: labels(&spec, &shared.name),
         image,
         devices: devices(&capacity, &spec.placement),
+        default_environment: collectives(&spec),
         environment: hooked
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect(),
@@ -109,6 +111,18 @@ async fn prepare(
             ..spec.limits
         },
     })
+}
+
+/// The variables of a task whose job has tasks on other machines.
+fn collectives(spec: &TaskSpec) -> BTreeMap<String, String> {
+    let machines = spec.environment.get(MACHINES).map(String::as_str);
+    let mut machines = machines.unwrap_or_default().split(',');
+    let own = spec.placement.node.to_string();
+    let is_other = |machine: &str| machine.split_once('=').is_some_and(|(name, _)| name != own);
+    if !machines.any(is_other) {
+        return BTreeMap::new();
+    }
+    Links::read(spec.infiniband).variables(&spec.placement.address)
 }
 
 /// The machines of a task's job by name, its own first. Its own is called what the machine calls itself

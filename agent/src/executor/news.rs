@@ -30,9 +30,11 @@ pub(super) async fn run(shared: Arc<ExecutorShared>, mut events: mpsc::Receiver<
                 mut evidence,
                 launched_ms: since_ms,
                 infiniband,
+                usage,
             } => {
                 evidence.device_events = device_events(&shared, &uid, (infiniband, since_ms)).await;
-                let verdict = judge(&shared.rules.now().set, &evidence);
+                let mut verdict = judge(&shared.rules.now().set, &evidence);
+                verdict.used = Some(shared.uses.total(&uid, usage));
                 (uid, Observation::Ended(Box::new(verdict)))
             }
             TaskEvent::Gone { uid } => {

@@ -7,13 +7,12 @@ use std::time::{Duration, UNIX_EPOCH};
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::{ExecutorShared, ExecutorTask};
-use crate::task_uses::TaskUses;
 
 const PAUSE: Duration = Duration::from_secs(10);
 
 /// Runs until the agent ends. A task whose counters cannot be read, for it has no container yet or none any more,
 /// has no point then.
-pub(super) async fn run(shared: Arc<ExecutorShared>, uses: TaskUses) {
+pub(super) async fn run(shared: Arc<ExecutorShared>) {
     let mut pause = interval(PAUSE);
     pause.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -32,6 +31,9 @@ pub(super) async fn run(shared: Arc<ExecutorShared>, uses: TaskUses) {
             }
         }
         let now_ms = UNIX_EPOCH.elapsed().unwrap_or_default().as_millis();
-        uses.note(u64::try_from(now_ms).unwrap_or(u64::MAX), &used);
+        shared
+            .uses
+            .tasks
+            .note(u64::try_from(now_ms).unwrap_or(u64::MAX), &used);
     }
 }

@@ -1,6 +1,6 @@
 //! What the health of a node's parts has to be kept of over restarts, in one file.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -38,6 +38,15 @@ impl KeptHealth {
         if self.events.len() > EVENTS_MAX {
             self.events.pop_front();
         }
+    }
+
+    /// The number of the last Xid of each device that has had one, by PCI address.
+    pub(crate) fn last_xids(&self) -> BTreeMap<String, u32> {
+        let xids = self.events.iter().filter_map(|event| {
+            let number = event.code.strip_prefix("xid ")?.parse().ok()?;
+            Some((event.subject.pci()?.to_owned(), number))
+        });
+        xids.collect()
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use muster_exec::figures::loads;
+use muster_exec::health::judge::HELD;
 use muster_exec::inventory::amd::{self, AmdSample};
 use muster_exec::inventory::nvidia::{GpuRound, GpuSampler, NvidiaError};
 use muster_model::id::AttemptUid;
@@ -16,6 +17,7 @@ use super::node::{LedgerView, NodeHandle};
 use crate::causes::causes;
 use crate::device_uses::DeviceUses;
 use crate::gpu_samples::{GpuSamples, NewestSamples};
+use crate::health::{HealthNow, NodeHealth};
 use crate::held_idle::HeldIdle;
 
 /// Between two rounds.
@@ -58,7 +60,10 @@ pub(crate) fn watch(uses: DeviceUses, wanted: Arc<Notify>) -> (GpuSamples, GpuSa
 
 impl GpuSampleLoop {
     /// Samples until the agent ends.
-    pub(crate) async fn run(mut self, node: NodeHandle) {
+    ///
+    /// While a person holds a GPU, nothing is kept open between rounds: a GPU can be reset or taken from its driver
+    /// only if no program has it open.
+    pub(crate) async fn run(mut self, node: NodeHandle, health: NodeHealth) {
         loop {
             let sampler = self.sampler.clone();
             // A driver that hangs keeps a thread of the sampler; this one comes back.
@@ -70,6 +75,12 @@ impl GpuSampleLoop {
                 return;
             };
             let has_gpus = self.take(sampled, &view);
+            if is_held(&health.now()) {
+                let sampler = self.sampler.clone();
+                // A driver that hangs is told of by the next round.
+                let let_go = move || drop(sampler.pause());
+                let _ = tokio::task::spawn_blocking(let_go).await;
+            }
             let pause = if has_gpus { PAUSE } else { PAUSE_WITHOUT };
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
@@ -120,6 +131,12 @@ impl GpuSampleLoop {
         }
         self.problem = problem;
     }
+}
+
+/// Whether a person keeps a device out of use.
+fn is_held(health: &HealthNow) -> bool {
+    let mut checks = health.checks.iter();
+    checks.any(|check| check.name == HELD && check.subject.pci().is_some())
 }
 
 /// Which devices each task has, by index and lasting name.

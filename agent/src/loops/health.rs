@@ -145,6 +145,7 @@ pub(crate) fn open(
     let now = HealthNow {
         checks,
         problems: problems.iter().chain(&rules_problem).cloned().collect(),
+        last_xids: log.as_ref().map(|_| kept.last_xids()),
     };
     let (handle, ends) = NodeHealth::new(now);
     let health_loop = HealthLoop {
@@ -498,6 +499,7 @@ impl HealthLoop {
         let now = HealthNow {
             checks,
             problems: problems.chain(&self.unwritten).cloned().collect(),
+            last_xids: self.log.as_ref().map(|_| self.kept.last_xids()),
         };
         self.ends.now.send_if_modified(|shown| {
             let is_other = *shown != now;

@@ -61,7 +61,9 @@ fn all_ended(attempt: &AttemptRecord, last: &TaskId, at_ms: u64) -> Option<Attem
     Some(outcome(verdict::succeeded(), message, last, at_ms))
 }
 
-fn outcome(verdict: Verdict, message: String, last: &TaskId, at_ms: u64) -> AttemptOutcome {
+/// What the deciding task used stays with the task: the attempt has used more.
+fn outcome(mut verdict: Verdict, message: String, last: &TaskId, at_ms: u64) -> AttemptOutcome {
+    verdict.used = None;
     AttemptOutcome {
         verdict,
         trigger: Trigger {

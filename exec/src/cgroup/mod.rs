@@ -5,11 +5,13 @@
 //! Every path is below a root that tests replace by a fixture.
 
 mod counter;
+mod disk;
 
 use std::path::{Path, PathBuf};
 
 use crate::engine::Usage;
 use counter::{field, number};
+use disk::{disk_v1, disk_v2};
 
 /// Why control groups cannot be used or read.
 #[derive(Debug, thiserror::Error)]
@@ -142,7 +144,9 @@ impl Cgroups {
         let cached = field(&memory.join("memory.stat"), "total_inactive_file")?;
         Ok(Usage {
             memory_bytes: used.saturating_sub(cached),
+            memory_peak_bytes: number(&memory.join("memory.max_usage_in_bytes")).ok(),
             cpu_usec: number(&self.group("cpuacct", name).join("cpuacct.usage"))? / 1000,
+            disk: disk_v1(&self.group("blkio", name)),
             pids: number(&pids.join("pids.current"))?,
             oom_kills: field(&memory.join("memory.oom_control"), "oom_kill")?,
             pids_refused: field(&pids.join("pids.events"), "max")?,
@@ -155,7 +159,9 @@ impl Cgroups {
         let cached = field(&group.join("memory.stat"), "inactive_file")?;
         Ok(Usage {
             memory_bytes: used.saturating_sub(cached),
+            memory_peak_bytes: number(&group.join("memory.peak")).ok(),
             cpu_usec: field(&group.join("cpu.stat"), "usage_usec")?,
+            disk: disk_v2(&group),
             pids: number(&group.join("pids.current"))?,
             oom_kills: field(&group.join("memory.events"), "oom_kill")?,
             pids_refused: field(&group.join("pids.events"), "max")?,

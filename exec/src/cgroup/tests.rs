@@ -1,6 +1,8 @@
 //! Fixture trees for the machines that the tests do not run on; the engine's tests read the
 //! counters of this one.
 
+use muster_model::task_use::DiskUse;
+
 use super::*;
 
 /// Writes `files` below a new directory.
@@ -16,7 +18,12 @@ fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
 
 const USAGE: Usage = Usage {
     memory_bytes: 3_000,
+    memory_peak_bytes: Some(5_000),
     cpu_usec: 12,
+    disk: Some(DiskUse {
+        read: 4_608,
+        written: 1_024,
+    }),
     pids: 5,
     oom_kills: 2,
     pids_refused: 7,
@@ -29,6 +36,11 @@ fn version_2_with_systemd() {
         ("sys/fs/cgroup/cgroup.controllers", "cpu memory pids\n"),
         ("run/systemd/system/x", ""),
         (&format!("{group}/memory.current"), "4096\n"),
+        (&format!("{group}/memory.peak"), "5000\n"),
+        (
+            &format!("{group}/io.stat"),
+            "259:0 rbytes=4096 wbytes=1024 rios=1 wios=2 dbytes=9 dios=1\n8:0 rbytes=512 wbytes=0 rios=1\n",
+        ),
         (
             &format!("{group}/memory.stat"),
             "anon 1\ninactive_file 1096\n",
@@ -52,6 +64,14 @@ fn version_1_and_hybrid() {
         (
             "sys/fs/cgroup/memory/muster/t1/memory.usage_in_bytes",
             "4096\n",
+        ),
+        (
+            "sys/fs/cgroup/memory/muster/t1/memory.max_usage_in_bytes",
+            "5000\n",
+        ),
+        (
+            "sys/fs/cgroup/blkio/muster/t1/blkio.throttle.io_service_bytes_recursive",
+            "259:0 Read 4096\n259:0 Write 1024\n259:0 Total 5120\n8:0 Read 512\nTotal 5632\n",
         ),
         (
             "sys/fs/cgroup/memory/muster/t1/memory.stat",
@@ -83,6 +103,21 @@ fn what_is_missing_is_named() {
         malformed.ends_with("memory.current holds \"lots\\n\""),
         "{malformed}"
     );
+    // Kernels without the io controller, or before 5.19, count the rest all the same.
+    for (file, text) in [
+        ("memory.current", "1\n"),
+        ("memory.stat", "inactive_file 0\n"),
+        ("memory.events", "oom_kill 0\n"),
+        ("cpu.stat", "usage_usec 1\n"),
+        ("pids.current", "1\n"),
+        ("pids.events", "max 0\n"),
+    ] {
+        let group = root.path().join("sys/fs/cgroup/muster/t2");
+        std::fs::create_dir_all(&group).unwrap();
+        std::fs::write(group.join(file), text).unwrap();
+    }
+    let bare = cgroups.usage("t2").unwrap();
+    assert_eq!((bare.disk, bare.memory_peak_bytes), (None, None));
     assert!(matches!(
         cgroups.usage("gone"),
         Err(CgroupError::Read { .. })

@@ -53,6 +53,7 @@ impl<'e> EngineUnderTest<'e> {
             },
             devices: Vec::new(),
             environment: BTreeMap::new(),
+            default_environment: BTreeMap::new(),
             mounts: Vec::new(),
             args: ["/bin/sh", "-c", script].map(str::to_owned).to_vec(),
             logger: Logger {

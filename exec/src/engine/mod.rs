@@ -16,6 +16,7 @@ use std::path::PathBuf;
 use async_trait::async_trait;
 use muster_model::id::AttemptUid;
 use muster_model::launch::TaskLimits;
+use muster_model::task_use::DiskUse;
 
 /// A directory or file of the host, mapped into the container.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +44,8 @@ pub struct ContainerSpec {
     pub devices: Vec<DeviceGrant>,
     /// Environment besides the image's own, which it overrides.
     pub environment: BTreeMap<String, String>,
+    /// Environment that the image overrides.
+    pub default_environment: BTreeMap<String, String>,
     /// Host paths to map.
     pub mounts: Vec<BindMount>,
     /// The command, replacing the image's ENTRYPOINT and CMD. WORKDIR and USER stay the image's.
@@ -126,8 +129,12 @@ pub struct EngineExit {
 pub struct Usage {
     /// Memory now, bytes.
     pub memory_bytes: u64,
+    /// The most memory so far, bytes, with the cache of files. None where the kernel does not count it.
+    pub memory_peak_bytes: Option<u64>,
     /// CPU time so far, microseconds.
     pub cpu_usec: u64,
+    /// What it read from and wrote to disks so far. None where the kernel does not count it for the container.
+    pub disk: Option<DiskUse>,
     /// Processes and threads now.
     pub pids: u64,
     /// Times the kernel killed a process at the memory limit.

@@ -13,8 +13,8 @@ use muster_model::inventory::{FabricPort, InventoryProblem, LinkLayer};
 pub use discover::{FabricHost, FabricMap, discovered};
 
 const ADAPTERS: &str = "sys/class/infiniband";
-/// The state of a port that carries data.
-const ACTIVE: &str = "ACTIVE";
+/// The kernel's word for a port that carries data.
+pub const ACTIVE: &str = "ACTIVE";
 
 /// A port's files, each without the number before its word.
 struct PortFiles {

@@ -170,6 +170,7 @@ fn parts(
         groups: image.user.groups.clone(),
         ..SpecLists::default()
     };
+    parts.environment.add(&spec.default_environment);
     parts.environment.add_lines(&image.environment);
     let infiniband = spec.infiniband.then(|| PathBuf::from("/dev/infiniband"));
     let plain = cdi::inject(&spec.devices, &host.cdi_dirs, &mut parts)?;

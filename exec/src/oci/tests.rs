@@ -23,6 +23,9 @@ fn spec() -> ContainerSpec {
         },
         devices: vec![DeviceGrant::file("/dev/null")],
         environment: [("A".to_owned(), "task".to_owned())].into(),
+        default_environment: ["A", "B", "C"]
+            .map(|name| (name.to_owned(), "default".to_owned()))
+            .into(),
         mounts: vec![BindMount {
             source: "/srv".into(),
             target: "/data".into(),
@@ -81,6 +84,7 @@ fn a_specification_carries_the_image_the_task_and_the_limits() {
     assert_eq!(process["env"][1], "PYTHONUNBUFFERED=1");
     assert_eq!(process["env"][2], "A=task");
     assert_eq!(process["env"][3], "B=image");
+    assert_eq!(process["env"][4], "C=default");
     assert_eq!(process["capabilities"]["effective"], json!([]), "not root");
     let open_files = json!([{"type": "RLIMIT_NOFILE", "soft": 1000, "hard": 1000}]);
     assert_eq!(process["rlimits"], open_files);

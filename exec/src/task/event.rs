@@ -3,6 +3,8 @@
 use muster_model::exit::{Evidence, RawExit};
 use muster_model::id::AttemptUid;
 
+use crate::engine::Usage;
+
 /// News of one task. Of each kind at most one comes, in the order below; `LaunchFailed` or
 /// `Exited` always comes, and `Gone` after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +43,8 @@ pub enum TaskEvent {
         launched_ms: u64,
         /// Whether it had the fabric.
         infiniband: bool,
+        /// What the kernel counted until then; all zero where nothing could be read.
+        usage: Usage,
     },
     /// Nothing of its container is left; its devices are free. Its logs stay.
     Gone {

@@ -48,7 +48,7 @@ impl TaskLife {
                 report
             }
         };
-        self.tell_end(exit).await;
+        self.tell_end(exit, usage).await;
         self.keep(&report).await;
     }
 
@@ -64,7 +64,7 @@ impl TaskLife {
         }
     }
 
-    async fn tell_end(&self, exit: RawExit) {
+    async fn tell_end(&self, exit: RawExit, usage: Usage) {
         let uid = self.uid.clone();
         let event = if self.reached <= TaskPhase::Ready {
             TaskEvent::LaunchFailed { uid, exit }
@@ -76,6 +76,7 @@ impl TaskLife {
                 evidence: Box::new(evidence),
                 launched_ms: self.launched_ms,
                 infiniband: self.infiniband,
+                usage,
             }
         };
         self.tell(event).await;
@@ -110,7 +111,7 @@ impl TaskLife {
             ended_ms: now_ms(),
         };
         self.store(&report_of(&exit, self.reached, self.launched_ms));
-        self.tell_end(exit).await;
+        self.tell_end(exit, Usage::default()).await;
     }
 
     /// An adopted task that ended while no agent was there.

@@ -29,6 +29,8 @@ pub struct TaskOrder {
     /// Environment of the container itself, seen by the engine's hooks. No secrets: it lies in
     /// the engine's files. The commands' own environment is in `setup`.
     pub environment: BTreeMap<String, String>,
+    /// Environment of the container that its image and the commands' own override.
+    pub default_environment: BTreeMap<String, String>,
     /// The machines of its gang, its own first: their names mean these addresses in the container.
     pub machines: Vec<HostEntry>,
     /// Host paths to map besides muster-init's own.
@@ -61,6 +63,7 @@ impl TaskOrder {
             limits: self.limits.clone(),
             devices: self.devices.clone(),
             environment: self.environment.clone(),
+            default_environment: self.default_environment.clone(),
             mounts: self.mounts.iter().cloned().chain(own).collect(),
             args: [CONTAINER_INIT, "run", CONTAINER_CTL]
                 .map(Into::into)

@@ -120,6 +120,7 @@ pub(crate) fn order(name: &str, script: &str) -> TaskOrder {
         },
         devices: Vec::new(),
         environment: BTreeMap::new(),
+        default_environment: BTreeMap::new(),
         machines: Vec::new(),
         mounts: Vec::new(),
         infiniband: false,

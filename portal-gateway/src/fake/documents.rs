@@ -191,6 +191,7 @@ impl Documents for FakeCluster {
             user_log: end.user_log.clone(),
             platform_log: end.platform_log.clone(),
             device_events: Vec::new(),
+            used: None,
             diagnostics: "the fake has looked for an error".to_owned(),
         })
     }

@@ -6,7 +6,7 @@ use muster_model::id::{AttemptUid, JobKey};
 use muster_model::metric::{MetricFamily, MetricKind};
 use muster_model::node::{NodeTask, NodeView};
 use muster_model::sight::JobSight;
-use muster_model::task_use::UsePoint;
+use muster_model::task_use::TaskUseNow;
 
 use crate::call::Call;
 use crate::port::{DeviceFigure, Figures, Jobs, Nodes, Uses};
@@ -26,20 +26,19 @@ pub(crate) async fn scrape(
     let mut families = figures.machine().await;
     let node = nodes.this().await?;
     let sight = call.sight(jobs)?;
-    let mut points = BTreeMap::new();
+    let mut now = BTreeMap::new();
     for uid in node
         .tasks
         .iter()
         .filter_map(|task| task.uid.parse::<AttemptUid>().ok())
     {
-        let used = uses.of(&uid).await;
-        if let Some(point) = used.and_then(|used| used.points.last().copied()) {
-            points.insert(uid.to_string(), point);
+        if let Some(used) = uses.now(&uid).await {
+            now.insert(uid.to_string(), used);
         }
     }
     families.extend(of_node(&node));
     families.extend(of_devices(&node));
-    families.extend(of_tasks(&node, &sight, &points));
+    families.extend(of_tasks(&node, &sight, &now));
     families.extend(of_held_devices(&node, &sight, &figures.devices().await));
     Ok(HttpReply::metrics(metric_text::written(&families)))
 }
@@ -137,13 +136,20 @@ fn of_devices(node: &NodeView) -> Vec<MetricFamily> {
 fn of_tasks(
     node: &NodeView,
     sight: &JobSight,
-    points: &BTreeMap<String, UsePoint>,
+    now: &BTreeMap<String, TaskUseNow>,
 ) -> Vec<MetricFamily> {
     let family = |name: &str, help| MetricFamily::new(name, MetricKind::Gauge, help);
     let mut cpu = family(
         "task_cpu_percent",
         "CPU time of the last ten seconds; 100 is one core.",
     );
+    let mut cpu_time = MetricFamily::new(
+        "task_cpu_seconds_total",
+        MetricKind::Counter,
+        "CPU time of the task.",
+    );
+    let mut read = family("task_block_in_byte", "What the task has read from disks.");
+    let mut written = family("task_block_out_byte", "What the task has written to disks.");
     let mut memory = family("task_mem_usage_byte", "Memory that the task has now.");
     let mut share = family(
         "task_mem_usage_percent",
@@ -166,7 +172,13 @@ fn of_tasks(
             let index = [("index", index.to_string())];
             devices.push(labels.iter().cloned().chain(index).collect(), 1.0);
         }
-        if let Some(point) = points.get(&task.uid) {
+        if let Some(used) = now.get(&task.uid) {
+            let point = used.point;
+            cpu_time.push(labels.clone(), used.cpu_usec as f64 / 1e6);
+            if let Some(disk) = used.disk {
+                read.push(labels.clone(), disk.read as f64);
+                written.push(labels.clone(), disk.written as f64);
+            }
             cpu.push(labels.clone(), f64::from(point.cpu_milli) / 10.0);
             memory.push(labels.clone(), f64::from(point.memory_mb) * MIB);
             if task.memory_mb > 0 {
@@ -177,7 +189,9 @@ fn of_tasks(
             }
         }
     }
-    vec![cpu, memory, share, limit, cores, devices]
+    vec![
+        cpu, cpu_time, read, written, memory, share, limit, cores, devices,
+    ]
 }
 
 /// How busy the devices of tasks are, by the names of OpenPAI's job exporter, and whether they are used at all.

@@ -56,6 +56,9 @@ async fn a_node_tells_figures_of_itself_its_devices_and_the_tasks_that_are_seen(
     for line in [
         "# TYPE node_load1 gauge\nnode_load1 0.5\n".to_owned(),
         format!("task_cpu_percent{{{labels}}} 150\n"),
+        format!("task_cpu_seconds_total{{{labels}}} 2.5\n"),
+        format!("task_block_in_byte{{{labels}}} 4096\n"),
+        format!("task_block_out_byte{{{labels}}} 512\n"),
         format!("task_mem_usage_byte{{{labels}}} 536870912\n"),
         format!("task_mem_usage_percent{{{labels}}} 25\n"),
         format!("task_mem_limit_byte{{{labels}}} 2147483648\n"),

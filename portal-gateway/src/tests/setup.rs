@@ -367,6 +367,7 @@ fn verdict(spec: ExitSpec, diagnostics: &str) -> Verdict {
         user_log: String::new(),
         platform_log: String::new(),
         device_events: Vec::new(),
+        used: None,
         diagnostics: diagnostics.to_owned(),
     }
 }

@@ -213,6 +213,7 @@ fn facts(job: &JobDetail, expected_s: Option<u64>, now: u64) -> Markup {
                 @if summary.retries.total > 0 {
                     dt { "Retries" } dd { (summary.retries.total) ", of which " (summary.retries.accountable) " count against the job's limit" }
                 }
+                @if let Some(used) = job.used() { dt { "Used" } dd { (used.to_string()) } }
                 @if let Some(code) = summary.exit_code { dt { "Exit code" } dd { (exit_code(code, job.attempt.as_ref())) } }
             }
             @for warning in &job.warnings { p.warn { (warning.to_string()) } }

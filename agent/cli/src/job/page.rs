@@ -142,6 +142,7 @@ fn facts(detail: &JobDetail, now: u64) -> Vec<(&'static str, String)> {
         let runs = partition.runs.iter();
         facts.extend(runs.map(|run| ("run lease", run_lease(run, now))));
     }
+    facts.extend(detail.used().map(|used| ("used", used.to_string())));
     facts.extend(idle_gpus(summary.gpus_idle).map(|idle| ("note", idle)));
     if !summary.tags.is_empty() {
         facts.push(("tags", summary.tags.join(", ")));

@@ -7,7 +7,7 @@ use super::{HealthJudge, HealthOutput};
 use crate::health::rules::{RecoveryRule, advice};
 
 /// The name of the check that a person's hold makes.
-const HELD: &str = "held";
+pub const HELD: &str = "held";
 /// The name of the check of the driver's recovery action.
 pub(super) const RECOVERY: &str = "recovery-action";
 

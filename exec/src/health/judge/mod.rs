@@ -21,6 +21,7 @@ use std::collections::BTreeMap;
 use muster_model::health::{DeviceEvent, HealthCheck, HealthState, HealthSubject, PersonMark};
 use muster_model::node::DeviceId;
 
+pub use check::HELD;
 pub use memory::HealthMemory;
 use memory::{Hold, PartMemory, Standing};
 

@@ -2,6 +2,7 @@ use muster_model::exit::ExitSpec;
 use muster_model::id::TaskId;
 use muster_model::remark::Remark;
 use muster_model::state::SubState;
+use muster_model::task_use::TaskUsed;
 use muster_model::view::{Retries, RoleView, TaskAttemptView, Trigger};
 
 use super::*;
@@ -30,6 +31,11 @@ fn verdict() -> Verdict {
         user_log: "step 1\nMemoryError\n".into(),
         platform_log: String::new(),
         device_events: Vec::new(),
+        used: Some(TaskUsed {
+            cpu_ms: 150_000,
+            memory_mb: 2048,
+            ..TaskUsed::default()
+        }),
         diagnostics: "The kernel killed main:0 at its memory limit of 2048 MiB.".into(),
     }
 }
@@ -101,6 +107,7 @@ ada~train  FAILED  exit code 137
   started          1970-01-01 00:00:10 UTC (1m 51s ago), ran 1m 30s
   ended            1970-01-01 00:01:40 UTC (21s ago)
   attempt          1 is FAILED; 1 retry so far, 0 of them counted against the job's limit
+  used             2 min of CPU, at most 2.0 GiB of memory in a task
 
 How it ended
   137 ContainerOOMKilled (user failure)
