@@ -6,6 +6,7 @@
 #        sh deploy/vm.sh --list                                     the steps
 #        sh deploy/vm.sh --steps compare                            instead: until the first job has run, beside Slurm
 #        sh deploy/vm.sh --steps docs                               instead: docs/install.md, word for word
+#        sh deploy/vm.sh --steps hardware                           instead: NUMA, PCIe switches, RDMA, faults of them
 #
 # MUSTER_VM_DEBS   a folder with two packages of different versions; default: made by deploy/build-deb.sh
 # MUSTER_VM_CACHE  where the root of each release is kept; default: target/vm
@@ -16,12 +17,13 @@ set -eu
 cd "$(dirname "$0")/.."
 . deploy/debian-packages.sh
 . deploy/vm/machine.sh
+. deploy/vm/hardware.sh
 
 steps='install hello devices memory stop upgrade reload engine reboot power remove purge'
 suite=trixie
 while [ $# -gt 0 ]; do
     case $1 in
-        -h | --help) sed -n '2,15s/^# \{0,1\}//p' "$0"; exit 0 ;;
+        -h | --help) sed -n '2,16s/^# \{0,1\}//p' "$0"; exit 0 ;;
         --list) echo "$steps" | tr ' ' '\n'; exit 0 ;;
         --steps) steps=$(echo "${2:?--steps needs a list}" | tr ',' ' '); shift ;;
         bookworm | trixie | sid) suite=$1 ;;
@@ -40,15 +42,20 @@ work=$(mktemp -d "$cache/run.XXXXXX")
 vm=
 trap 'status=$?; trap - EXIT; [ -z "$vm" ] || kill -9 "$vm" 2>/dev/null; rm -rf "$work"; exit $status' EXIT INT TERM
 
+case " $steps " in *' hardware '*)
+    kernel=linux-image-amd64 devices=$(hardware_devices)
+    MUSTER_VM_CPUS=8
+    ;;
+esac
 echo "==> $suite: the root file system"
 make_root "$suite"
-bring_packages "$suite" engine containerd runc crun adduser wget busybox nftables
+bring_packages "$suite" engine containerd runc crun adduser wget busybox nftables jq
 case " $steps " in *' compare '*) bring_packages "$suite" slurm slurm-wlm ;; esac
 echo "==> the packages"
 bring_muster
 sh deploy/busybox-image.sh muster/busybox "$work/trial/busybox.tar"
 cp deploy/examples/hello.yaml docs/install.md README.md "$work/trial/"
-for script in trial steps compare docs; do cp "deploy/vm/$script.sh" "$work/trial/"; done
+for script in trial steps compare docs hardware; do cp "deploy/vm/$script.sh" "$work/trial/"; done
 echo "$steps" >"$work/trial/steps"
 make_disk
 echo "==> starting the virtual machine ($accel)"

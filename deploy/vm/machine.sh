@@ -4,15 +4,19 @@
 accel=${MUSTER_VM_ACCEL:-tcg}
 if [ -z "${MUSTER_VM_ACCEL:-}" ] && [ -w /dev/kvm ] && grep -Eqw 'vmx|svm' /proc/cpuinfo; then accel=kvm; fi
 
-# What a machine has before Muster comes. containerd is not there: the package brings it.
-base=systemd,systemd-sysv,linux-image-cloud-amd64,dbus,udev,kmod,procps,iproute2,ca-certificates,curl,gpgv
+# What a machine has before Muster comes. containerd is not there: the package brings it. The kernel for clouds starts
+# faster; the other one has the drivers of RDMA.
+kernel=linux-image-cloud-amd64
+base() { echo "systemd,systemd-sysv,$kernel,dbus,udev,kmod,procps,iproute2,ca-certificates,curl,gpgv"; }
+# Options of the emulator for the devices of a step; its monitor is a fifo then.
+devices=
 
 # make_root SUITE: a fresh Debian, made once, in $root.
 make_root() {
-    root=$cache/$1-$(printf %s "$base" | sha256sum | cut -c1-8)
+    root=$cache/$1-$(base | tr -d '\n' | sha256sum | cut -c1-8)
     [ ! -e "$root/.made" ] || return 0
     rm -rf "$root"
-    debootstrap --variant=minbase --include="$base" "$1" "$root" "$mirror" >"$cache/$1.log" 2>&1 || {
+    debootstrap --variant=minbase --include="$(base)" "$1" "$root" "$mirror" >"$cache/$1.log" 2>&1 || {
         tail -n 5 "$cache/$1.log" >&2
         return 1
     }
@@ -98,11 +102,16 @@ start_machine() {
     cpu=host
     # The simplest processor is the one that is emulated fastest.
     case $accel in tcg*) accel=tcg,thread=multi cpu=qemu64 ;; esac
+    # The monitor reads what is written to this fifo. It is open for both, so that no end of it waits.
+    [ -p "$work/monitor" ] || mkfifo "$work/monitor"
+    exec 8<>"$work/monitor"
+    # shellcheck disable=SC2086 # one word per option
     qemu-system-x86_64 -accel "$accel" -cpu "$cpu" -smp "${MUSTER_VM_CPUS:-2}" -m "${MUSTER_VM_MB:-3072}" \
-        -display none -monitor none -nic none -no-reboot -serial "file:$work/boot" \
+        -display none -monitor stdio -nic none -no-reboot -serial "file:$work/boot" $devices \
         -kernel "$(ls "$root"/boot/vmlinuz-* | tail -n 1)" -initrd "$(ls "$root"/boot/initrd.img-* | tail -n 1)" \
         -append 'console=ttyS0 root=/dev/vda rw quiet loglevel=3 systemd.show_status=false' \
-        -drive "file=$disk,format=raw,if=virtio,cache=unsafe" &
+        -drive "file=$disk,format=raw,if=none,id=root,cache=unsafe" \
+        -device "virtio-blk-pci,drive=root${devices:+,bus=pcie.0}" <&8 >"$work/monitor.said" &
     vm=$!
 }
 
@@ -111,6 +120,7 @@ start_machine() {
 run_machine() {
     deadline=$(($(date +%s) + ${MUSTER_VM_SECONDS:-1500}))
     shown=0
+    unplugged=0
     while :; do
         : >"$work/boot"
         start_machine
@@ -120,6 +130,7 @@ run_machine() {
                 kill -9 "$vm"
                 break
             fi
+            unplug_new
             if [ "$(date +%s)" -gt "$deadline" ]; then
                 kill -9 "$vm"
                 echo "vm.sh: the trial did not end in time" >&2
@@ -147,4 +158,12 @@ show_new() {
     lines=$(wc -l <"$work/said")
     [ "$lines" -le "$shown" ] || sed -n "$((shown + 1)),${lines}p" "$work/said"
     shown=$lines
+}
+
+# unplug_new: takes the devices out that the guest has asked for since, as a hand at the machine would.
+unplug_new() {
+    for device in $(sed -n 's/^TRIAL UNPLUG //p' "$work/said" | tail -n +$((unplugged + 1))); do
+        echo "device_del $device" >&8
+        unplugged=$((unplugged + 1))
+    done
 }

@@ -8,6 +8,7 @@ cd /opt/trial || exit 1
 . ./steps.sh
 . ./compare.sh
 . ./docs.sh
+. ./hardware.sh
 mkdir -p marks
 
 tell() { printf 'TRIAL: %s\n' "$*"; }
