@@ -1,10 +1,10 @@
 #!/bin/sh
 # Measures the product on this machine and prints one flat JSON line.
 #
-# Usage: sh deploy/bench.sh launch|commands|idle|burst|mesh|failover|gang|queue|silence|rest|people|logins|pages|followers|classify
+# Usage: sh deploy/bench.sh launch|commands|idle|devices|burst|mesh|failover|gang|queue|silence|rest|people|logins|pages|followers|classify
 #
 # MUSTER_PROGRAM: the muster to measure, as target/deb/muster, which is in the package (default: a release build).
-# MUSTER_BESIDE, for launch, commands and idle: the muster of another build, measured in the same run.
+# MUSTER_BESIDE, for launch, commands, idle and devices: the muster of another build, measured in the same run.
 set -eu
 cd "$(dirname "$0")/.."
 own_root_script=deploy/bench.sh
@@ -15,11 +15,11 @@ MUSTER_HTTP=${MUSTER_HTTP:-127.0.0.1:17741}
 
 name=${1:-}
 case $name in
-    launch | commands | idle | burst | mesh | failover | gang | queue | silence | rest | people | logins | pages | followers | classify) ;;
+    launch | commands | idle | devices | burst | mesh | failover | gang | queue | silence | rest | people | logins | pages | followers | classify) ;;
     *) sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
 case $name in
-    launch | commands | idle) ;;
+    launch | commands | idle | devices) ;;
     *)
         if [ -n "${MUSTER_BESIDE:-}" ]; then
             echo "bench.sh: $name does not measure a second build; unset MUSTER_BESIDE" >&2
@@ -42,6 +42,7 @@ case $name in mesh | queue | rest | people | logins | pages) engine= ;; *) engin
     if [ -n "$engine" ]; then
         sh deploy/install.sh containerd:containerd runc:runc crun:crun busybox:busybox-static tar:tar
     fi
+    if [ "$name" = devices ]; then sh deploy/install.sh prometheus-node-exporter:prometheus-node-exporter; fi
     if [ "$name" = failover ]; then sh deploy/install.sh etcd:etcd-server; fi
     if [ -n "${MUSTER_PROGRAM:-}" ]; then sh deploy/build.sh release init; else sh deploy/build.sh release; fi
     cargo build --locked --release -p muster-tests --features bench --bin muster-bench

@@ -9,6 +9,7 @@ mod burst;
 mod commands;
 mod cores;
 mod ctr;
+mod devices;
 mod failover;
 mod followers;
 mod gang;
@@ -84,6 +85,8 @@ enum Name {
     },
     /// Memory and CPU of an agent with nothing, then 100 tasks, to do.
     Idle(Arguments),
+    /// What 16 GPUs cost: the start, their health, and a scrape, against Prometheus' node exporter.
+    Devices(Arguments),
     /// Many submissions at once, and crashes right after them.
     Burst(Arguments),
     /// Many agents in network namespaces: joining, dying, healing, and what they cost.
@@ -119,6 +122,7 @@ async fn main() -> Result<()> {
         Name::Launch { arguments, n } => launch::run(&arguments, n).await?,
         Name::Commands { arguments, n } => commands::run(&arguments, n).await?,
         Name::Idle(arguments) => idle::run(&arguments).await?,
+        Name::Devices(arguments) => devices::run(&arguments).await?,
         Name::Burst(arguments) => burst::run(&arguments).await?,
         Name::Mesh(arguments) => mesh::run(&arguments).await?,
         Name::Failover(arguments) => failover::run(&arguments).await?,
