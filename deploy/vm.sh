@@ -45,6 +45,7 @@ trap 'status=$?; trap - EXIT; [ -z "$vm" ] || kill -9 "$vm" 2>/dev/null; rm -rf 
 case " $steps " in *' hardware '*)
     kernel=linux-image-amd64 devices=$(hardware_devices)
     MUSTER_VM_CPUS=8
+    steps='hardware_install hardware_inventory hardware_levels hardware_fabric hardware_unplug hardware_cpus'
     ;;
 esac
 echo "==> $suite: the root file system"

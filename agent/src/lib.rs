@@ -18,6 +18,7 @@ mod database;
 mod day_ring;
 mod description;
 mod device_uses;
+pub mod diagnose;
 mod doctor;
 mod documents;
 mod executor;

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use muster_agent::{inventory, service};
+use muster_agent::{diagnose, inventory, service};
 use muster_cli::{Command, NodeCommand};
 
 /// Set in `.cargo/config.toml`.
@@ -17,6 +17,7 @@ fn main() -> ExitCode {
         // The command line may not read the machine; see the star of imports.
         Command::Node(NodeCommand::Inventory(arguments)) => inventory::main(arguments),
         Command::Node(NodeCommand::Topology(arguments)) => inventory::topology(arguments),
+        Command::Node(NodeCommand::Diagnose(_)) => diagnose::main(cli),
         _ => muster_cli::main(cli),
     }
 }

@@ -3,6 +3,7 @@
 //! It does not know what a virtual cluster or a job's life cycle is: it is told what to run.
 
 pub mod cgroup;
+pub mod diagnose;
 pub mod engine;
 pub mod figures;
 pub mod hardware;

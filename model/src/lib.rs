@@ -8,6 +8,7 @@
 
 pub mod alarm;
 pub mod cluster_spec;
+pub mod diagnosis;
 mod document_text;
 pub mod exit;
 pub mod explanation;

@@ -103,11 +103,46 @@ async fn a_gpu_that_a_person_holds_can_be_reset() -> Result<()> {
     stays(&agent, true).await?;
     let name = home.muster(&["node", "show", "-o", "json"])?;
     let name: serde_json::Value = serde_json::from_slice(&name.stdout)?;
-    let name = name["name"].as_str().unwrap_or_default().to_owned();
+    let name = name["id"].as_str().unwrap_or_default().to_owned();
     let held = home.muster(&["node", "hold", &name, "0", "--reason", "to be reset"])?;
     ensure!(held.status.success(), "{held:?}");
     stays(&agent, false).await?;
     let released = home.muster(&["node", "release", &name, "0"])?;
     ensure!(released.status.success(), "{released:?}");
     stays(&agent, true).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_machine_is_tested_only_while_it_is_cordoned() -> Result<()> {
+    if missing().is_some() {
+        return Ok(());
+    }
+    let home = AgentHome::new("")?;
+    let _agent = home.agent()?;
+    let diagnose = || home.muster(&["node", "diagnose", "-o", "json"]);
+    let refused = diagnose()?;
+    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+    ensure!(refused.status.code() == Some(4), "{refused:?}");
+    ensure!(told.contains("first muster cordon"), "{told}");
+    let shown = home.muster(&["node", "show", "-o", "json"])?;
+    let shown: serde_json::Value = serde_json::from_slice(&shown.stdout)?;
+    let id = shown["id"].as_str().unwrap_or_default();
+    let cordoned = home.muster(&["cordon", id, "--reason", "to be tested"])?;
+    ensure!(cordoned.status.success(), "{cordoned:?}");
+    let begun = Instant::now();
+    loop {
+        let tested = diagnose()?;
+        // What the machine that runs the tests has is not known: something may be bad.
+        if matches!(tested.status.code(), Some(0 | 1)) {
+            let found: Vec<serde_json::Value> = serde_json::from_slice(&tested.stdout)?;
+            ensure!(
+                found.iter().any(|one| one["test"] == "inventory"),
+                "{found:?}"
+            );
+            return Ok(());
+        }
+        // The leader hears of a cordon a moment later.
+        ensure!(begun.elapsed() < LIMIT, "{tested:?}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
 }

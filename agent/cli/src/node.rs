@@ -12,6 +12,7 @@ use super::accept::{ACCEPT, AcceptArguments};
 use super::api::Api;
 use super::byte_size::ByteSize;
 use super::console::{Console, Paint};
+use super::diagnose::{DIAGNOSE_EXAMPLES, DiagnoseArgs};
 use super::error::CliError;
 use super::health::{
     HEALTH, HOLD, HealthArguments, HoldArguments, PartArguments, RELEASE, REPAIRED,
@@ -74,6 +75,9 @@ Examples:
     /// Say that a part of a machine is repaired.
     #[command(after_help = REPAIRED)]
     Repaired(PartArguments),
+    /// Test this machine for minutes, while it is cordoned and runs nothing: links, and the programs of vendors.
+    #[command(after_help = DIAGNOSE_EXAMPLES)]
+    Diagnose(DiagnoseArgs),
     /// Show how this machine's devices and network adapters are connected, and the cells that they make. It
     /// is read from the machine, so no agent needs to run.
     #[command(after_help = TOPOLOGY_EXAMPLES)]
@@ -93,9 +97,9 @@ impl NodeCommand {
             Self::Hold(arguments) => return arguments.run(api, console).await,
             Self::Release(part) => return part.release(api, console).await,
             Self::Repaired(part) => return part.repaired(api, console).await,
-            Self::Inventory(_) | Self::Topology(_) => {
+            Self::Inventory(_) | Self::Topology(_) | Self::Diagnose(_) => {
                 return Err(CliError::Usage(
-                    "muster node inventory and topology are started by main".into(),
+                    "muster node inventory, topology and diagnose are started by main".into(),
                 ));
             }
         }

@@ -12,14 +12,14 @@ use muster_model::inventory::FabricPort;
 
 /// What a machine has for it.
 #[derive(Debug)]
-pub(super) struct Links {
+pub(super) struct CollectiveLinks {
     /// The addresses of network cards, by the name of the card.
     pub(super) cards: Vec<(String, IpAddr)>,
     /// The ports for RDMA, of a task that may use them.
     pub(super) ports: Vec<FabricPort>,
 }
 
-impl Links {
+impl CollectiveLinks {
     /// Reads them from the machine.
     pub(super) fn read(infiniband: bool) -> Self {
         let root = std::path::Path::new("/");
@@ -94,14 +94,14 @@ mod tests {
         }
     }
 
-    fn links(ports: &[FabricPort]) -> Links {
+    fn links(ports: &[FabricPort]) -> CollectiveLinks {
         let cards = [
             ("docker0", "172.17.0.1"),
             ("eth1", "10.0.0.7"),
             ("eth1", "fd00::7"),
         ];
         let cards = cards.map(|(card, address)| (card.to_owned(), address.parse().unwrap()));
-        Links {
+        CollectiveLinks {
             cards: cards.to_vec(),
             ports: ports.to_vec(),
         }

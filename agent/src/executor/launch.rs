@@ -15,7 +15,7 @@ use muster_model::node::{Capacity, Device};
 use muster_model::protocol::Secrets;
 use tokio::sync::watch;
 
-use super::collectives::Links;
+use super::collectives::CollectiveLinks;
 use super::{ExecutorShared, Meanwhile, share};
 use crate::causes::causes;
 use crate::clock;
@@ -122,7 +122,7 @@ fn collectives(spec: &TaskSpec) -> BTreeMap<String, String> {
     if !machines.any(is_other) {
         return BTreeMap::new();
     }
-    Links::read(spec.infiniband).variables(&spec.placement.address)
+    CollectiveLinks::read(spec.infiniband).variables(&spec.placement.address)
 }
 
 /// The machines of a task's job by name, its own first. Its own is called what the machine calls itself
