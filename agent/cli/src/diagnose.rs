@@ -25,10 +25,9 @@ gpu_burn, rvs, all_reduce_perf.
 Exits with 1 if a test finds a part bad.
 
 Examples:
-  muster cordon n7 --reason 'to be tested'
   muster node diagnose
   muster node diagnose --limit 300 -o json | jq -r '.[] | select(.state == \"bad\").evidence'
-  muster uncordon n7";
+  muster cordon n7 --reason 'to be tested' && muster node diagnose && muster uncordon n7";
 
 /// Arguments of `muster node diagnose`.
 #[derive(Debug, Args)]

@@ -134,9 +134,16 @@ fn a_program_that_does_not_end_is_killed_with_all_that_it_started() {
     assert_eq!(hung.evidence, "it did not end within 1 seconds");
     assert_eq!(hung.state, HealthState::Bad);
     let text = std::fs::read_to_string(pid).unwrap();
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", text.trim()));
-    // A killed process that nobody has waited for yet is a zombie.
-    assert!(stat.map_or(true, |stat| stat.contains(") Z ")), "{text}");
+    // A killed process ends a moment later; until its parent has waited for it, it is a zombie.
+    let has_ended = || {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", text.trim()));
+        stat.map_or(true, |stat| stat.contains(") Z "))
+    };
+    let begun = Instant::now();
+    while !has_ended() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "{text}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
     assert_eq!(missing.state, HealthState::Unknown);
     assert_eq!(
         missing.evidence,
