@@ -28,7 +28,7 @@ fn played() -> String {
 /// Of a job that writes and computes on one of two GPUs.
 fn queries() -> Vec<(String, Option<&'static str>)> {
     let mut queries = Vec::new();
-    // OpenPAI's of a cluster and a node: one value, whatever it is, or that.
+    // OpenPAI's queries of a cluster and of a node. Each has one value: the one that is named, or any.
     for (query, expect) in [
         ("count(node_uname_info)", Some("1")),
         ("avg(gpu_utilization)", Some("97")),

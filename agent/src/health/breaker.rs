@@ -1,9 +1,10 @@
-//! What the cluster's breaker said of the parts that rules quarantine here.
+//! The answers of the cluster's breaker on the parts of this node that rules quarantine.
 //!
-//! A part that nothing was said of is quarantined. What was admitted once stays so until it is
-//! cleared, whatever is said later.
+//! A part without an answer is quarantined. A part that the breaker admitted stays quarantined until
+//! its checks are cleared, whatever later answers say.
 
 use muster_control::breaker::{BreakerReview, HeldBackPart, NodeQuarantines, QuarantinedPart};
+use muster_exec::health::judge::HELD;
 use muster_model::health::{HealthCheck, HealthSubject, Quarantine};
 use muster_model::id::NodeId;
 use muster_model::node::Capacity;
@@ -11,22 +12,20 @@ use serde::{Deserialize, Serialize};
 
 use super::keeps;
 
-/// A person's word, which no breaker holds back.
-const HELD: &str = "held";
 /// Checks that say that a device cannot be used at all: it is gone, or its driver does not answer.
 const GONE: [&str; 4] = ["xid 79", "gpu-gone", "kfd-gone", "driver-silent"];
 
-/// What was said of each part that was asked for last.
+/// The breaker's newest answer on each part of this node that rules quarantine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct BreakerWords {
     parts: Vec<BreakerWord>,
 }
 
-/// What was said of a part.
+/// The breaker's answer on one part.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct BreakerWord {
     subject: HealthSubject,
-    /// When it was said first, milliseconds since the epoch.
+    /// When this answer came first, milliseconds since the epoch.
     since_ms: u64,
     /// Why the part is not quarantined; none if it is.
     held_back: Option<String>,

@@ -1,7 +1,6 @@
 //! Tests that vendors make: run where they are installed.
 
-use std::collections::VecDeque;
-use std::io::{BufRead as _, BufReader};
+use std::io::Read as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -16,8 +15,8 @@ use nix::unistd::Pid;
 
 use super::DiagnoseConfig;
 
-/// Lines of an output that are kept.
-const LINES_MAX: usize = 200;
+/// Of an output so much of its end is kept at least.
+const KEPT_BYTES: usize = 256 << 10;
 /// Between two looks whether a program has ended.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -131,20 +130,23 @@ fn ended(program: &PathBuf, test: &ToolTest, limit: Duration) -> (HealthState, S
     judged(test, status, &lines, limit)
 }
 
-/// Reads the output to its end, and keeps the last lines.
-fn read(child: &mut Child) -> thread::JoinHandle<VecDeque<String>> {
+/// Reads the output to its end, and keeps the last lines. Programs that show their progress end a line with CR.
+fn read(child: &mut Child) -> thread::JoinHandle<Vec<String>> {
     let output = child.stdout.take();
     thread::spawn(move || {
-        let mut kept = VecDeque::new();
-        let output = output.map(BufReader::new);
-        for line in output.into_iter().flat_map(|output| output.split(b'\n')) {
-            let Ok(line) = line else { break };
-            if kept.len() == LINES_MAX {
-                kept.pop_front();
+        let (mut kept, mut part) = (Vec::new(), [0; 8192]);
+        if let Some(mut output) = output {
+            // What cannot be read any more is the end.
+            while let Ok(length @ 1..) = output.read(&mut part) {
+                kept.extend_from_slice(&part[..length]);
+                if kept.len() > 2 * KEPT_BYTES {
+                    kept.drain(..kept.len() - KEPT_BYTES);
+                }
             }
-            kept.push_back(String::from_utf8_lossy(&line).trim().to_owned());
         }
-        kept
+        let text = String::from_utf8_lossy(&kept);
+        let lines = text.split(['\n', '\r']);
+        lines.map(|line| line.trim().to_owned()).collect()
     })
 }
 
@@ -169,7 +171,7 @@ fn wait(child: &mut Child, limit: Duration) -> Option<i32> {
 fn judged(
     test: &ToolTest,
     status: Option<i32>,
-    lines: &VecDeque<String>,
+    lines: &[String],
     limit: Duration,
 ) -> (HealthState, String) {
     let Some(status) = status else {

@@ -21,7 +21,7 @@ const ANSWERS_MAX: usize = 1;
 /// What was asked, and the answer if there was one.
 pub(super) type Reviewed = (NodeQuarantines, Option<BreakerReview>);
 
-/// The way to the breaker, and what is known of it.
+/// Asks the cluster's breaker about the quarantines of this node, and keeps the state of that.
 #[derive(Debug)]
 pub(crate) struct BreakerTalk {
     vc: VcHandle,
