@@ -50,6 +50,8 @@ const PORTS_LIMIT: Duration = Duration::from_secs(1);
 const EVIDENCE_PAUSE: Duration = Duration::from_secs(300);
 /// Looks at processes are as rare as this: they read a directory of each.
 const LOOKS_PER_PROCESS_LOOK: u32 = 6;
+/// Quarantines are held against what the breaker was asked as rarely as this, where nothing has just changed.
+const TICKS_PER_QUESTION: u64 = 5;
 /// Looks that may wait for the loop.
 const LOOKS_MAX: usize = 16;
 /// Below a machine's root, a directory for each PCI function that is there.
@@ -209,6 +211,7 @@ impl HealthLoop {
         hardware_now.mark_changed();
         let mut tick = interval(LOG_PAUSE);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut ticks: u64 = 0;
         loop {
             tokio::select! {
                 request = self.ends.requests.recv() => match request {
@@ -221,7 +224,7 @@ impl HealthLoop {
                         self.read_log(&hardware, &node).await;
                         let samples = Arc::clone(&gpus.borrow_and_update());
                         self.sampled(&samples);
-                        self.pass(*look, &hardware);
+                        self.pass(*look);
                     }
                     HealthLook::Rules(rules) => self.take_rules(*rules),
                 },
@@ -237,11 +240,14 @@ impl HealthLoop {
                     self.is_changed |= self.kept.breaker.answered(now_ms(), &asked, review);
                 }
                 _ = tick.tick() => {
-                    self.watch_bus(&hardware);
+                    self.watch_bus();
                     self.read_log(&hardware, &node).await;
                     self.feed(HealthInput::Tick);
-                    let checks = self.judge.checks();
-                    breaker.ask(self.quarantines(&checks));
+                    ticks += 1;
+                    if self.is_changed || ticks % TICKS_PER_QUESTION == 0 {
+                        let checks = self.judge.checks();
+                        breaker.ask(self.quarantines(&checks));
+                    }
                 }
             }
             self.settle();
@@ -265,8 +271,8 @@ impl HealthLoop {
     }
 
     /// Says whether devices may be used, by all that is known of them.
-    fn pass(&mut self, look: GateLook, hardware: &HardwareState) {
-        self.watch_bus(hardware);
+    fn pass(&mut self, look: GateLook) {
+        self.watch_bus();
         self.feed(HealthInput::LeftBehind(look.left));
         self.settle();
         let checks = self.ends.now.borrow().checks.clone();
@@ -288,13 +294,14 @@ impl HealthLoop {
 
     /// Takes a round of samples.
     fn sampled(&mut self, samples: &NewestSamples) {
-        for sample in &samples.nvidia {
-            let Some(pci) = sample.identity.pci.clone() else {
-                continue;
-            };
+        let inputs = samples.nvidia.iter().filter_map(|sample| {
+            let pci = sample.identity.pci.clone()?;
             let reading = reading(sample);
-            self.feed(HealthInput::Gpu { pci, reading });
-        }
+            Some(HealthInput::Gpu { pci, reading })
+        });
+        let mut out = Vec::new();
+        self.judge.handle_all(now_ms(), inputs, &mut out);
+        self.heed(out, false);
     }
 
     async fn answer(
@@ -310,7 +317,7 @@ impl HealthLoop {
                 }
             }
             HealthRequest::Events { with_ports, reply } => {
-                self.watch_bus(hardware);
+                self.watch_bus();
                 self.read_log(hardware, node).await;
                 if with_ports {
                     self.look_at_ports().await;
@@ -390,26 +397,32 @@ impl HealthLoop {
 
     /// Whether granted devices are still on the bus. The kernel tells nothing of one that a slot
     /// was emptied of.
-    fn watch_bus(&mut self, hardware: &HardwareState) {
-        let capacity = hardware.borrow().capacity.clone();
+    fn watch_bus(&mut self) {
         let bus = self.config.root.join(PCI_DEVICES);
-        for device in capacity.devices.iter().filter(|one| !one.simulated) {
+        let mut lost = Vec::new();
+        let devices = self.capacity.devices.iter();
+        for device in devices.filter(|device| !device.simulated) {
             let Some(pci) = device.partition_of.as_ref().or(device.pci.as_ref()) else {
                 continue;
             };
             if bus.join(pci).exists() {
-                self.on_bus.insert(pci.clone());
-                self.gone.remove(pci);
+                if !self.on_bus.contains(pci) {
+                    self.on_bus.insert(pci.clone());
+                    self.gone.remove(pci);
+                }
             } else if self.on_bus.remove(pci) {
                 self.gone.insert(pci.clone());
-                let subject = HealthSubject::Device {
-                    pci: Some(pci.clone()),
-                    id: Some(device.id.clone()),
-                };
-                let text = format!("{pci} is not on the PCI bus any more");
-                self.note(event(subject, DEVICE_GONE, EventClass::Hardware, text));
-                self.look.notify_one();
+                lost.push((pci.clone(), device.id.clone()));
             }
+        }
+        for (pci, id) in lost {
+            let text = format!("{pci} is not on the PCI bus any more");
+            let subject = HealthSubject::Device {
+                pci: Some(pci),
+                id: Some(id),
+            };
+            self.note(event(subject, DEVICE_GONE, EventClass::Hardware, text));
+            self.look.notify_one();
         }
     }
 
@@ -418,6 +431,11 @@ impl HealthLoop {
         let is_of_kernel = matches!(input, HealthInput::Kernel(_));
         let mut out = Vec::new();
         self.judge.handle(now_ms(), input, &mut out);
+        self.heed(out, is_of_kernel);
+    }
+
+    /// Keeps what the judge says. `is_of_kernel`: of a line of the kernel's log.
+    fn heed(&mut self, out: Vec<HealthOutput>, is_of_kernel: bool) {
         for output in out {
             match output {
                 HealthOutput::Event(event) => self.note(event),

@@ -1,5 +1,7 @@
 //! The list of checks, made of what stands.
 
+use std::collections::BTreeMap;
+
 use muster_model::health::{HealthCheck, HealthState, HealthSubject, Quarantine, Remedy};
 
 use super::memory::{Hold, PartMemory, Standing};
@@ -91,24 +93,34 @@ impl HealthJudge {
     /// Says which checks are not what they were.
     pub(super) fn differences(&self, before: Vec<HealthCheck>, out: &mut Vec<HealthOutput>) {
         let after = self.checks();
-        let changed = after.iter().filter(|check| !before.contains(check));
-        out.extend(changed.cloned().map(HealthOutput::Changed));
-        let is_listed = |gone: &HealthCheck| {
-            let mut same = after.iter();
-            same.any(|check| {
-                check.name == gone.name
-                    && check.subject.pci() == gone.subject.pci()
-                    && same_part(check, gone)
-            })
+        let (was, is) = (by_place(&before), by_place(&after));
+        let is_new = |check: &&HealthCheck| {
+            let same = was.get(&place(check));
+            !same.is_some_and(|same| same.contains(check))
         };
-        let gone = before.into_iter().filter(|check| !is_listed(check));
-        out.extend(gone.map(HealthOutput::Cleared));
+        let changed = after.iter().filter(is_new);
+        out.extend(changed.cloned().map(HealthOutput::Changed));
+        let gone = before.iter().filter(|check| !is.contains_key(&place(check)));
+        out.extend(gone.cloned().map(HealthOutput::Cleared));
     }
 }
 
-/// Whether both concern one part; the name of a device may have become known in between.
-fn same_part(one: &HealthCheck, other: &HealthCheck) -> bool {
-    one.subject == other.subject || one.subject.pci().is_some()
+/// What a check is of: its name, and its part. The name of a device may become known in between, so the PCI address
+/// stands for the part where there is one.
+type CheckPlace<'a> = (&'a str, Option<&'a str>, Option<&'a HealthSubject>);
+
+fn place(check: &HealthCheck) -> CheckPlace<'_> {
+    let pci = check.subject.pci();
+    let subject = Some(&check.subject).filter(|_| pci.is_none());
+    (&check.name, pci, subject)
+}
+
+fn by_place(checks: &[HealthCheck]) -> BTreeMap<CheckPlace<'_>, Vec<&HealthCheck>> {
+    let mut places: BTreeMap<CheckPlace<'_>, Vec<&HealthCheck>> = BTreeMap::new();
+    for check in checks {
+        places.entry(place(check)).or_default().push(check);
+    }
+    places
 }
 
 /// The driver's word decides the remedy, except where a person has to look at the device.

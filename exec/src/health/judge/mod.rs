@@ -131,9 +131,25 @@ impl HealthJudge {
 
     /// Takes an input. `now_ms` is the machine's clock, milliseconds since the epoch.
     pub fn handle(&mut self, now_ms: u64, input: HealthInput, out: &mut Vec<HealthOutput>) {
+        // Most ticks change nothing, and a machine has hundreds of checks.
+        let is_due = || self.deadline().is_some_and(|due| due <= now_ms);
+        if !matches!(input, HealthInput::Tick) || is_due() {
+            self.handle_all(now_ms, [input], out);
+        }
+    }
+
+    /// Takes inputs of one moment. What has changed is told once.
+    pub fn handle_all(
+        &mut self,
+        now_ms: u64,
+        inputs: impl IntoIterator<Item = HealthInput>,
+        out: &mut Vec<HealthOutput>,
+    ) {
         let before = self.checks();
         self.expire(now_ms);
-        self.take(now_ms, input, out);
+        for input in inputs {
+            self.take(now_ms, input, out);
+        }
         self.differences(before, out);
     }
 
