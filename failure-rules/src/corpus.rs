@@ -80,6 +80,7 @@ fn pattern_met(rules: &RuleSet, rule: &Rule, case: &Case) -> Option<usize> {
             .contents()
             .platform_log
             .scan(case.runtime_log_tail.as_bytes()),
+        end: rules.contents().log_end(),
         double_ecc_error: case.gpu_double_bit_ecc > 0,
         device_events: &case.device_events,
     };

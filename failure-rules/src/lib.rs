@@ -18,6 +18,7 @@ mod case;
 mod corpus;
 mod diagnosis;
 mod dialect;
+mod ending;
 mod finder;
 mod inside;
 mod literals;

@@ -4,21 +4,26 @@
 //! the bare list that its runtime reads (`patterns` and `containerExitCode`).
 
 mod fields;
+mod runtime;
+mod samples;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
 use muster_model::exit::{Behavior, ExitSpec};
 use muster_model::health::EventClass;
+use regex::bytes::Regex;
 use serde::Deserialize;
 use serde::de::{IntoDeserializer, value};
 use serde_json::{Map, Value};
 
 use self::fields::{KINDS, REACTIONS, STAGES};
+pub(crate) use self::samples::RuleSample;
+use crate::inside::LogEnd;
 use crate::pattern::CompiledPattern;
 use crate::problem::RuleProblem;
 use crate::rule::{ContainerPattern, DeviceEventPattern, PodPattern, Rule, RuntimePattern};
-use crate::scan::{LogPatterns, PatternId};
+use crate::scan::{EndPatterns, LogPatterns, PatternId};
 
 /// The longest rule file, in bytes.
 pub const RULES_BYTES_MAX: usize = 1 << 20;
@@ -59,6 +64,18 @@ pub(crate) struct RuleFile {
     pub(crate) rules: Vec<Rule>,
     pub(crate) user_log: LogPatterns,
     pub(crate) platform_log: LogPatterns,
+    pub(crate) end: EndPatterns,
+    /// Lines of the user log that say nothing of its command's end.
+    pub(crate) harmless: Vec<Regex>,
+    /// What the authors of the rules give with them.
+    pub(crate) samples: Vec<RuleSample>,
+}
+
+impl RuleFile {
+    /// The end of a user log, to be read when a rule asks for it.
+    pub(crate) const fn log_end(&self) -> LogEnd<'_> {
+        LogEnd::new(&self.end, self.harmless.as_slice())
+    }
 }
 
 pub(crate) fn read(text: &str) -> Result<RuleFile, Vec<RuleProblem>> {
@@ -82,11 +99,15 @@ pub(crate) fn read(text: &str) -> Result<RuleFile, Vec<RuleProblem>> {
     }
     reader.user_log.finish();
     reader.platform_log.finish();
+    reader.end.finish();
     Ok(RuleFile {
         form,
         rules,
         user_log: reader.user_log,
         platform_log: reader.platform_log,
+        end: reader.end,
+        harmless: reader.harmless,
+        samples: reader.samples,
     })
 }
 
@@ -119,6 +140,9 @@ struct RulesReader {
     problems: Vec<RuleProblem>,
     user_log: LogPatterns,
     platform_log: LogPatterns,
+    end: EndPatterns,
+    harmless: Vec<Regex>,
+    samples: Vec<RuleSample>,
     expressions: usize,
 }
 
@@ -139,7 +163,12 @@ impl RulesReader {
 
     fn exit_spec(&mut self, map: &Map<String, Value>) -> Vec<Rule> {
         // `schema` describes the format in OpenPAI's own file, `service_type` its deployment.
-        self.known_fields(map, "", &["service_type", "schema", "spec"]);
+        self.known_fields(
+            map,
+            "",
+            &["service_type", "schema", "harmlessLines", "spec"],
+        );
+        self.harmless_lines(map);
         match map.get("spec") {
             Some(Value::Array(list)) => self.rules(list, "spec", Self::spec_rule),
             Some(_) => {
@@ -218,7 +247,7 @@ impl RulesReader {
             path,
             &[
                 "code", "phrase", "issuer", "causer", "type", "stage", "behavior", "reaction",
-                "reason", "repro", "solution", "pattern",
+                "reason", "repro", "solution", "pattern", "samples",
             ],
         );
         let spec = ExitSpec {
@@ -235,6 +264,7 @@ impl RulesReader {
             solution: self.texts(map, path, "solution"),
         };
         self.agree(&spec, path);
+        self.samples(map, path, spec.code);
         let (runtime, pod) = self.pattern(map, path);
         Rule { spec, runtime, pod }
     }
@@ -295,39 +325,6 @@ impl RulesReader {
             ),
             self.each(map, &path, "controllerPodPatterns", Self::pod_pattern),
         )
-    }
-
-    fn runtime_pattern(&mut self, map: &Map<String, Value>, path: &str) -> RuntimePattern {
-        self.known_fields(
-            map,
-            path,
-            &[
-                "exitCode",
-                "userLogRegex",
-                "userLogLastLines",
-                "platformLogRegex",
-                "gpuInfo",
-            ],
-        );
-        let last_lines = self.integer(map, path, "userLogLastLines", &LAST_LINES);
-        let user_log = self
-            .regex(map, path, "userLogRegex")
-            .map(|p| self.user_log.push(p));
-        if last_lines.is_some() && !map.contains_key("userLogRegex") {
-            self.problem(
-                &format!("{path}.userLogLastLines"),
-                "needs a userLogRegex beside it",
-            );
-        }
-        let (double_ecc_error, device_event) = self.gpu_info(map, path);
-        RuntimePattern {
-            exit_code: self.exit_code(map, path, "exitCode", &EXIT_CODES),
-            user_log,
-            user_log_last_lines: last_lines.and_then(|n| usize::try_from(n).ok()),
-            platform_log: self.platform_regex(map, path),
-            double_ecc_error,
-            device_event,
-        }
     }
 
     fn platform_regex(&mut self, map: &Map<String, Value>, path: &str) -> Option<PatternId> {
@@ -421,6 +418,10 @@ impl RulesReader {
         field: &str,
     ) -> Option<CompiledPattern> {
         let text = self.text(map, path, field)?;
+        self.compiled(&text, &format!("{path}.{field}"))
+    }
+
+    fn compiled(&mut self, text: &str, path: &str) -> Option<CompiledPattern> {
         self.expressions += 1;
         if self.expressions == PATTERNS_MAX + 1 {
             self.problem(
@@ -431,10 +432,10 @@ impl RulesReader {
         if self.expressions > PATTERNS_MAX {
             return None;
         }
-        match CompiledPattern::compile(&text) {
+        match CompiledPattern::compile(text) {
             Ok(pattern) => Some(pattern),
             Err(message) => {
-                self.problem(&format!("{path}.{field}"), message);
+                self.problem(path, message);
                 None
             }
         }

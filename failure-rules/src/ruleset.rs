@@ -50,7 +50,34 @@ impl RuleSet {
             .enumerate()
             .map(|(at, rule)| (rule.spec.code, at))
             .collect();
-        Ok(Self { contents, rows })
+        let rules = Self { contents, rows };
+        let problems = rules.failed_samples();
+        if problems.is_empty() {
+            Ok(rules)
+        } else {
+            Err(problems)
+        }
+    }
+
+    /// Samples for which the rules say something else than their authors want.
+    fn failed_samples(&self) -> Vec<RuleProblem> {
+        let failed = self.contents.samples.iter().filter_map(|sample| {
+            let found = self.classify_case(&sample.end).code;
+            let code = sample.code;
+            let message = match (sample.is_match, found == code) {
+                (true, true) | (false, false) => return None,
+                (true, false) => format!(
+                    "is a sample of {code}, and the rules find {found} for it; correct a pattern of {code}, or put \
+                     {code} above {found}"
+                ),
+                (false, true) => format!(
+                    "is a sample that {code} must not be found for, and a pattern of {code} matches it; say in the \
+                     pattern what it lacks"
+                ),
+            };
+            Some(RuleProblem::new(sample.path.clone(), message))
+        });
+        failed.collect()
     }
 
     /// The rules that are part of the program.
@@ -87,6 +114,7 @@ impl RuleSet {
             exit_code: exit.code,
             user_log: self.contents.user_log.scan(&evidence.user_log),
             platform_log: self.contents.platform_log.scan(&evidence.platform_log),
+            end: self.contents.log_end(),
             double_ecc_error: evidence.device_events.iter().any(is_double_ecc),
             device_events: &evidence.device_events,
         };
@@ -98,20 +126,21 @@ impl RuleSet {
         if exit.own_doing && of_outside_signal(code) {
             charge_the_task(&mut spec);
         }
-        let mut user = Excerpt::new(
-            inside.user_log.text(),
-            found.user_log.as_ref(),
-            USER_LINES_MAX,
-        );
+        let in_user_log = found.user_log.as_ref().map(|found| &found.range);
+        let mut user = Excerpt::new(inside.user_log.text(), in_user_log, USER_LINES_MAX);
         let mut platform = Excerpt::new(
             inside.platform_log.text(),
             found.platform_log.as_ref(),
             PLATFORM_LINES_MAX,
         );
         // The quotation is the line if that is short, and what was found in it otherwise.
-        let found_user = user.matched.clone();
+        let found_text = found
+            .user_log
+            .as_ref()
+            .and_then(|found| found.found.clone());
+        let found_user = found_text.or_else(|| user.matched.clone());
         let found_platform = platform.matched.clone();
-        if let Some(range) = &found.user_log {
+        if let Some(range) = in_user_log {
             user.widen(inside.user_log.text(), range);
         }
         if let Some(range) = &found.platform_log {
@@ -152,6 +181,7 @@ impl RuleSet {
                 .contents
                 .platform_log
                 .scan(case.runtime_log_tail.as_bytes()),
+            end: self.contents.log_end(),
             double_ecc_error: case.gpu_double_bit_ecc > 0,
             device_events: &case.device_events,
         };
@@ -170,8 +200,12 @@ impl RuleSet {
                 .map(|spec| spec.phrase.clone())
                 .filter(|phrase| !phrase.is_empty()),
             kind: spec.and_then(|spec| spec.kind.clone()),
-            matched_user_log: Excerpt::new(inside.user_log.text(), found.user_log.as_ref(), 0)
-                .matched,
+            matched_user_log: found.user_log.and_then(|found| {
+                let text = inside.user_log.text();
+                found
+                    .found
+                    .or_else(|| Excerpt::new(text, Some(&found.range), 0).matched)
+            }),
             matched_platform_log: Excerpt::new(
                 inside.platform_log.text(),
                 found.platform_log.as_ref(),

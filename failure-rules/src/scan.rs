@@ -101,6 +101,48 @@ fn holds_folded_letter(text: &[u8]) -> bool {
     })
 }
 
+/// All expressions that look at parts of a log's end.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct EndPatterns(LogPatterns);
+
+/// Which of them can match in an end at all.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct EndScan(Vec<bool>);
+
+impl EndPatterns {
+    pub(crate) fn push(&mut self, pattern: CompiledPattern) -> PatternId {
+        self.0.push(pattern)
+    }
+
+    pub(crate) fn finish(&mut self) {
+        self.0.finish();
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.0.patterns.is_empty()
+    }
+
+    /// Rules out, in one pass, expressions whose literals are not in the end.
+    pub(crate) fn scan(&self, text: &[u8]) -> EndScan {
+        let starts = self.0.starts(text);
+        EndScan(starts.iter().map(Option::is_some).collect())
+    }
+
+    /// The first match within a part, which the expression takes for the whole text.
+    pub(crate) fn find(
+        &self,
+        scan: &EndScan,
+        id: PatternId,
+        (text, within): (&[u8], &Range<usize>),
+    ) -> Option<Range<usize>> {
+        if !*scan.0.get(id.0)? {
+            return None;
+        }
+        let found = self.0.patterns[id.0].regex.find(&text[within.clone()])?;
+        Some(within.start + found.start()..within.start + found.end())
+    }
+}
+
 /// One log, searched for the expressions that look at it.
 #[derive(Debug)]
 pub(crate) struct Scan<'a> {

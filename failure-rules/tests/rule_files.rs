@@ -161,6 +161,101 @@ fn names_the_place_and_the_remedy() {
 }
 
 #[test]
+fn a_rule_that_misses_its_own_sample_is_refused() {
+    let file = |samples: &str| {
+        format!(
+            "spec:\n- {{code: 230, phrase: A, samples: {samples}, pattern: {{runtimeContainerPatterns: \
+             [{{userLogRegex: 'bad path', userLogIn: error}}]}}}}\n- {{code: 231, phrase: B, pattern: \
+             {{runtimeContainerPatterns: [{{exitCode: 3}}]}}}}\n"
+        )
+    };
+    for good in [
+        "{matches: ['a bad path', {exitCode: 3, userLog: 'bad path'}], misses: ['a good path']}",
+        "{misses: [{exitCode: 3}]}",
+    ] {
+        assert!(RuleSet::parse(&file(good)).is_ok(), "{good}");
+    }
+    for (bad, path, says) in [
+        (
+            "{matches: ['ok', 'bad path'], misses: []}",
+            "spec[0].samples.matches[0]",
+            "the rules find 255 for it",
+        ),
+        (
+            "{matches: [{exitCode: 3, userLog: 'odd'}]}",
+            "spec[0].samples.matches[0]",
+            "put 230 above 231",
+        ),
+        (
+            "{misses: ['bad path']}",
+            "spec[0].samples.misses[0]",
+            "must not be found for",
+        ),
+        ("{matches: [3]}", "spec[0].samples.matches[0]", "a mapping"),
+        ("{near: []}", "spec[0].samples.near", "known here: matches"),
+    ] {
+        let problems = RuleSet::parse(&file(bad)).expect_err(bad);
+        let first = &problems[0];
+        assert!(
+            first.path == path && first.message.contains(says),
+            "{first} for {bad}"
+        );
+    }
+}
+
+#[test]
+fn fields_for_the_end_of_a_log_are_checked() {
+    let at = "spec[0].pattern.runtimeContainerPatterns[0]";
+    for (fields, field, says) in [
+        ("userLogIn: error", "userLogIn", "needs a userLogRegex"),
+        (
+            "userLogRegex: a, userLogIn: tail",
+            "userLogIn",
+            "is not one of error, message, messages, chain",
+        ),
+        (
+            "userLogRegex: a, userLogNot: b",
+            "userLogNot",
+            "needs a userLogIn",
+        ),
+        (
+            "userLogRegex: a, userLogIn: end, userLogLastLines: 3",
+            "userLogLastLines",
+            "does not go with userLogIn",
+        ),
+        (
+            "role: leaf",
+            "role",
+            "is not one of root, cascade, confirmation",
+        ),
+        (
+            "reported: {launchers: [torchrun]}",
+            "reported",
+            "needs signals, exitCodes or both",
+        ),
+        (
+            "reported: {signals: [KILL]}",
+            "reported.signals",
+            "is not one of SIGHUP",
+        ),
+        (
+            "reported: {exitCodes: [0]}",
+            "reported.exitCodes",
+            "from 1 to 255",
+        ),
+    ] {
+        let problems = RuleSet::parse(&runtime(fields)).expect_err(fields);
+        let first = &problems[0];
+        assert!(
+            first.path == format!("{at}.{field}") && first.message.contains(says),
+            "{first} for {fields}"
+        );
+    }
+    let problems = RuleSet::parse("harmlessLines: ['(']\nspec: []").expect_err("an expression");
+    assert_eq!(problems[0].path, "harmlessLines[0]");
+}
+
+#[test]
 fn lists_all_problems_at_once() {
     let text = "extra: 1\nspec:\n- {code: x, phrase: A, type: B}\n- 3\n";
     let paths: Vec<String> = RuleSet::parse(text)

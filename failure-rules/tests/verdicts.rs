@@ -227,7 +227,10 @@ fn tells_what_ended_the_command() {
 
 #[test]
 fn signals_are_the_platforms_unless_the_task_sent_them() {
-    for code in [130, 131, 137, 143] {
+    // The platform never sends SIGINT, so 130 is charged in any case.
+    let interrupted = verdict(&exited(130, ""));
+    assert_eq!(interrupted.spec.behavior, Behavior::Unknown);
+    for code in [131, 137, 143] {
         for (own_doing, behavior, kind) in [
             (false, Behavior::Transient, "PLATFORM_FAILURE"),
             (true, Behavior::Unknown, "USER_FAILURE"),

@@ -1,0 +1,160 @@
+//! What the end of a log says of how its command ended: which error ended it, which errors came before, and what a
+//! launcher, a shell or make reported of the programs that it ran.
+//!
+//! A launcher's report is not the cause. The error that ended the command is the last one that the program printed
+//! itself and did not outlive; its launcher's traceback and summary are cut off before. The pass is linear, looks at
+//! the last MiB only, and passes over colours, progress bars and the prefixes that launchers put before lines.
+
+mod error;
+mod lines;
+mod report;
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+
+use regex::bytes::Regex;
+
+use self::error::{ErrorRead, StackLines};
+use self::lines::EndLine;
+pub(crate) use self::report::{EndReport, Launcher, ReportedEnd};
+
+/// The end of a log whose lines are told apart, in bytes.
+pub(crate) const ENDING_BYTES_MAX: usize = 1 << 20;
+/// An error that more lines of the program follow was outlived: the command ended for another reason.
+const OUTLIVED_LINES: usize = 4;
+/// The last lines of a program that printed no error of a known shape.
+const CLOSING_LINES: usize = 25;
+/// Lines of the end in which messages that name their cause by themselves are looked for.
+const END_LINES: usize = 400;
+/// An error before this many lines is not looked at.
+const PAST_LINES: usize = 60;
+/// Errors beside the deciding one that are looked at.
+const OTHERS_MAX: usize = 32;
+
+/// The end of a log, told apart. Ranges are those of [`Ending::text`].
+#[derive(Debug, Default)]
+pub(crate) struct Ending {
+    text: Vec<u8>,
+    lines: Vec<EndLine>,
+    /// The error that ended the command, if it has a known shape.
+    pub(crate) error: Option<EndError>,
+    /// Errors that other processes printed at the end, and outlived ones. The last one first.
+    pub(crate) others: Vec<EndError>,
+    /// The last lines of the program that belong to no error and no report. In order.
+    pub(crate) closing: Vec<Range<usize>>,
+    /// What was reported first of the programs that ended.
+    pub(crate) report: Option<EndReport>,
+    /// Where the end begins.
+    pub(crate) end: Range<usize>,
+}
+
+/// An error with what it came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct EndError {
+    /// Its message with its first line, which begins with the error's name.
+    pub(crate) message: Range<usize>,
+    /// With the traceback.
+    pub(crate) whole: Range<usize>,
+    /// Messages of the errors that it came from, the nearest first.
+    pub(crate) causes: Vec<Range<usize>>,
+    /// Which process printed it, as far as its lines say so.
+    pub(crate) rank: Option<u32>,
+}
+
+impl Ending {
+    /// Reads the end of `log`. Lines that `harmless` matches are passed over.
+    pub(crate) fn read(log: &[u8], harmless: &[Regex]) -> Self {
+        let (text, lines) = lines::read(log);
+        let mut ending = Self {
+            text,
+            lines,
+            ..Self::default()
+        };
+        let reports = report::read(&ending.text, &ending.lines);
+        let errors = error::read(&ending.text, &ending.lines, &reports);
+        ending.decide(harmless, reports, errors);
+        ending
+    }
+
+    /// The end of the log without colours, carriage returns and prefixes.
+    pub(crate) fn text(&self) -> &[u8] {
+        &self.text
+    }
+
+    /// The whole lines of the log that a range of the text came from, as a range of the log.
+    pub(crate) fn origin(&self, range: &Range<usize>) -> Range<usize> {
+        let line_at = |at: usize| {
+            let after = self.lines.partition_point(|line| line.start <= at);
+            self.lines.get(after.saturating_sub(1))
+        };
+        let last = range.end.saturating_sub(1).max(range.start);
+        let start = line_at(range.start).map_or(0, |line| line.origin.start);
+        let end = line_at(last).map_or(0, |line| line.origin.end);
+        start..end.max(start)
+    }
+
+    fn decide(&mut self, harmless: &[Regex], reports: report::Reports, errors: Vec<ErrorRead>) {
+        let quiet = StackLines::of(&self.text, &self.lines);
+        let is_of_error = |line: usize| errors.iter().any(|error| error.sure_lines.contains(&line));
+        let is_plain = |line: usize| {
+            let body = &self.text[self.lines[line].body()];
+            !body.trim_ascii().is_empty()
+                && !reports.is_of_report(line)
+                && !quiet.contains(line)
+                && !is_of_error(line)
+                && !harmless.iter().any(|regex| regex.is_match(body))
+        };
+        let plain: Vec<usize> = (0..self.lines.len())
+            .rev()
+            .filter(|line| is_plain(*line))
+            .collect();
+        let outlived_before = plain.get(OUTLIVED_LINES).copied();
+        let is_outlived = |line: usize| outlived_before.is_some_and(|limit| line < limit);
+        let mut newest: Vec<&ErrorRead> = errors.iter().rev().collect();
+        let first_rank = reports.first_rank();
+        // The errors of other processes are what the first failure brought about, or its launcher's doing.
+        let is_of_another = |error: &ErrorRead| {
+            first_rank.is_some() && error.rank.is_some() && error.rank != first_rank
+        };
+        let deciding = newest.iter().position(|error| {
+            !error.is_of_launcher
+                && !error.is_aside
+                && !is_outlived(error.sure_lines.end - 1)
+                && !is_of_another(error)
+        });
+        self.error = deciding.map(|at| newest.remove(at).found.clone());
+        let past = plain.get(PAST_LINES).copied();
+        let is_past = |line: usize| past.is_some_and(|limit| line < limit);
+        let others = newest
+            .into_iter()
+            .filter(|error| !error.is_of_launcher && !error.is_aside && !is_past(error.lines.end));
+        self.others = others
+            .take(OTHERS_MAX)
+            .map(|error| error.found.clone())
+            .collect();
+        let after = self.error.as_ref().map_or(0, |error| error.whole.end);
+        let closing = plain.iter().take(CLOSING_LINES).rev();
+        self.closing = closing
+            .map(|line| self.lines[*line].body())
+            .filter(|body| body.start >= after)
+            .collect();
+        if self.error.is_none() {
+            self.error = plain
+                .first()
+                .and_then(|line| error::alone(&self.text, &self.lines[*line]));
+        }
+        let is_about = |line: usize, code: i32| {
+            let body = &self.text[self.lines[line].body()];
+            memchr::memmem::find(body, code.to_string().as_bytes()).is_some()
+        };
+        let ends = |line: usize, code: i32| {
+            let mut after = plain.iter().take_while(|plain| **plain > line);
+            after.all(|plain| is_about(*plain, code))
+        };
+        self.report = reports.first_after(is_outlived, ends);
+        let from = self.lines.len().saturating_sub(END_LINES);
+        let start = self.lines.get(from).map_or(0, |line| line.start);
+        self.end = start..self.text.len();
+    }
+}
