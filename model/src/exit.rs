@@ -191,6 +191,9 @@ pub struct ExitSpec {
 /// Codes of ends that a device, a link or a contained memory error brought about.
 pub const DEVICE_FAULTS: [i32; 3] = [211, 212, 213];
 
+/// Codes of ends that another task of the job brought about, by its own end or by its absence.
+pub const PEER_FAULTS: [i32; 2] = [238, 241];
+
 /// Most events of devices in a verdict.
 pub const DEVICE_EVENTS_MAX: usize = 8;
 
@@ -226,6 +229,11 @@ impl Verdict {
     /// The code users see.
     pub const fn code(&self) -> i32 {
         self.spec.code
+    }
+
+    /// Whether the rules took the end of another task for what ended this one.
+    pub fn is_peer_fault(&self) -> bool {
+        PEER_FAULTS.contains(&self.spec.code)
     }
 
     /// The event of a device of the task, or of its links, that no program brings about.

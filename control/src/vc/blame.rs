@@ -37,9 +37,43 @@ impl JobRecord {
             _ => {
                 // The task itself ended for the reason that its own verdict has.
                 self.blame_device(&failed, task, verdict, at_ms);
-                false
+                self.blame_peer(&failed, task, verdict, at_ms)
             }
         }
+    }
+
+    /// The failure that decided the attempt is what a lost peer looks like, and another task failed by itself: that
+    /// one is the reason, whichever was heard of first. The first such task stays the reason. Whether it was so.
+    fn blame_peer(
+        &mut self,
+        failed: &TaskId,
+        task: &TaskId,
+        verdict: &Verdict,
+        at_ms: u64,
+    ) -> bool {
+        let outcome = self.attempt.outcome.as_deref();
+        let is_open = outcome.is_some_and(|outcome| outcome.verdict.is_peer_fault());
+        if !is_open || !is_root(verdict) {
+            return false;
+        }
+        let message = format!(
+            "{failed} failed because it lost a peer, and {task} failed by itself: that is taken as the reason. {}",
+            verdict.diagnostics
+        );
+        self.warn("PeerFailed", message.clone(), at_ms);
+        let trigger = Trigger {
+            message,
+            task: Some(task.clone()),
+        };
+        self.attempt.outcome = Some(Box::new(AttemptOutcome {
+            verdict: Verdict {
+                used: None,
+                ..verdict.clone()
+            },
+            trigger,
+            at_ms,
+        }));
+        true
     }
 
     /// The machine of another task reported that a device or a link failed while the gang ran. The
@@ -82,12 +116,20 @@ impl JobRecord {
         if let Some((task, verdict)) = lost {
             return self.blame_loss(&failed, &task, &verdict, at_ms);
         }
-        let mut others = self.attempt.ended().filter(|(task, _)| **task != failed);
-        let fault = others.find(|(_, verdict)| verdict.device_fault().is_some());
-        let fault = fault.map(|(task, verdict)| (task.clone(), verdict.clone()));
-        drop(others);
+        let other = |is_reason: fn(&Verdict) -> bool| {
+            let mut others = self.attempt.ended().filter(|(task, _)| **task != failed);
+            let found = others.find(|(_, verdict)| is_reason(verdict));
+            found.map(|(task, verdict)| (task.clone(), verdict.clone()))
+        };
+        let (fault, root) = (
+            other(|verdict| verdict.device_fault().is_some()),
+            other(is_root),
+        );
         if let Some((task, verdict)) = fault {
             self.blame_device(&failed, &task, &verdict, at_ms);
+        }
+        if let Some((task, verdict)) = root {
+            self.blame_peer(&failed, &task, &verdict, at_ms);
         }
     }
 
@@ -116,4 +158,9 @@ impl JobRecord {
         let is_its_own = code != 0 && outcome.verdict.code() != EXIT_LOST;
         outcome.trigger.task.clone().filter(|_| is_its_own)
     }
+}
+
+/// Whether a task failed by itself, and not because it lost a peer.
+fn is_root(verdict: &Verdict) -> bool {
+    verdict.code() > 0 && verdict.container_exit_code.is_some() && !verdict.is_peer_fault()
 }

@@ -272,3 +272,67 @@ fn a_fault_of_its_own_device_is_not_charged() {
     let (total, charged, code, _) = first_attempt(&bench);
     assert_eq!((total, charged, code), (1, 0, 211));
 }
+
+/// What a rank ends with that lost a peer.
+const LOST_A_PEER: i32 = 241;
+
+#[test]
+fn the_task_that_failed_by_itself_is_the_reason_whichever_is_heard_of_first() {
+    for order in [[1, 0, 2], [1, 2, 0], [0, 1, 2]] {
+        let mut bench = ranks(Partition::Hold);
+        for index in order {
+            let end = match index {
+                0 => exit(139, Behavior::Unknown),
+                1 => exit(LOST_A_PEER, Behavior::Unknown),
+                _ => stopped(Cause::AttemptCompleted),
+            };
+            bench.end("w", index, end);
+        }
+        assert_eq!(bench.state(), (JobState::Failed, Some(139)), "{order:?}");
+        let (_, _, code, trigger) = first_attempt(&bench);
+        assert_eq!(code, 139, "{order:?}");
+        if order[0] == 1 {
+            let begin = "w:1 failed because it lost a peer, and w:0 failed by itself";
+            assert!(trigger.starts_with(begin), "{trigger}");
+            // The task keeps its own verdict, though it ended when all were being stopped.
+            let detail = bench.state.detail(&key(), Some(0)).unwrap();
+            let codes = format!("{detail:?}");
+            assert!(codes.contains("139"), "{codes}");
+        }
+    }
+}
+
+#[test]
+fn the_first_of_several_reasons_stays_the_reason() {
+    let mut bench = ranks(Partition::Hold);
+    bench.end("w", 1, exit(LOST_A_PEER, Behavior::Unknown));
+    bench.end("w", 0, exit(139, Behavior::Unknown));
+    bench.end("w", 2, exit(248, Behavior::Unknown));
+    assert_eq!(bench.state(), (JobState::Failed, Some(139)));
+    // What lost a peer too explains nothing, nor does a success.
+    for end in [
+        exit(LOST_A_PEER, Behavior::Unknown),
+        exit(0, Behavior::Unknown),
+    ] {
+        let mut bench = ranks(Partition::Hold);
+        bench.end("w", 1, exit(LOST_A_PEER, Behavior::Unknown));
+        bench.end("w", 0, end.clone());
+        bench.end("w", 2, stopped(Cause::AttemptCompleted));
+        assert_eq!(
+            bench.state(),
+            (JobState::Failed, Some(LOST_A_PEER)),
+            "{end:?}"
+        );
+    }
+}
+
+#[test]
+fn a_reason_that_was_known_before_explains_the_failure_that_decides() {
+    let mut bench = Bench::new(spec(true, 0, &[("w", 3, 2, -1)]));
+    bench.start();
+    bench.end("w", 0, exit(139, Behavior::Unknown));
+    assert_eq!(bench.state().0, JobState::Running, "two have to fail");
+    bench.end("w", 1, exit(LOST_A_PEER, Behavior::Unknown));
+    bench.end("w", 2, stopped(Cause::AttemptCompleted));
+    assert_eq!(bench.state(), (JobState::Failed, Some(139)));
+}
