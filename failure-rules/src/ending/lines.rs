@@ -56,7 +56,7 @@ pub(super) fn read(log: &[u8]) -> (Vec<u8>, Vec<EndLine>) {
     (text, lines)
 }
 
-/// Where the last MiB begins, at the start of a line.
+/// Where the end begins, at the start of a line.
 fn start(log: &[u8]) -> usize {
     let from = log.len().saturating_sub(ENDING_BYTES_MAX);
     if from == 0 {

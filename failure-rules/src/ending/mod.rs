@@ -3,7 +3,7 @@
 //!
 //! A launcher's report is not the cause. The error that ended the command is the last one that the program printed
 //! itself and did not outlive; its launcher's traceback and summary are cut off before. The pass is linear, looks at
-//! the last MiB only, and passes over colours, progress bars and the prefixes that launchers put before lines.
+//! the last 512 KiB only, and passes over colours, progress bars and the prefixes that launchers put before lines.
 
 mod error;
 mod lines;
@@ -20,7 +20,7 @@ use self::lines::EndLine;
 pub(crate) use self::report::{EndReport, Launcher, ReportedEnd};
 
 /// The end of a log whose lines are told apart, in bytes.
-pub(crate) const ENDING_BYTES_MAX: usize = 1 << 20;
+pub(crate) const ENDING_BYTES_MAX: usize = 512 << 10;
 /// An error that more lines of the program follow was outlived: the command ended for another reason.
 const OUTLIVED_LINES: usize = 4;
 /// The last lines of a program that printed no error of a known shape.
@@ -105,9 +105,11 @@ impl Ending {
                 && !is_of_error(line)
                 && !harmless.iter().any(|regex| regex.is_match(body))
         };
-        let plain: Vec<usize> = (0..self.lines.len())
-            .rev()
+        // More of them decide nothing, and there may be many thousands.
+        let from_end = (0..self.lines.len()).rev();
+        let plain: Vec<usize> = from_end
             .filter(|line| is_plain(*line))
+            .take(PAST_LINES + 1)
             .collect();
         let outlived_before = plain.get(OUTLIVED_LINES).copied();
         let is_outlived = |line: usize| outlived_before.is_some_and(|limit| line < limit);

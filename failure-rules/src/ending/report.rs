@@ -1,8 +1,10 @@
 //! What launchers, shells and make report of the programs that they ran.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::LazyLock;
 
+use aho_corasick::AhoCorasick;
 use regex::bytes::{Captures, Regex};
 
 use super::lines::EndLine;
@@ -179,6 +181,54 @@ static LINES: LazyLock<ReportLines> = LazyLock::new(|| ReportLines {
     ),
 });
 
+/// Of each line of a launcher one is part.
+const WORDS: [&str; 28] = [
+    "CalledProcessError",
+    "ProcessExitedException",
+    "exited on signal",
+    "Exit code:",
+    "EXIT STRING",
+    "MPI_Abort",
+    "exits with return code",
+    "srun: ",
+    "make: ",
+    "make[",
+    "Killed",
+    "Terminated",
+    "Interrupt",
+    "Hangup",
+    "User defined signal",
+    "Segmentation fault",
+    "Bus error",
+    "Aborted",
+    "Illegal instruction",
+    "Floating point exception",
+    "Alarm clock",
+    "limit exceeded",
+    "by signal",
+    "with non-zero status",
+    "torch/distributed/",
+    "[20",
+    "Primary job",
+    "Per user-direction",
+];
+
+static FINDER: LazyLock<AhoCorasick> = LazyLock::new(|| match AhoCorasick::new(WORDS) {
+    Ok(finder) => finder,
+    Err(error) => unreachable!("the words of reports are part of the program: {error}"),
+});
+
+/// The lines that may be a launcher's, in order: most logs have none, and each expression costs time.
+fn candidates(text: &[u8], lines: &[EndLine]) -> BTreeSet<usize> {
+    let line_at = |at: usize| {
+        lines
+            .partition_point(|line| line.start <= at)
+            .checked_sub(1)
+    };
+    let found = FINDER.find_iter(text);
+    found.filter_map(|found| line_at(found.start())).collect()
+}
+
 fn regex(pattern: &str) -> Regex {
     match Regex::new(pattern) {
         Ok(regex) => regex,
@@ -195,7 +245,8 @@ pub(super) fn read(text: &[u8], lines: &[EndLine]) -> Reports {
     let reader = ReportReader { text, lines };
     reader.torchrun(&mut reports);
     reader.rules(&mut reports);
-    for (line, place) in lines.iter().enumerate() {
+    for line in candidates(text, lines) {
+        let place = &lines[line];
         if let Some((launcher, end)) = reader.line(line) {
             reports.is_of_report[line] = true;
             reports.add(FoundReport {
