@@ -4,6 +4,7 @@
 //! the bare list that its runtime reads (`patterns` and `containerExitCode`).
 
 mod fields;
+mod place;
 mod runtime;
 mod samples;
 
@@ -78,6 +79,11 @@ impl RuleFile {
     }
 }
 
+/// Says of each problem in which line of the file it is.
+pub(crate) fn add_lines(text: &str, problems: &mut [RuleProblem]) {
+    place::add_lines(text, problems);
+}
+
 pub(crate) fn read(text: &str) -> Result<RuleFile, Vec<RuleProblem>> {
     if text.len() > RULES_BYTES_MAX {
         let message = format!(
@@ -95,6 +101,7 @@ pub(crate) fn read(text: &str) -> Result<RuleFile, Vec<RuleProblem>> {
     let mut reader = RulesReader::default();
     let (form, rules) = reader.file(&file);
     if !reader.problems.is_empty() {
+        add_lines(text, &mut reader.problems);
         return Err(reader.problems);
     }
     reader.user_log.finish();

@@ -51,7 +51,8 @@ impl RuleSet {
             .map(|(at, rule)| (rule.spec.code, at))
             .collect();
         let rules = Self { contents, rows };
-        let problems = rules.failed_samples();
+        let mut problems = rules.failed_samples();
+        reader::add_lines(text, &mut problems);
         if problems.is_empty() {
             Ok(rules)
         } else {

@@ -294,3 +294,32 @@ fn the_codes_that_the_manual_calls_free_are_free_in_the_shipped_rules() {
     let says = "free are 1 to 127, 202 to 209, 215 to 219";
     assert!(problems[0].message.ends_with(says), "{problems:?}");
 }
+
+#[test]
+fn a_problem_is_told_with_its_line() {
+    let text = "# rules\nspec:\n- code: 230\n  phrase: A\n  pattern:\n    runtimeContainerPatterns:\n    - exitCode: 1\n    - userLogRegex: 'a('\n- code: 231\n  samples:\n    matches: [3]\n";
+    let problems = RuleSet::parse(text).unwrap_err();
+    let lines: Vec<(&str, Option<u64>)> = problems
+        .iter()
+        .map(|it| (it.path.as_str(), it.line))
+        .collect();
+    assert_eq!(
+        lines,
+        [
+            (
+                "spec[0].pattern.runtimeContainerPatterns[1].userLogRegex",
+                Some(8)
+            ),
+            // What is missing is told of where it should be.
+            ("spec[1].phrase", Some(9)),
+            ("spec[1].samples.matches[0]", Some(11)),
+        ]
+    );
+    assert!(
+        problems[0].to_string().starts_with("line 8: spec[0]"),
+        "{}",
+        problems[0]
+    );
+    let text = "spec:\n- {code: 230, phrase: A, samples: {matches: [odd]}}\n";
+    assert_eq!(RuleSet::parse(text).unwrap_err()[0].line, Some(2));
+}

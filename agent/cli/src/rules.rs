@@ -150,7 +150,9 @@ fn check(file: &Path, output: OutputOption, console: &Console) -> Result<CliStat
     };
     let errors: Vec<_> = problems
         .iter()
-        .map(|RuleProblem { path, message }| json!({ "path": path, "message": message }))
+        .map(|RuleProblem { path, line, message }| {
+            json!({ "path": path, "line": line, "message": message })
+        })
         .collect();
     let answer = json!({ "valid": problems.is_empty(), "codes": codes, "errors": errors });
     output.write(console, &answer, |_, _| match problems.as_slice() {
