@@ -435,6 +435,66 @@ async fn rules_are_shown_edited_and_applied() {
 }
 
 #[tokio::test]
+async fn rules_are_listed_compared_and_changed_in_an_editor() {
+    let served = ServedGateway::start();
+    let file = TextFile::of(RULES);
+    served.muster(&["rules", "apply", file.path()]).await;
+    let (_, out, err) = served.muster(&["rules", "list"]).await;
+    assert!(
+        out.contains("7     OutOfLuck  never    It was not lucky"),
+        "{out}{err}"
+    );
+    let (_, out, _) = served.muster(&["rules", "list", "-o", "json"]).await;
+    assert!(out.contains("\"phrase\":\"OutOfLuck\""), "{out}");
+
+    let editor = |command| ["rules", "edit", "--now", "--editor", command];
+    let (status, out, err) = served.muster(&editor("sed -i s/OutOfLuck/BadLuck/")).await;
+    assert_eq!(
+        (status, out.as_str()),
+        (CliStatus::Ok, "version 2\n"),
+        "{err}"
+    );
+    let (status, out, err) = served.muster(&editor("true")).await;
+    assert_eq!((status, out.as_str()), (CliStatus::Ok, ""), "{err}");
+    assert!(err.contains("nothing was changed"), "{err}");
+    // What cannot be used is not lost.
+    let (status, _, err) = served.muster(&editor("sed -i s/PERMANENT/FOREVER/")).await;
+    assert_eq!(status, CliStatus::Usage, "{err}");
+    assert!(err.contains("line 8: spec[0].behavior"), "{err}");
+    let path = err
+        .split("your text is in ")
+        .nth(1)
+        .and_then(|rest| rest.lines().next());
+    let path = path.expect("the path is told");
+    assert!(std::fs::read_to_string(path).unwrap().contains("FOREVER"));
+    std::fs::remove_file(path).unwrap();
+    let (status, _, err) = served.muster(&editor("/no/such/editor")).await;
+    assert!(
+        status == CliStatus::Usage && err.contains("--editor"),
+        "{err}"
+    );
+
+    let (status, out, err) = served.muster(&["rules", "diff", "1", "2"]).await;
+    assert_eq!(status, CliStatus::of(false), "{err}");
+    assert!(
+        out.contains("-  phrase: OutOfLuck\n+  phrase: BadLuck\n"),
+        "{out}"
+    );
+    let (status, out, _) = served
+        .muster(&["rules", "diff", "1", "--file", file.path()])
+        .await;
+    assert!(
+        status == CliStatus::Ok && out.contains("are the same"),
+        "{out}"
+    );
+    let (status, _, err) = served.muster(&["rules", "diff"]).await;
+    assert!(
+        status == CliStatus::Usage && err.contains("--file"),
+        "{err}"
+    );
+}
+
+#[tokio::test]
 async fn rules_that_cannot_be_are_not_sent() {
     let served = ServedGateway::start();
     let file = TextFile::of("- code: seven\n");

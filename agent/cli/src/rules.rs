@@ -1,6 +1,9 @@
 //! `muster rules`: failure rules, with those of the cluster or without an agent.
 
 mod apply;
+mod diff;
+mod edit;
+mod list;
 
 use std::path::{Path, PathBuf};
 
@@ -9,6 +12,7 @@ use muster_failure_rules::{RULES_BYTES_MAX, RuleProblem, RuleSet, classify_cases
 use serde_json::json;
 
 use self::apply::RulesApplyArguments;
+use self::diff::RulesDiffArguments;
 use super::api::Api;
 use super::console::Console;
 use super::document::{self, DocumentTexts};
@@ -56,6 +60,27 @@ containerReason, containerMessage, podReason, podMessage, userLogTail and runtim
         #[arg(long, value_name = "FILE")]
         rules: Option<PathBuf>,
     },
+    /// List the rules, in the order in which they are tried.
+    #[command(after_help = list::EXAMPLES)]
+    List {
+        /// The version [default: the one in force on the agent's machine].
+        version: Option<u64>,
+        #[command(flatten)]
+        output: OutputOption,
+    },
+    /// Change the newest rules in an editor. Prints the new version.
+    #[command(after_help = edit::EXAMPLES)]
+    Edit {
+        /// In force on all nodes at once, without steps.
+        #[arg(long)]
+        now: bool,
+        /// The editor with its options [default: what VISUAL or EDITOR says, or vi].
+        #[arg(long, value_name = "COMMAND")]
+        editor: Option<String>,
+    },
+    /// Compare the rules of two versions, or of a version and a file.
+    #[command(after_help = diff::EXAMPLES)]
+    Diff(RulesDiffArguments),
     /// Give the cluster new rules. Prints their version.
     #[command(after_help = apply::EXAMPLES)]
     Apply(RulesApplyArguments),
@@ -109,6 +134,12 @@ impl RulesCommand {
         match self {
             Self::Check { file, output } => check(&file, output, console),
             Self::Classify { rules } => classify(rules.as_deref(), console),
+            Self::List { version, output } => list::list(&api()?, version, output, console).await,
+            Self::Edit { now, editor } => {
+                let editor = editor.unwrap_or_else(usual_editor);
+                edit::edit(&api()?, &editor, now, console).await
+            }
+            Self::Diff(arguments) => arguments.run(&api()?, console).await,
             Self::Apply(arguments) => arguments.run(&api()?, console).await,
             Self::Status { output } => document::status(RULES, &api()?, output, console).await,
             Self::History { output } => document::history(RULES, &api()?, output, console).await,
@@ -138,6 +169,14 @@ async fn roll_back(api: &Api, version: u64, now: bool) -> Result<u64, CliError> 
     RULES.edit(api, newest, (text, true)).await
 }
 
+/// The user's editor.
+fn usual_editor() -> String {
+    let of = |name| std::env::var(name).ok().filter(|editor| !editor.is_empty());
+    of("VISUAL")
+        .or_else(|| of("EDITOR"))
+        .unwrap_or_else(|| "vi".to_owned())
+}
+
 fn read(file: &Path) -> Result<Result<RuleSet, Vec<RuleProblem>>, CliError> {
     let text = document_file::read(file, RULES_BYTES_MAX as u64)?;
     Ok(RuleSet::parse(&text))
@@ -150,9 +189,13 @@ fn check(file: &Path, output: OutputOption, console: &Console) -> Result<CliStat
     };
     let errors: Vec<_> = problems
         .iter()
-        .map(|RuleProblem { path, line, message }| {
-            json!({ "path": path, "line": line, "message": message })
-        })
+        .map(
+            |RuleProblem {
+                 path,
+                 line,
+                 message,
+             }| { json!({ "path": path, "line": line, "message": message }) },
+        )
         .collect();
     let answer = json!({ "valid": problems.is_empty(), "codes": codes, "errors": errors });
     output.write(console, &answer, |_, _| match problems.as_slice() {
