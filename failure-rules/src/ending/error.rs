@@ -242,6 +242,11 @@ impl<'a> ErrorReader<'a> {
     /// Whether an error came from the one before it.
     fn is_chained(&self, before: &ErrorRead, later: &ErrorRead) -> bool {
         let between = before.lines.end..later.lines.start;
+        let header = self.body(later.lines.start);
+        let is_stack = |line: usize| self.body(line).starts_with(b"\t");
+        if header.starts_with(b"Caused by: ") && between.clone().all(is_stack) {
+            return true;
+        }
         if before.rank != later.rank || between.len() > CHAIN_GAP_MAX || before.is_aside {
             return false;
         }
@@ -251,7 +256,6 @@ impl<'a> ErrorReader<'a> {
                 .any(|line| self.body(line).trim_ascii() == words)
         };
         // A worker's traceback is quoted right after the error that its parent raised for it.
-        let header = self.body(later.lines.start);
         let is_quoted = between.is_empty()
             && (header.starts_with(b"Original Traceback") || is_quoting(self, before));
         is_quoted || says(DIRECT_CAUSE) || says(WHILE_HANDLED) || header.starts_with(b"Caused by: ")

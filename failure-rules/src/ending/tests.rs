@@ -117,6 +117,9 @@ fn an_error_has_what_it_came_from() {
             .collect();
         assert_eq!(causes, [b"OSError: [Errno 28] No space left on device"]);
     }
+    let stack = "\tat A.f(A.java:1)\n".repeat(90);
+    let java = format!("a.SparkException: odd\n{stack}Caused by: java.io.EOFException\n{stack}");
+    assert_eq!(read(&java).error.unwrap().causes.len(), 1);
     // A parent quotes its worker's traceback: the worker's error is the later one.
     let quoted = RAISED.replace(
         "ValueError: bad label",
