@@ -167,10 +167,10 @@ static LINES: LazyLock<ReportLines> = LazyLock::new(|| ReportLines {
         r"^make(?:\[\d+\])?: \*\*\* \[.*\] (?:Error (?P<code>\d+)|(?P<name>Killed|Terminated|Segmentation fault|Bus error|Aborted|Illegal instruction|Floating point exception))",
     ),
     shell: regex(
-        r"^\S+: line \d+: +\d+ (?P<name>Killed|Terminated|Interrupt|Hangup|User defined signal \d|Segmentation fault|Bus error|Aborted|Illegal instruction|Floating point exception|Alarm clock|CPU time limit exceeded|File size limit exceeded)(?: +\(core dumped\))? {2,}\S",
+        r"^\S+: line \d+: +\d+ (?P<name>Killed|Terminated|Interrupt|Quit|Hangup|User defined signal \d|Segmentation fault|Bus error|Aborted|Illegal instruction|Floating point exception|Alarm clock|CPU time limit exceeded|File size limit exceeded)(?: +\(core dumped\))? {2,}\S",
     ),
     bare: regex(
-        r"^(?P<name>Killed|Terminated|Segmentation fault|Bus error|Aborted|Illegal instruction|Floating point exception|File size limit exceeded|CPU time limit exceeded)(?: \(core dumped\))?$",
+        r"^(?P<name>Killed|Terminated|Quit|Segmentation fault|Bus error|Aborted|Illegal instruction|Floating point exception|File size limit exceeded|CPU time limit exceeded)(?: \(core dumped\))?$",
     ),
     time: regex(
         r"^Command (?:terminated by signal (?P<signal>\d+)|exited with non-zero status (?P<code>\d+))$",
@@ -182,7 +182,7 @@ static LINES: LazyLock<ReportLines> = LazyLock::new(|| ReportLines {
 });
 
 /// Of each line of a launcher one is part.
-const WORDS: [&str; 28] = [
+const WORDS: [&str; 29] = [
     "CalledProcessError",
     "ProcessExitedException",
     "exited on signal",
@@ -196,6 +196,7 @@ const WORDS: [&str; 28] = [
     "Killed",
     "Terminated",
     "Interrupt",
+    "Quit",
     "Hangup",
     "User defined signal",
     "Segmentation fault",
@@ -434,9 +435,10 @@ fn number(digits: &[u8]) -> Option<i32> {
 
 /// The signal that a shell's word or a name stands for.
 fn signal_of(word: &[u8]) -> Option<i32> {
-    const WORDS: [(&[u8], &[u8], i32); 13] = [
+    const WORDS: [(&[u8], &[u8], i32); 14] = [
         (b"Hangup", b"SIGHUP", 1),
         (b"Interrupt", b"SIGINT", 2),
+        (b"Quit", b"SIGQUIT", 3),
         (b"Illegal instruction", b"SIGILL", 4),
         (b"Aborted", b"SIGABRT", 6),
         (b"Bus error", b"SIGBUS", 7),

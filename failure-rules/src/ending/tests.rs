@@ -198,6 +198,7 @@ fn each_launcher_reports_in_its_words() {
             Signal(11),
         ),
         ("step 1\nKilled", Shell, Signal(9)),
+        ("step 1\nQuit (core dumped)", Shell, Signal(3)),
         ("Command terminated by signal 9", Shell, Signal(9)),
         ("xargs: ./app: terminated by signal 9", Shell, Signal(9)),
         ("make[1]: *** [Makefile:2: all] Error 127", Make, Exit(127)),
