@@ -122,7 +122,7 @@ impl Inside<'_> {
             if self.end.patterns.is_empty() {
                 return Default::default();
             }
-            let ending = Ending::read(self.user_log.text(), self.end.harmless);
+            let ending = Ending::read(self.user_log.text(), self.exit_code, self.end.harmless);
             let scan = self.end.patterns.scan(ending.text());
             (ending, scan)
         })
@@ -294,6 +294,7 @@ fn places(place: EndPlace, ending: &Ending, asked: &AskedError<'_>) -> Vec<Range
     let messages = |error: &EndError| [vec![error.message.clone()], error.causes.clone()].concat();
     let of_error = match (place, asked.error) {
         (EndPlace::End, _) => return vec![ending.end.clone()],
+        (EndPlace::Last, _) => return asked.closing.last().cloned().into_iter().collect(),
         (_, None) => Vec::new(),
         (EndPlace::Message | EndPlace::Error, Some(error)) => vec![error.message.clone()],
         (EndPlace::Messages | EndPlace::Chain, Some(error)) => messages(error),

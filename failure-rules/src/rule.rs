@@ -54,17 +54,20 @@ pub(crate) enum EndPlace {
     Chain,
     /// The same as `Error`, with the traceback.
     Traceback,
+    /// The program's last line.
+    Last,
     /// All last lines, whatever printed them.
     End,
 }
 
 impl EndPlace {
-    pub(crate) const NAMES: [(&str, Self); 6] = [
+    pub(crate) const NAMES: [(&str, Self); 7] = [
         ("error", Self::Error),
         ("message", Self::Message),
         ("messages", Self::Messages),
         ("chain", Self::Chain),
         ("traceback", Self::Traceback),
+        ("last", Self::Last),
         ("end", Self::End),
     ];
 }

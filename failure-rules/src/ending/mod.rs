@@ -27,6 +27,8 @@ const OUTLIVED_LINES: usize = 4;
 const CLOSING_LINES: usize = 25;
 /// Lines of the end in which messages that name their cause by themselves are looked for.
 const END_LINES: usize = 400;
+/// From here on codes are those of timeout, shells and signals.
+const CODES_OF_SHELLS: i32 = 120;
 /// An error before this many lines is not looked at.
 const PAST_LINES: usize = 60;
 /// Errors beside the deciding one that are looked at.
@@ -63,8 +65,8 @@ pub(crate) struct EndError {
 }
 
 impl Ending {
-    /// Reads the end of `log`. Lines that `harmless` matches are passed over.
-    pub(crate) fn read(log: &[u8], harmless: &[Regex]) -> Self {
+    /// Reads the end of the `log` of a command that ended with a code. Lines that `harmless` matches are passed over.
+    pub(crate) fn read(log: &[u8], exit_code: i32, harmless: &[Regex]) -> Self {
         let (text, lines) = lines::read(log);
         let mut ending = Self {
             text,
@@ -73,7 +75,7 @@ impl Ending {
         };
         let reports = report::read(&ending.text, &ending.lines);
         let errors = error::read(&ending.text, &ending.lines, &reports);
-        ending.decide(harmless, reports, errors);
+        ending.decide((exit_code, harmless), reports, errors);
         ending
     }
 
@@ -94,7 +96,12 @@ impl Ending {
         start..end.max(start)
     }
 
-    fn decide(&mut self, harmless: &[Regex], reports: report::Reports, errors: Vec<ErrorRead>) {
+    fn decide(
+        &mut self,
+        (exit_code, harmless): (i32, &[Regex]),
+        reports: report::Reports,
+        errors: Vec<ErrorRead>,
+    ) {
         let quiet = StackLines::of(&self.text, &self.lines);
         let is_of_error = |line: usize| errors.iter().any(|error| error.sure_lines.contains(&line));
         let is_plain = |line: usize| {
@@ -112,6 +119,11 @@ impl Ending {
             .take(PAST_LINES + 1)
             .collect();
         let outlived_before = plain.get(OUTLIVED_LINES).copied();
+        // An error that nothing handles ends Python with 1. With a small code of its own, a program went on.
+        let is_own_code = (2..CODES_OF_SHELLS).contains(&exit_code) && reports.is_empty();
+        let error_before = plain
+            .get(if is_own_code { 0 } else { OUTLIVED_LINES })
+            .copied();
         let is_outlived = |line: usize| outlived_before.is_some_and(|limit| line < limit);
         let mut newest: Vec<&ErrorRead> = errors.iter().rev().collect();
         let first_rank = reports.first_rank();
@@ -122,7 +134,7 @@ impl Ending {
         let deciding = newest.iter().position(|error| {
             !error.is_of_launcher
                 && !error.is_aside
-                && !is_outlived(error.sure_lines.end - 1)
+                && error_before.is_none_or(|limit| error.sure_lines.end - 1 >= limit)
                 && !is_of_another(error)
         });
         self.error = deciding.map(|at| newest.remove(at).found.clone());

@@ -88,6 +88,11 @@ struct FoundReport {
 }
 
 impl Reports {
+    /// Whether no launcher says anything of an end.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.found.is_empty()
+    }
+
     /// Whether a line is a launcher's.
     pub(super) fn is_of_report(&self, line: usize) -> bool {
         self.is_of_report.get(line).copied().unwrap_or_default()
@@ -120,6 +125,21 @@ impl Reports {
         })
     }
 }
+
+/// Lines between two rules of MPI's launchers at most.
+const BLOCK_LINES_MAX: usize = 30;
+/// Words in blocks of MPI's launchers.
+const OF_MPI: &[&str] = &["mpirun", "MPI_ABORT", "BAD TERMINATION", "Primary job"];
+/// Words in those that say how a program ended.
+const OF_AN_END: &[&str] = &[
+    "MPI_ABORT was invoked",
+    "Primary job",
+    "noticed that process rank",
+    "exited with non-zero status",
+    "BAD TERMINATION",
+];
+/// What torchrun shows of a worker that it has sent SIGTERM.
+const ENDED_BY_TORCHRUN: i32 = -15;
 
 /// The expressions that reports are read with.
 struct ReportLines {
@@ -334,35 +354,38 @@ impl<'a> ReportReader<'a> {
         let is_start =
             |line: &usize| memchr::memmem::find(self.body(*line), b"ChildFailedError").is_some();
         let start = (0..root).rev().find(is_start).unwrap_or(root);
+        // The traceback that a worker recorded is an error of its own.
+        let is_header = |line: &usize| {
+            memchr::memmem::find(self.body(*line), b"Traceback (most recent").is_some()
+        };
+        let recorded = (root..end).find(is_header).unwrap_or(end);
         let mut rank = None;
         for line in root..end {
             let body = self.body(line);
             if let Some(captures) = LINES.torch_rank.captures(body) {
                 rank = number(&captures[1]).and_then(|rank| u32::try_from(rank).ok());
             }
-            let code = LINES
-                .torch_code
-                .captures(body)
-                .and_then(|found| number(&found[1]));
-            if let Some(code) = code {
-                reports.add(FoundReport {
-                    report: EndReport {
-                        launcher: Launcher::Torchrun,
-                        end: ReportedEnd::of_python(code),
-                        place: self.lines[line].body(),
-                        is_last: true,
-                    },
-                    line,
-                    rank,
-                });
-                break;
-            }
+            let Some(captures) = LINES.torch_code.captures(body) else {
+                continue;
+            };
+            let Some(code) = number(&captures[1]) else {
+                continue;
+            };
+            // torchrun may end a worker that has just recorded its error.
+            let is_recorded = code == ENDED_BY_TORCHRUN && recorded < end;
+            let end = ReportedEnd::of_python(if is_recorded { 1 } else { code });
+            reports.add(FoundReport {
+                report: EndReport {
+                    launcher: Launcher::Torchrun,
+                    end,
+                    place: self.lines[line].body(),
+                    is_last: true,
+                },
+                line,
+                rank,
+            });
+            break;
         }
-        // The traceback that a worker recorded is an error of its own.
-        let is_header = |line: &usize| {
-            memchr::memmem::find(self.body(*line), b"Traceback (most recent").is_some()
-        };
-        let recorded = (root..end).find(is_header).unwrap_or(end);
         let last = end.min(self.lines.len() - 1);
         for line in (start..recorded).chain(last..=last) {
             reports.is_of_report[line] = true;
@@ -382,21 +405,23 @@ impl<'a> ReportReader<'a> {
                 continue;
             }
             match from.take() {
-                Some(start) if line - start <= 30 && self.is_of_mpi(start..line) => {
+                Some(start) if line - start <= BLOCK_LINES_MAX && self.has(start..line, OF_MPI) => {
                     reports.is_of_report[start] = true;
                     reports.is_of_report[line] = true;
+                    // Why nothing was started stands in such a block too, and is no report.
+                    if self.has(start..line, OF_AN_END) {
+                        reports.is_of_report[start..line].fill(true);
+                    }
                 }
                 _ => from = Some(line),
             }
         }
     }
 
-    fn is_of_mpi(&self, lines: Range<usize>) -> bool {
-        let words: [&[u8]; 4] = [b"mpirun", b"MPI_ABORT", b"BAD TERMINATION", b"Primary job"];
+    fn has(&self, lines: Range<usize>, words: &[&str]) -> bool {
         let text = &self.text[self.lines[lines.start].start..self.lines[lines.end].end];
-        words
-            .iter()
-            .any(|word| memchr::memmem::find(text, word).is_some())
+        let mut words = words.iter();
+        words.any(|word| memchr::memmem::find(text, word.as_bytes()).is_some())
     }
 }
 

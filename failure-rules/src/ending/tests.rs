@@ -2,7 +2,7 @@ use super::report::ReportedEnd;
 use super::{ENDING_BYTES_MAX, EndReport, Ending, Launcher, lines};
 
 fn read(log: &str) -> Ending {
-    Ending::read(log.as_bytes(), &[])
+    Ending::read(log.as_bytes(), 1, &[])
 }
 
 impl Ending {
@@ -180,6 +180,10 @@ fn torchrun_names_the_worker_that_failed_first() {
         "  exitcode  : 1 (pid: 11)\n  traceback : Traceback (most recent call last):\n    File \"a.py\", line 1, in f\n      g()\n  ValueError: bad label\n",
     );
     assert_eq!(read(&recorded).message(), Some("ValueError: bad label"));
+    let ended = read(&recorded.replace("exitcode  : 1 (pid: 11)", "exitcode  : -15 (pid: 11)"));
+    assert_eq!(ended.message(), Some("ValueError: bad label"));
+    let report = (Launcher::Torchrun, ReportedEnd::Exit(1));
+    assert_eq!(ended.reported(), Some(report));
 }
 
 #[test]
