@@ -134,7 +134,7 @@ impl Ending {
         let deciding = newest.iter().position(|error| {
             !error.is_of_launcher
                 && !error.is_aside
-                && error_before.is_none_or(|limit| error.sure_lines.end - 1 >= limit)
+                && error_before.is_none_or(|limit| error.sure_lines.end > limit)
                 && !is_of_another(error)
         });
         self.error = deciding.map(|at| newest.remove(at).found.clone());
