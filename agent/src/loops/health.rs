@@ -23,7 +23,6 @@ use muster_exec::health::rules::{HealthRules, OVERLAY_FILE};
 use muster_model::health::{
     DeviceEvent, EventClass, HealthCheck, HealthState, HealthSubject, Quarantine,
 };
-use muster_model::id::NodeId;
 use muster_model::node::Capacity;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
@@ -68,8 +67,6 @@ pub(crate) struct HealthConfig {
     pub(crate) file: PathBuf,
     /// The parent of all tasks' cgroups.
     pub(crate) cgroup_parent: String,
-    /// The node's name.
-    pub(crate) node: NodeId,
 }
 
 /// The loop.
@@ -252,7 +249,7 @@ impl HealthLoop {
     /// What rules quarantine, as the breaker is asked. What it said of anything else is forgotten.
     fn quarantines(&mut self, checks: &[HealthCheck]) -> NodeQuarantines {
         let now = (checks, &self.capacity);
-        self.kept.breaker.ask(now_ms(), &self.config.node, now)
+        self.kept.breaker.ask(now_ms(), now)
     }
 
     /// Takes what a look found.

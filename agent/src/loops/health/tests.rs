@@ -34,7 +34,6 @@ impl PlayedMachine {
             kernel_log: root.path().join("kmsg"),
             file: root.path().join("health.json"),
             cgroup_parent: "muster".to_owned(),
-            node: "n1".parse().unwrap(),
         };
         let capacity = Capacity {
             cpu: 1,
