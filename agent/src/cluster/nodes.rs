@@ -195,7 +195,7 @@ impl Nodes for LocalNodes {
     async fn accept_inventory(&self, member: &str) -> Result<Vec<InventoryProblem>, PortError> {
         let node = self.member(member).await?;
         if node == self.node.identity.node {
-            return self.node.parts.accept().map_err(of_part);
+            return self.node.parts.accept().await.map_err(of_part);
         }
         self.of_member(node, AcceptInventory).await
     }

@@ -24,7 +24,7 @@ use muster_model::health::{
     DeviceEvent, EventClass, HealthCheck, HealthState, HealthSubject, Quarantine,
 };
 use muster_model::node::Capacity;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 pub(crate) use breaker::BreakerTalk;
@@ -323,13 +323,22 @@ impl HealthLoop {
             } => {
                 // What was logged before the word lies before the boundary that it sets.
                 self.read_log(hardware, node).await;
-                self.feed(HealthInput::Person { subject, mark });
-                self.is_changed = true;
-                self.settle();
-                if self.unwritten.is_none() {
-                    let _ = done.send(());
-                }
+                self.keep(HealthInput::Person { subject, mark }, done);
             }
+            HealthRequest::PortsAccepted { ports, done } => {
+                self.keep(HealthInput::PortsAccepted(ports), done);
+            }
+        }
+    }
+
+    /// Takes a person's word, and says so once it is on disk.
+    fn keep(&mut self, word: HealthInput, done: oneshot::Sender<()>) {
+        self.feed(word);
+        self.is_changed = true;
+        self.settle();
+        if self.unwritten.is_none() {
+            // Who went away needs no answer.
+            let _ = done.send(());
         }
     }
 

@@ -1,10 +1,11 @@
 use std::fs;
 use std::io::Write as _;
 
-use muster_exec::health::reading::GpuReading;
+use muster_exec::health::reading::{GpuReading, PortReading};
 use muster_model::health::PersonMark;
+use muster_model::inventory::LinkLayer;
 use muster_model::node::Device;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 
 use super::*;
 use crate::hardware::Probed;
@@ -78,14 +79,19 @@ impl PlayedMachine {
     }
 
     async fn repaired(&mut self) {
-        let (done, is_done) = oneshot::channel();
-        let request = HealthRequest::Mark {
+        self.does(|done| HealthRequest::Mark {
             subject: HealthSubject::at(GPU),
             mark: PersonMark::Repaired,
             done,
-        };
+        })
+        .await;
+    }
+
+    /// Does a request, and returns when it is on disk.
+    async fn does(&mut self, request: impl FnOnce(oneshot::Sender<()>) -> HealthRequest) {
+        let (done, is_done) = oneshot::channel();
         self.health
-            .answer(request, &self.hardware, &self.node)
+            .answer(request(done), &self.hardware, &self.node)
             .await;
         is_done.await.unwrap();
     }
@@ -178,6 +184,36 @@ async fn what_was_logged_before_a_person_s_mark_lies_before_it() {
     machine.log("64, pid=4711, name=python, Row Remapper");
     machine.read_log().await;
     assert_eq!(machine.checks(), ["xid 64"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ports_that_a_person_does_not_miss_are_forgotten_on_disk_too() {
+    let mut machine = PlayedMachine::new();
+    let port = PortReading {
+        device: "mlx5_0".to_owned(),
+        port: 1,
+        link_layer: LinkLayer::InfiniBand,
+        state: "ACTIVE".to_owned(),
+        link_up: Some(true),
+        link_downed: None,
+    };
+    machine.health.feed(HealthInput::Ports(vec![port]));
+    machine.health.feed(HealthInput::Ports(Vec::new()));
+    assert_eq!(machine.health.judge.lost_ports().len(), 1);
+    let subject = HealthSubject::FabricPort {
+        device: "mlx5_0".to_owned(),
+        port: 1,
+    };
+    let has_port = |machine: &PlayedMachine| {
+        let kept = fs::read_to_string(machine.root.path().join("health.json")).unwrap();
+        kept.contains("mlx5_0")
+    };
+    for (ports, is_kept) in [(vec![subject], true), (Vec::new(), false)] {
+        let accepts = |done| HealthRequest::PortsAccepted { ports, done };
+        machine.does(accepts).await;
+        let is_lost = !machine.health.judge.lost_ports().is_empty();
+        assert_eq!((is_lost, has_port(&machine)), (is_kept, is_kept));
+    }
 }
 
 /// A process of a task of the test's agent, or of something else.
