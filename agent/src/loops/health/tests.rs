@@ -324,3 +324,49 @@ async fn a_device_that_left_the_bus_is_not_granted() {
     fs::create_dir(&place).unwrap();
     assert_eq!(pass(&mut machine), Ok(()));
 }
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_waits_for_a_round_of_samples_that_began_after_it_asked() {
+    const A_MOMENT: Duration = Duration::from_millis(100);
+    let machine = PlayedMachine::new();
+    let round = |began| {
+        Arc::new(NewestSamples {
+            at: Some(Instant::now()),
+            began: Some(began),
+            ..NewestSamples::default()
+        })
+    };
+    let before = Instant::now();
+    let (sender, gpus) = watch::channel(round(before));
+    let (looks, mut looked) = mpsc::channel(1);
+    let gate = DeviceGate {
+        config: machine.health.config.clone(),
+        gpus,
+        sample: Arc::default(),
+        looks,
+    };
+    let wanted = Arc::clone(&gate.sample);
+    let ask = || {
+        let (reply, _) = oneshot::channel();
+        let capacity = machine.health.capacity.clone();
+        tokio::spawn(gate.clone().look(Vec::new(), capacity, reply))
+    };
+    ask();
+    wanted.notified().await;
+    // A round that was under way ends, then the one that was wanted.
+    sender.send_replace(round(before));
+    let early = timeout(A_MOMENT, looked.recv()).await;
+    assert!(early.is_err(), "it began before it was asked for");
+    sender.send_replace(round(Instant::now()));
+    assert!(timeout(A_MOMENT * 10, looked.recv()).await.is_ok());
+    // A driver that hangs keeps no task from its start for longer than some seconds.
+    let asked = Instant::now();
+    ask();
+    assert!(looked.recv().await.is_some());
+    let waited = asked.elapsed();
+    assert!((3..6).contains(&waited.as_secs()), "{waited:?}");
+    // Where no GPU was ever sampled nothing is waited for.
+    sender.send_replace(Arc::default());
+    ask();
+    assert!(timeout(A_MOMENT * 10, looked.recv()).await.is_ok());
+}
+
