@@ -5,13 +5,23 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use muster_exec::inventory::AcceptedInventory;
-use muster_model::inventory::{Inventory, InventoryProblem};
+use muster_model::health::HealthSubject;
+use muster_model::inventory::{FabricPort, Inventory, InventoryProblem};
 
 use crate::key_file::write_private;
 
 /// What was accepted, and what was found last. Clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct Accepted(Arc<Mutex<AcceptedState>>);
+
+/// A machine as a person has accepted it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Acceptance {
+    /// What was missed until then.
+    pub(crate) gone: Vec<InventoryProblem>,
+    /// Its ports of the fabric; none if it was not looked at yet, and so nothing was accepted.
+    pub(crate) ports: Option<Vec<HealthSubject>>,
+}
 
 #[derive(Debug)]
 struct AcceptedState {
@@ -74,22 +84,26 @@ impl Accepted {
         missing.chain(state.problem.clone()).collect()
     }
 
-    /// Accepts what the last look found. Answers what is no longer missed.
+    /// Accepts what the last look found.
     ///
     /// # Errors
     /// When it cannot be written; then nothing has changed.
-    pub(crate) fn accept(&self) -> io::Result<Vec<InventoryProblem>> {
+    pub(crate) fn accept(&self) -> io::Result<Acceptance> {
         let mut state = self.lock();
         let Some(found) = state.found.clone() else {
-            return Ok(Vec::new());
+            return Ok(Acceptance::default());
         };
-        let missing = state.missing(&found);
+        let gone = state.missing(&found);
         let before = state.accepted.replace(AcceptedInventory::of(&found));
         if let Err(error) = state.write() {
             state.accepted = before;
             return Err(error);
         }
-        Ok(missing)
+        let ports = found.fabric.iter().map(subject).collect();
+        Ok(Acceptance {
+            gone,
+            ports: Some(ports),
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, AcceptedState> {
@@ -106,6 +120,14 @@ impl AcceptedState {
 
     fn write(&self) -> io::Result<()> {
         write_private(&self.path, &serde_json::to_vec(&self.accepted)?)
+    }
+}
+
+/// A port as checks of its health name it.
+fn subject(port: &FabricPort) -> HealthSubject {
+    HealthSubject::FabricPort {
+        device: port.device.clone(),
+        port: port.port,
     }
 }
 
@@ -151,7 +173,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("accepted.json");
         let open = || Accepted::open(path.clone()).unwrap();
-        assert_eq!(open().accept().unwrap(), [], "nothing was looked at");
+        let unseen = open().accept().unwrap();
+        assert_eq!(unseen, Acceptance::default(), "nothing was looked at");
         assert_eq!(open().note(machine(&["0000:1a:00.0"])), [] as [&str; 0]);
         // After a restart one is gone, and another one has come.
         let after = open();
@@ -161,7 +184,8 @@ mod tests {
         };
         let begin = "device-missing 0000:1a:00.0: The machine had nvidia H100. Look for";
         assert!(told.starts_with(begin), "{told}");
-        let gone = after.accept().unwrap();
+        let Acceptance { gone, ports } = after.accept().unwrap();
+        assert_eq!(ports, Some(Vec::new()));
         assert_eq!(gone[0].subject.as_deref(), Some("0000:1a:00.0"));
         assert_eq!(open().note(machine(&["0000:3b:00.0"])), [] as [&str; 0]);
         assert_eq!(

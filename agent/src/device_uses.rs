@@ -269,6 +269,64 @@ mod tests {
         assert_eq!(uses.of(&"c".parse().unwrap()), []);
     }
 
+    /// A round of two devices: the first one's utilization, and the memory that it uses in MiB.
+    fn round(utilization: Option<u32>, memory_mb: Option<u64>) -> [DeviceLoad; 2] {
+        let first = DeviceLoad {
+            utilization,
+            memory_used: memory_mb.map(|mb| mb << 20),
+            ..load("GPU-a", 0)
+        };
+        [first, load("GPU-b", 100)]
+    }
+
+    fn used(index: u32, utilization: Option<u8>, memory_mb: Option<u32>) -> DeviceUsed {
+        DeviceUsed {
+            index,
+            utilization,
+            memory_mb,
+        }
+    }
+
+    #[test]
+    fn the_total_of_a_device_is_the_mean_and_the_most_memory_of_its_task_s_rounds() {
+        let uses = DeviceUses::default();
+        let task = "a".parse().unwrap();
+        let all = [(0, "GPU-a"), (1, "GPU-b"), (2, "GPU-x")];
+        uses.note(0, &round(Some(100), Some(9_000)), BTreeMap::new());
+        assert_eq!(uses.totals(&task), []);
+        // The last round is of another task.
+        let rounds = [
+            (Some(90), Some(2_000), "a"),
+            (None, Some(3_000), "a"),
+            (Some(31), None, "a"),
+            (Some(0), Some(1_000), "a"),
+            (Some(100), Some(8_000), "b"),
+        ];
+        for (at_s, (utilization, memory_mb, task)) in (1..).zip(rounds) {
+            let loads = round(utilization, memory_mb);
+            uses.note(at_s * 1000, &loads, held(task, &all));
+        }
+        // 121 in three rounds that say something of it.
+        let expect = [
+            used(0, Some(40), Some(3_000)),
+            used(1, Some(100), Some(1_024)),
+        ];
+        assert_eq!(uses.totals(&task), expect);
+    }
+
+    #[test]
+    fn a_figure_that_no_round_has_is_not_known_in_all() {
+        let uses = DeviceUses::default();
+        let task = "a".parse().unwrap();
+        let only = [(3, "GPU-a")];
+        uses.note(0, &round(None, None), held("a", &only));
+        assert_eq!(uses.totals(&task), [used(3, None, None)]);
+        uses.note(1000, &round(None, Some(0)), held("a", &only));
+        assert_eq!(uses.totals(&task), [used(3, None, Some(0))]);
+        uses.note(2000, &round(Some(0), None), held("a", &only));
+        assert_eq!(uses.totals(&task), [used(3, Some(0), Some(0))]);
+    }
+
     #[test]
     fn a_day_is_kept_and_takes_bounded_memory() {
         let uses = DeviceUses::default();

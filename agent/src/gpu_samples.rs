@@ -23,6 +23,8 @@ pub(crate) type GpuSamples = watch::Receiver<Arc<NewestSamples>>;
 pub(crate) struct NewestSamples {
     /// When it ended. None before the first one, and on a machine without GPUs.
     pub(crate) at: Option<Instant>,
+    /// When it began: what the driver answered may be as old as that.
+    pub(crate) began: Option<Instant>,
     /// NVIDIA's GPUs.
     pub(crate) nvidia: Vec<GpuSample>,
     /// AMD's GPUs.

@@ -58,6 +58,13 @@ pub(crate) enum HealthRequest {
         /// The error says why they are not to be used.
         reply: oneshot::Sender<Result<(), String>>,
     },
+    /// A person accepts that the machine has these ports of the fabric, and no others.
+    PortsAccepted {
+        /// The ports.
+        ports: Vec<HealthSubject>,
+        /// Answered when it is on disk.
+        done: oneshot::Sender<()>,
+    },
     /// A person says something of a part.
     Mark {
         /// The part.
@@ -167,15 +174,25 @@ impl NodeHealth {
         }
     }
 
-    /// Takes a person's word on a part. Returns when it is on disk; false if the agent is ending.
+    /// Takes a person's word on a part. Returns when it is on disk; false if it is not.
     pub(crate) async fn mark(&self, subject: HealthSubject, mark: PersonMark) -> bool {
-        let (done, is_done) = oneshot::channel();
-        let request = HealthRequest::Mark {
+        self.is_done(|done| HealthRequest::Mark {
             subject,
             mark,
             done,
-        };
-        self.requests.send(request).await.is_ok() && is_done.await.is_ok()
+        })
+        .await
+    }
+
+    /// Forgets all ports of the fabric but these. Returns when that is on disk; false if it is not.
+    pub(crate) async fn accept_ports(&self, ports: Vec<HealthSubject>) -> bool {
+        self.is_done(|done| HealthRequest::PortsAccepted { ports, done })
+            .await
+    }
+
+    async fn is_done(&self, request: impl FnOnce(oneshot::Sender<()>) -> HealthRequest) -> bool {
+        let (done, is_done) = oneshot::channel();
+        self.requests.send(request(done)).await.is_ok() && is_done.await.is_ok()
     }
 }
 

@@ -70,7 +70,8 @@ impl NodeStatus {
             .filter_map(|problem| problem.borrow().clone())
     }
 
-    /// The node as it is now; `None` when the agent is ending.
+    /// The node as it is now, but for its rack, which the mesh knows; `None` when the agent is
+    /// ending.
     pub(crate) async fn view(&self) -> Option<NodeView> {
         let ledger = self.node.view().await?;
         let engine = self.engine.borrow().clone();
@@ -103,6 +104,7 @@ impl NodeStatus {
             id: self.identity.node.clone(),
             host_name: self.identity.host_name.clone(),
             address: self.identity.address,
+            rack: String::new(),
             problems: problems
                 .into_iter()
                 .flatten()

@@ -469,7 +469,7 @@ impl Answers<AcceptInventory> for RequestRouter {
         _: MemberId,
         _: AcceptInventory,
     ) -> Result<Vec<InventoryProblem>, RequestFailure> {
-        self.0.parts.accept()
+        self.0.parts.accept().await
     }
 }
 

@@ -254,7 +254,6 @@ async fn start(
             kernel_log: config.hardware.kernel_log.clone(),
             file: paths.health(),
             cgroup_parent: config.containerd.cgroup_parent.clone(),
-            node: identity.node.clone(),
         },
         probed.capacity.clone(),
         Arc::clone(&look),

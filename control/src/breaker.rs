@@ -21,11 +21,9 @@ const FORGET_MS: u64 = 600_000;
 /// From its election on, a leader waits so long for nodes to tell what they have, milliseconds.
 const SETTLE_MS: u64 = 3 * REVIEW_S * 1000;
 
-/// What rules quarantine on a node.
+/// What rules quarantine on a node. Which node that is, is known from who asks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeQuarantines {
-    /// The node.
-    pub node: NodeId,
     /// How many devices it has.
     pub devices: u32,
     /// The parts that take devices out of use, in the order in which they are asked for.
@@ -99,18 +97,18 @@ impl QuarantineBreaker {
     pub fn review(
         &mut self,
         now_ms: u64,
-        told: &NodeQuarantines,
+        (node, told): (&NodeId, &NodeQuarantines),
         members: usize,
         policy: &BreakerPolicy,
     ) -> BreakerReview {
-        self.hear(now_ms, told);
+        self.hear(now_ms, node, told);
         let has_settled = now_ms.saturating_sub(self.since_ms) >= SETTLE_MS;
         if !has_settled && self.nodes.len() < members {
             return BreakerReview::NotYet;
         }
         let mut held_back = Vec::new();
         for part in &told.parts {
-            if let Err(why) = self.admit(now_ms, &told.node, part, policy) {
+            if let Err(why) = self.admit(now_ms, node, part, policy) {
                 let subject = part.subject.clone();
                 held_back.push(HeldBackPart { subject, why });
             }
@@ -118,10 +116,10 @@ impl QuarantineBreaker {
         BreakerReview::HeldBack(held_back)
     }
 
-    fn hear(&mut self, now_ms: u64, told: &NodeQuarantines) {
+    fn hear(&mut self, now_ms: u64, node: &NodeId, told: &NodeQuarantines) {
         self.nodes
             .retain(|_, node| now_ms.saturating_sub(node.heard_ms) < FORGET_MS);
-        let node = self.nodes.entry(told.node.clone()).or_default();
+        let node = self.nodes.entry(node.clone()).or_default();
         node.heard_ms = now_ms;
         node.devices = told.devices;
         let is_told = |subject: &HealthSubject| {
@@ -181,24 +179,26 @@ mod tests {
         BreakerPolicy::default()
     }
 
+    /// A node, and what it tells.
+    type Told = (NodeId, NodeQuarantines);
+
     /// A node of one device, which rules quarantine.
-    fn asks(node: u32, admitted_for_ms: Option<u64>) -> NodeQuarantines {
-        NodeQuarantines {
-            node: format!("n{node}").parse().unwrap(),
+    fn asks(node: u32, admitted_for_ms: Option<u64>) -> Told {
+        let part = QuarantinedPart {
+            subject: HealthSubject::at(GPU),
             devices: 1,
-            parts: vec![QuarantinedPart {
-                subject: HealthSubject::at(GPU),
-                devices: 1,
-                admitted_for_ms,
-            }],
-        }
+            admitted_for_ms,
+        };
+        told(node, vec![part])
     }
 
-    fn well(node: u32) -> NodeQuarantines {
-        NodeQuarantines {
-            parts: Vec::new(),
-            ..asks(node, None)
-        }
+    fn well(node: u32) -> Told {
+        told(node, Vec::new())
+    }
+
+    fn told(node: u32, parts: Vec<QuarantinedPart>) -> Told {
+        let node = format!("n{node}").parse().unwrap();
+        (node, NodeQuarantines { devices: 1, parts })
     }
 
     /// A breaker that has heard all of so many nodes.
@@ -213,10 +213,10 @@ mod tests {
     fn review(
         breaker: &mut QuarantineBreaker,
         now_ms: u64,
-        told: &NodeQuarantines,
+        (node, told): &Told,
         members: u32,
     ) -> BreakerReview {
-        breaker.review(now_ms, told, members as usize, &policy())
+        breaker.review(now_ms, (node, told), members as usize, &policy())
     }
 
     fn is_admitted(breaker: &mut QuarantineBreaker, now_ms: u64, node: u32, members: u32) -> bool {

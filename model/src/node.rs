@@ -122,6 +122,9 @@ pub struct NodeView {
     pub host_name: String,
     /// The address other nodes and tasks reach it at.
     pub address: IpAddr,
+    /// Where it stands, as it told when it joined its cluster; empty if it told nothing.
+    #[serde(default)]
+    pub rack: String,
     /// What it has.
     pub capacity: Capacity,
     /// What of that is free.

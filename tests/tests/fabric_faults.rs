@@ -1,8 +1,8 @@
 //! A port of the fabric fails under a gang of several machines: who is blamed, who is charged,
-//! where the gang runs next. The ports are played by files.
+//! where the gang runs next. The ports are played by files. Before it, the gang lies in one rack.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -125,6 +125,9 @@ async fn containerd_a_gang_that_loses_a_peer_s_port_runs_elsewhere_uncharged() -
     let prepare = |node: &mut BareNode| {
         let port = PlayedFabric::new(node.home(), &muster, Arc::clone(&file))?;
         node.set_program(port.program());
+        // The second machine, which is the next one by name, stands alone.
+        let rack = if node.number() == 2 { "r2" } else { "r1" };
+        node.configure(&format!("[mesh]\nrack = \"{rack}\"\n"))?;
         ports.borrow_mut().insert(node.name(), port);
         Ok(())
     };
@@ -146,6 +149,13 @@ async fn containerd_a_gang_that_loses_a_peer_s_port_runs_elsewhere_uncharged() -
     };
     submit(node, &job)?;
     let first = runs_on(node, "gang", 0)?;
+    let rack: BTreeSet<&str> = first.iter().map(String::as_str).collect();
+    ensure!(
+        rack == BTreeSet::from(["n1", "n3"]),
+        "not in one rack: {first:?}"
+    );
+    let shown = site.node(3).json(&["node", "show"])?;
+    ensure!(shown["rack"] == "r1", "{shown:#}");
     // The peer's port fails. It tells nothing; the other one waits for it, and gives up.
     let broken = &first[1];
     ports.get(broken).context("no port")?.pull()?;

@@ -11,7 +11,8 @@ use super::table::TextTable;
 
 pub(super) const ACCEPT: &str = "\
 An agent remembers the devices, network ports, CPUs and memory that its machine has had, and tells in
-`muster node show` what is missing. What is new is accepted by itself.
+`muster node show` what is missing. What is new is accepted by itself. Checks of the health of network ports that
+are missing are cleared as well.
 
 Examples:
   muster node accept

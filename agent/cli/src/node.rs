@@ -160,8 +160,11 @@ fn page(node: &NodeView, paint: Paint) -> String {
 fn facts(node: &NodeView) -> Vec<(&'static str, String)> {
     let NodeView { capacity, free, .. } = node;
     let ports = u32::from(capacity.port_last.saturating_sub(capacity.port_first)) + 1;
-    let mut facts = vec![
-        ("host", format!("{}, {}", node.host_name, node.address)),
+    let mut facts = vec![("host", format!("{}, {}", node.host_name, node.address))];
+    if !node.rack.is_empty() {
+        facts.push(("rack", node.rack.clone()));
+    }
+    facts.extend([
         ("agent", node.agent_version.clone()),
         (
             "TLS",
@@ -189,7 +192,7 @@ fn facts(node: &NodeView) -> Vec<(&'static str, String)> {
                 ByteSize::mebibytes(capacity.memory_mb)
             ),
         ),
-    ];
+    ]);
     if !capacity.devices.is_empty() {
         let faulty = capacity
             .devices
@@ -334,6 +337,7 @@ n2                                                                  it cannot be
             id: "n1".parse().unwrap(),
             host_name: "n1.example".into(),
             address: [10, 0, 0, 1].into(),
+            rack: "r1".into(),
             capacity: Capacity {
                 cpu: 8,
                 memory_mb: 32_768,
@@ -378,6 +382,7 @@ n2                                                                  it cannot be
             "\
 n1
   host     n1.example, 10.0.0.1
+  rack     r1
   agent    0.1.0
   TLS      certificate sha256:00ff
   engine   does not answer: connection refused

@@ -227,7 +227,7 @@ async fn refusals_say_what_failed_and_what_to_do() {
         (
             vec!["node", "show"],
             "error: cannot show the node: the agent's answer is not understood: invalid length 0, \
-             expected struct NodeView with 13 elements at line 1 column 2\n  \
+             expected struct NodeView with 14 elements at line 1 column 2\n  \
              hint: compare `muster --version` here and where the agent runs\n",
         ),
     ] {

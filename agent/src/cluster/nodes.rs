@@ -96,10 +96,10 @@ impl Nodes for LocalNodes {
     }
 
     async fn this(&self) -> Result<NodeView, PortError> {
-        self.node
-            .view()
-            .await
-            .ok_or_else(|| PortError::Unavailable("the agent is ending".into()))
+        let view = self.node.view().await;
+        let mut view = view.ok_or_else(|| PortError::Unavailable("the agent is ending".into()))?;
+        view.rack = self.membership.mesh.rack().await;
+        Ok(view)
     }
 
     async fn health(&self) -> Result<Health, PortError> {
@@ -195,7 +195,7 @@ impl Nodes for LocalNodes {
     async fn accept_inventory(&self, member: &str) -> Result<Vec<InventoryProblem>, PortError> {
         let node = self.member(member).await?;
         if node == self.node.identity.node {
-            return self.node.parts.accept().map_err(of_part);
+            return self.node.parts.accept().await.map_err(of_part);
         }
         self.of_member(node, AcceptInventory).await
     }

@@ -6,7 +6,6 @@
 use muster_control::breaker::{BreakerReview, HeldBackPart, NodeQuarantines, QuarantinedPart};
 use muster_exec::health::judge::HELD;
 use muster_model::health::{HealthCheck, HealthSubject, Quarantine};
-use muster_model::id::NodeId;
 use muster_model::node::Capacity;
 use serde::{Deserialize, Serialize};
 
@@ -36,7 +35,6 @@ impl BreakerWords {
     pub(crate) fn ask(
         &mut self,
         now_ms: u64,
-        node: &NodeId,
         (checks, capacity): (&[HealthCheck], &Capacity),
     ) -> NodeQuarantines {
         let subjects = subjects(checks);
@@ -53,7 +51,6 @@ impl BreakerWords {
         let parts: Vec<QuarantinedPart> = parts.collect();
         let devices = capacity.devices.iter().filter(|one| !one.simulated);
         NodeQuarantines {
-            node: node.clone(),
             devices: number(devices.count()),
             parts,
         }
@@ -165,6 +162,7 @@ fn number(count: usize) -> u32 {
 mod tests {
     use muster_control::breaker::QuarantineBreaker;
     use muster_model::health::{HealthState, Remedy};
+    use muster_model::id::NodeId;
     use muster_model::node::Device;
     use muster_model::policy::BreakerPolicy;
 
@@ -210,13 +208,9 @@ mod tests {
         check("xid 48", HealthSubject::at(pci(number)), Quarantine::Device)
     }
 
-    fn node() -> NodeId {
-        "n1".parse().unwrap()
-    }
-
     /// What is asked: each part with the number of its devices.
     fn asked(words: &mut BreakerWords, checks: &[HealthCheck]) -> Vec<String> {
-        let told = words.ask(1000, &node(), (checks, &capacity(4)));
+        let told = words.ask(1000, (checks, &capacity(4)));
         assert_eq!(told.devices, 4);
         let parts = told.parts.into_iter();
         let parts = parts.map(|part| {
@@ -232,7 +226,7 @@ mod tests {
 
     /// The breaker holds back these.
     fn review(words: &mut BreakerWords, now_ms: u64, checks: &[HealthCheck], numbers: &[u32]) {
-        let told = words.ask(now_ms, &node(), (checks, &capacity(4)));
+        let told = words.ask(now_ms, (checks, &capacity(4)));
         let held_back = numbers.iter().map(|number| HeldBackPart {
             subject: HealthSubject::at(pci(*number)),
             why: "too many".to_owned(),
@@ -298,7 +292,7 @@ mod tests {
         let words = &mut BreakerWords::default();
         let checks = [bad(0), bad(1)];
         assert_eq!(standing(words, &checks), [true, true]);
-        let told = words.ask(500, &node(), (&checks, &capacity(4)));
+        let told = words.ask(500, (&checks, &capacity(4)));
         assert!(!words.answered(500, &told, BreakerReview::NotYet));
         assert_eq!(standing(words, &checks), [true, true]);
         review(words, 600, &checks, &[1]);
@@ -350,12 +344,12 @@ mod tests {
             (question_lost, answer_lost): (bool, bool),
         ) {
             let checks = [bad(0)];
-            let told = self.words.ask(now_ms, &self.name, (&checks, &capacity(1)));
+            let told = self.words.ask(now_ms, (&checks, &capacity(1)));
             if question_lost {
                 return;
             }
             let policy = BreakerPolicy::default();
-            let review = breaker.review(now_ms, &told, NODES, &policy);
+            let review = breaker.review(now_ms, (&self.name, &told), NODES, &policy);
             if !answer_lost {
                 self.words.answered(now_ms, &told, review);
             }

@@ -27,6 +27,7 @@ const PAUSE_WITHOUT: Duration = Duration::from_secs(60);
 
 /// What the drivers answered.
 struct Sampled {
+    began: Instant,
     nvidia: Result<Option<GpuRound>, NvidiaError>,
     amd: Vec<AmdSample>,
 }
@@ -66,8 +67,10 @@ impl GpuSampleLoop {
     pub(crate) async fn run(mut self, node: NodeHandle, health: NodeHealth) {
         loop {
             let sampler = self.sampler.clone();
+            let began = Instant::now();
             // A driver that hangs keeps a thread of the sampler; this one comes back.
             let sampled = tokio::task::spawn_blocking(move || Sampled {
+                began,
                 nvidia: sampler.round(),
                 amd: amd::samples(Path::new("/")),
             });
@@ -91,7 +94,7 @@ impl GpuSampleLoop {
 
     /// Takes a round. Whether there is anything to sample.
     fn take(&mut self, sampled: Sampled, view: &LedgerView) -> bool {
-        let Sampled { nvidia, amd } = sampled;
+        let Sampled { began, nvidia, amd } = sampled;
         let problem = match &nvidia {
             Ok(round) => round.as_ref().and_then(|round| round.hangs.as_ref()),
             Err(error) => Some(error),
@@ -112,6 +115,7 @@ impl GpuSampleLoop {
         self.uses.note(now_ms, &loads, held);
         self.sender.send_replace(Arc::new(NewestSamples {
             at: Some(Instant::now()),
+            began: Some(began),
             nvidia: round.gpus,
             amd,
             loads,
@@ -222,6 +226,7 @@ mod tests {
             ..GpuRound::default()
         };
         Sampled {
+            began: Instant::now(),
             nvidia: Ok(Some(round)),
             amd: Vec::new(),
         }
@@ -231,7 +236,11 @@ mod tests {
     async fn a_round_is_told_and_kept_for_the_task_that_holds_the_device() {
         let uses = DeviceUses::default();
         let (samples, mut sample_loop) = watch(uses.clone(), Arc::default());
-        assert!(sample_loop.take(sampled(50), &view("Held")));
+        let round = sampled(50);
+        let began = round.began;
+        assert!(sample_loop.take(round, &view("Held")));
+        assert_eq!(samples.borrow().began, Some(began));
+        assert!(samples.borrow().at > Some(began));
         let devices = samples.borrow().devices(Instant::now());
         assert_eq!(
             (devices[0].utilization, devices[0].idle_s),
@@ -251,6 +260,7 @@ mod tests {
     async fn a_driver_that_hangs_leaves_the_last_samples() {
         let (samples, mut sample_loop) = watch(DeviceUses::default(), Arc::default());
         let nothing = || Sampled {
+            began: Instant::now(),
             nvidia: Ok(None),
             amd: Vec::new(),
         };

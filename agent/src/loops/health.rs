@@ -23,9 +23,8 @@ use muster_exec::health::rules::{HealthRules, OVERLAY_FILE};
 use muster_model::health::{
     DeviceEvent, EventClass, HealthCheck, HealthState, HealthSubject, Quarantine,
 };
-use muster_model::id::NodeId;
 use muster_model::node::Capacity;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 pub(crate) use breaker::BreakerTalk;
@@ -70,8 +69,6 @@ pub(crate) struct HealthConfig {
     pub(crate) file: PathBuf,
     /// The parent of all tasks' cgroups.
     pub(crate) cgroup_parent: String,
-    /// The node's name.
-    pub(crate) node: NodeId,
 }
 
 /// The loop.
@@ -258,7 +255,7 @@ impl HealthLoop {
     /// What rules quarantine, as the breaker is asked. What it said of anything else is forgotten.
     fn quarantines(&mut self, checks: &[HealthCheck]) -> NodeQuarantines {
         let now = (checks, &self.capacity);
-        self.kept.breaker.ask(now_ms(), &self.config.node, now)
+        self.kept.breaker.ask(now_ms(), now)
     }
 
     /// Takes what a look found.
@@ -333,13 +330,22 @@ impl HealthLoop {
             } => {
                 // What was logged before the word lies before the boundary that it sets.
                 self.read_log(hardware, node).await;
-                self.feed(HealthInput::Person { subject, mark });
-                self.is_changed = true;
-                self.settle();
-                if self.unwritten.is_none() {
-                    let _ = done.send(());
-                }
+                self.keep(HealthInput::Person { subject, mark }, done);
             }
+            HealthRequest::PortsAccepted { ports, done } => {
+                self.keep(HealthInput::PortsAccepted(ports), done);
+            }
+        }
+    }
+
+    /// Takes a person's word, and says so once it is on disk.
+    fn keep(&mut self, word: HealthInput, done: oneshot::Sender<()>) {
+        self.feed(word);
+        self.is_changed = true;
+        self.settle();
+        if self.unwritten.is_none() {
+            // Who went away needs no answer.
+            let _ = done.send(());
         }
     }
 

@@ -138,6 +138,16 @@ impl Service {
         matches!(state.await, Ok(Some(AdmissionState::Expelled)))
     }
 
+    /// Where this node stands, as its cluster was told when it joined; empty if nobody said.
+    pub(crate) async fn rack(&self) -> String {
+        let member = self.member();
+        let me = member.me;
+        let rack = member
+            .mesh
+            .look(move |mesh| mesh.member(me).map(|found| found.body.rack.clone()));
+        rack.await.ok().flatten().unwrap_or_default()
+    }
+
     /// Whether this node has a cluster that could answer.
     ///
     /// # Errors

@@ -151,6 +151,7 @@ mod tests {
             id: "n1".parse().unwrap(),
             host_name: "n1".to_owned(),
             address: [10, 0, 0, 1].into(),
+            rack: String::new(),
             capacity: Capacity {
                 cpu: 96,
                 memory_mb: 768 << 10,

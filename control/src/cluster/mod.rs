@@ -34,7 +34,7 @@ mod scheduling;
 mod secret;
 mod statement;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod token;
 mod user_tokens;
 mod users;

@@ -478,7 +478,8 @@ impl Request for ReadAudit {
     type Answer = AuditLog;
 }
 
-/// Rules of health quarantine parts of a node: which of that does the cluster's breaker hold back?
+/// Rules of health quarantine parts of the asking member: which of that does the cluster's breaker
+/// hold back?
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReviewQuarantines(
     /// All of them.

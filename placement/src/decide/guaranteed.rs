@@ -9,7 +9,7 @@ use super::need::Spot;
 use super::repair::repaired;
 use super::room::{Room, holders, placement};
 use super::spare::Spare;
-use super::{Decision, WaitReason, evict, preempt, refuse, shortage, whole};
+use super::{Decision, WaitReason, evict, preempt, racks, refuse, shortage, whole};
 use crate::cells::Cells;
 use crate::gang::{GangNumber, Grant, Placement};
 use crate::index::at;
@@ -201,5 +201,6 @@ fn wait(case: &GangCase<'_>, pools: &[u32]) -> Decision {
         vc: gang.vc.clone(),
         free: rooms.iter().map(free).sum(),
         bad: quotas().map(|quota| cells.quotas[at(*quota)].bad).sum(),
+        rack: racks::roomiest(cells, gang, &rooms),
     })
 }

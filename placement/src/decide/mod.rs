@@ -36,7 +36,8 @@ use case::GangCase;
 
 pub(crate) use groups::{keep, split};
 pub use policy::DecisionPolicy;
-pub use reason::{GangRefusal, WaitReason};
+pub(crate) use racks::demands_rack;
+pub use reason::{GangRefusal, RoomiestRack, WaitReason};
 pub use repair::repairs;
 pub use turns::Turns;
 

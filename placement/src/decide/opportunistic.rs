@@ -4,7 +4,7 @@ use super::case::GangCase;
 use super::limits::{When, fit_within};
 use super::refuse::chains;
 use super::room::{Room, placement};
-use super::{Decision, WaitReason, shortage};
+use super::{Decision, WaitReason, racks, shortage};
 use crate::gang::Grant;
 use crate::index::LeafView;
 
@@ -22,8 +22,9 @@ pub(super) fn decide(case: &GangCase<'_>) -> Decision {
     let found = quiet
         .chain(free)
         .find_map(|(chain, view)| on(case, chain, view));
+    let rooms = || chains.iter().map(|chain| room(case, *chain)).collect();
     let short = || {
-        let rooms: Vec<Room<'_>> = chains.iter().map(|chain| room(case, *chain)).collect();
+        let rooms: Vec<Room<'_>> = rooms();
         shortage::of(case, &rooms)
     };
     found.or_else(short).unwrap_or_else(|| {
@@ -35,6 +36,7 @@ pub(super) fn decide(case: &GangCase<'_>) -> Decision {
             asked: gang.leaves(),
             pods: gang.pods(),
             free: chains.iter().map(idle).sum(),
+            rack: racks::roomiest(cells, gang, &rooms()),
         })
     })
 }

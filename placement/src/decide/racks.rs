@@ -2,8 +2,14 @@
 
 use std::cmp::Reverse;
 
+use muster_model::cluster_spec::Level;
+
+use super::RoomiestRack;
 use super::fit::anywhere;
 use super::need::{Need, Spot};
+use super::room::Room;
+use crate::cells::Cells;
+use crate::gang::{Gang, GangMember};
 use crate::index::{ChainRacks, LeafView, at};
 
 /// Racks that are tried for pods of several sizes.
@@ -32,6 +38,37 @@ pub(super) fn fit(view: &LeafView, racks: &ChainRacks, need: &Need) -> Option<Ve
         return Some(spots);
     }
     anywhere(&only(view, &fewest(&rooms, wanted)?), need)
+}
+
+/// The told rack with the most room for the largest member of a gang that demands one rack; none if
+/// no member does, or if the member fits.
+pub(super) fn roomiest(cells: &Cells, gang: &Gang, grounds: &[Room<'_>]) -> Option<RoomiestRack> {
+    let members = gang.members.iter().filter(|member| demands_rack(member));
+    let member = members.max_by_key(|member| member.pods.saturating_mul(member.leaves))?;
+    let all = grounds.iter().flat_map(|ground| {
+        let racks = ground.view.racks.iter();
+        let rooms = racks.flat_map(|racks| rooms(ground.view, racks, member.leaves));
+        rooms.filter_map(|rack| Some((rack.room, name(cells, *ground, &rack)?)))
+    });
+    // Of several the first by name, in each plan.
+    let (room_for, rack) = all.max_by_key(|(room, rack)| (*room, Reverse(*rack)))?;
+    (room_for < member.pods).then(|| RoomiestRack {
+        rack: rack.to_owned(),
+        room_for,
+        pods: member.pods,
+    })
+}
+
+/// Whether all pods of a member must lie in one rack.
+pub(crate) fn demands_rack(member: &GangMember) -> bool {
+    let near = member.near.filter(|near| near.required);
+    near.is_some_and(|near| near.level == Level::Rack)
+}
+
+/// A rack's name; none for a machine that was told none.
+fn name<'a>(cells: &'a Cells, ground: Room<'_>, rack: &RackRoom) -> Option<&'a str> {
+    let leaf = rack.bins.first()? * ground.view.frame.bin_size + ground.leaf_base;
+    cells.rack(cells.address(leaf).0)
 }
 
 fn rooms(view: &LeafView, racks: &ChainRacks, size: u32) -> Vec<RackRoom> {

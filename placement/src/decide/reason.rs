@@ -1,5 +1,7 @@
 //! Why a gang waits or is refused.
 
+use std::fmt;
+
 use muster_model::cluster_spec::Level;
 
 use crate::amount::{MachineAmount, Resource};
@@ -143,7 +145,7 @@ pub enum WaitReason {
     /// The quota is used by gangs that may not be preempted.
     #[error(
         "needs {asked} leaf cells in {pods} pods; {free} of virtual cluster {vc}'s are not in \
-         use by its guaranteed gangs, {bad} are on bad or cordoned machines"
+         use by its guaranteed gangs, {bad} are on bad or cordoned machines{}", and(.rack.as_ref())
     )]
     Quota {
         /// Leaves asked for.
@@ -156,6 +158,8 @@ pub enum WaitReason {
         free: u32,
         /// Leaves of its quota that cannot be used.
         bad: u32,
+        /// The rack with the most room, if the gang has to lie in one.
+        rack: Option<RoomiestRack>,
     },
     /// Its virtual cluster has not all the cells yet that it was promised.
     #[error(
@@ -197,7 +201,9 @@ pub enum WaitReason {
     #[error("waits behind {0}, which came first")]
     Behind(crate::gang::GangNumber),
     /// Nothing idle is large enough.
-    #[error("needs {asked} idle leaf cells in {pods} pods; {free} are idle")]
+    #[error(
+        "needs {asked} idle leaf cells in {pods} pods; {free} are idle{}", and(.rack.as_ref())
+    )]
     Idle {
         /// Leaves asked for.
         asked: u64,
@@ -205,7 +211,35 @@ pub enum WaitReason {
         pods: u64,
         /// Idle leaves of the types asked for.
         free: u32,
+        /// The rack with the most room, if the gang has to lie in one.
+        rack: Option<RoomiestRack>,
     },
+}
+
+/// The rack with the most room for pods that must lie in one rack, and do not fit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RoomiestRack {
+    /// Its name, as machines were told.
+    pub rack: String,
+    /// How many of the pods it has room for.
+    pub room_for: u32,
+    /// How many there are.
+    pub pods: u32,
+}
+
+impl fmt::Display for RoomiestRack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            rack,
+            room_for,
+            pods,
+        } = self;
+        write!(
+            f,
+            "{pods} tasks of it must be in one rack, and rack {rack}, which has the most room, has it \
+             for {room_for}"
+        )
+    }
 }
 
 const NEVER: &str = "it can never start here, ask for less";
@@ -216,6 +250,10 @@ const fn told_by(level: Level) -> &'static str {
         Level::Rack => ". Racks are told by `rack` under [mesh] in agent.toml when a machine joins",
         _ => "",
     }
+}
+
+fn and(rack: Option<&RoomiestRack>) -> String {
+    rack.map_or_else(String::new, |rack| format!("; {rack}"))
 }
 
 fn or_none(number: u64) -> String {

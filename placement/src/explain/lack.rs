@@ -7,7 +7,7 @@ use muster_model::time::Time;
 use super::{Constraint, ExplainCase};
 use crate::cells::Cells;
 use crate::decide::lacking::{CheapestPlace, cheapest};
-use crate::decide::{Decision, WaitReason};
+use crate::decide::{Decision, WaitReason, demands_rack};
 use crate::gang::{GangNumber, Leaf, Placement};
 use crate::index::at;
 
@@ -22,6 +22,8 @@ pub struct MissingLeaves {
     pub wanted: u64,
     /// How many of those are not free.
     pub missing: u64,
+    /// The rack that the machine stands in, if the gang demands one.
+    pub rack: Option<String>,
 }
 
 /// Who holds what is missing.
@@ -63,6 +65,8 @@ pub(super) fn find(case: &ExplainCase<'_>, constraint: &Constraint) -> Lacking {
 /// By machine, and by who holds or claims exactly the leaves that are missing.
 fn missing(case: &ExplainCase<'_>, place: &CheapestPlace) -> Lacking {
     let cells = case.cells;
+    let is_in_rack = case.gang.members.iter().any(demands_rack);
+    let rack = |node: &str| cells.rack(node).filter(|_| is_in_rack).map(str::to_owned);
     let mut lacks: BTreeMap<(&str, &str), MissingLeaves> = BTreeMap::new();
     for leaf in place.placement.leaves() {
         let (node, what) = (cells.address(leaf).0, cells.leaf_type(leaf));
@@ -71,6 +75,7 @@ fn missing(case: &ExplainCase<'_>, place: &CheapestPlace) -> Lacking {
             what: what.to_owned(),
             wanted: 0,
             missing: 0,
+            rack: rack(node),
         });
         lack.wanted += 1;
         lack.missing += u64::from(place.lacking.contains(&leaf));
@@ -133,6 +138,7 @@ fn machines(case: &ExplainCase<'_>) -> Lacking {
         what: what.name().to_owned(),
         wanted: asked,
         missing: asked.saturating_sub(most_free),
+        rack: None,
     };
     let uses = |gang: &crate::gang::Gang, placement: &Placement| -> u32 {
         let there = |pod: &&Vec<Leaf>| {

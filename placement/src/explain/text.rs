@@ -3,8 +3,8 @@
 use muster_model::time::Time;
 
 use super::{Constraint, WaitExplanation};
-use crate::decide::WaitReason;
-use crate::gang::{Gang, GangNumber};
+use crate::decide::{WaitReason, demands_rack};
+use crate::gang::{Gang, GangMember, GangNumber};
 
 /// Gangs named in one sentence at most.
 const NAMED_MAX: usize = 3;
@@ -34,8 +34,13 @@ impl WaitExplanation {
             ),
             Constraint::Turn(None) => "waits for its turn".to_owned(),
             Constraint::Topology => {
+                let is_near = |member: &GangMember| member.near.is_some() && !is_spread(member);
+                let near = match self.gang.members.iter().any(is_near) {
+                    true => " as near together as it asks",
+                    false => "",
+                };
                 format!(
-                    "needs {wants} as near together as it asks{}; it would fit without that{held}",
+                    "needs {wants}{near}{}; it would fit without that{held}",
                     missing(self)
                 )
             }
@@ -82,18 +87,26 @@ fn wants(gang: &Gang) -> String {
         match (member.pods, gang.members.len()) {
             (1, 1) => format!("{cells} on one node"),
             (1, _) => cells,
+            (pods, _) if is_spread(member) => format!("{pods} times {cells} in one rack"),
             (pods, _) => format!("{pods} times {cells}"),
         }
     });
     each.collect::<Vec<_>>().join(" and ")
 }
 
-/// `; on n1 2 of 4 are missing`.
+/// Whether several pods must lie in one rack.
+fn is_spread(member: &GangMember) -> bool {
+    member.pods > 1 && demands_rack(member)
+}
+
+/// `; 2 of 4 are missing on n1 in rack r2`.
 fn missing(told: &WaitExplanation) -> String {
     let lacks = told.lacking.lacks.iter().take(NAMED_MAX);
     let each = lacks.map(|lack| {
+        let rack = lack.rack.as_ref();
+        let rack = rack.map_or_else(String::new, |rack| format!(" in rack {rack}"));
         format!(
-            "{} of {} are missing on {}",
+            "{} of {} are missing on {}{rack}",
             lack.missing, lack.wanted, lack.node
         )
     });

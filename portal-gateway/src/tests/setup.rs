@@ -190,6 +190,7 @@ pub(super) fn node() -> NodeView {
         id: "n1".parse().unwrap(),
         host_name: "n1".to_owned(),
         address: [10, 0, 0, 1].into(),
+        rack: String::new(),
         capacity: Capacity {
             cpu: 8,
             memory_mb: 16_384,

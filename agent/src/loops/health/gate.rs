@@ -6,10 +6,10 @@ use std::time::Duration;
 use muster_exec::health::reading::{ProcessReading, processes};
 use muster_model::node::{Capacity, Device};
 use tokio::sync::{Notify, mpsc, oneshot};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::{HealthConfig, HealthLook};
-use crate::gpu_samples::GpuSamples;
+use crate::gpu_samples::{GpuSamples, NewestSamples};
 
 /// A process that is being ended has so many looks to let go of a device.
 const LOOKS: u32 = 8;
@@ -65,13 +65,16 @@ impl DeviceGate {
     }
 }
 
-/// Waits for a sample of the GPUs that begins now, where they are sampled.
+/// Waits for a round of samples of the GPUs that begins now, where they are sampled. A round that
+/// is under way already may have looked at them before the last task ended.
 async fn sampled(gpus: &mut GpuSamples, sample: &Notify) {
-    if gpus.borrow_and_update().at.is_none() {
+    if gpus.borrow().at.is_none() {
         return;
     }
+    let now = Instant::now();
     sample.notify_one();
-    if timeout(SAMPLE_LIMIT, gpus.changed()).await.is_err() {
+    let is_new = |newest: &Arc<NewestSamples>| newest.began >= Some(now);
+    if timeout(SAMPLE_LIMIT, gpus.wait_for(is_new)).await.is_err() {
         tracing::warn!("the GPUs were not sampled in time before a task's start");
     }
 }

@@ -1,10 +1,11 @@
 use std::fs;
 use std::io::Write as _;
 
-use muster_exec::health::reading::GpuReading;
+use muster_exec::health::reading::{GpuReading, PortReading};
 use muster_model::health::PersonMark;
+use muster_model::inventory::LinkLayer;
 use muster_model::node::Device;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 
 use super::*;
 use crate::hardware::Probed;
@@ -34,7 +35,6 @@ impl PlayedMachine {
             kernel_log: root.path().join("kmsg"),
             file: root.path().join("health.json"),
             cgroup_parent: "muster".to_owned(),
-            node: "n1".parse().unwrap(),
         };
         let capacity = Capacity {
             cpu: 1,
@@ -79,14 +79,19 @@ impl PlayedMachine {
     }
 
     async fn repaired(&mut self) {
-        let (done, is_done) = oneshot::channel();
-        let request = HealthRequest::Mark {
+        self.does(|done| HealthRequest::Mark {
             subject: HealthSubject::at(GPU),
             mark: PersonMark::Repaired,
             done,
-        };
+        })
+        .await;
+    }
+
+    /// Does a request, and returns when it is on disk.
+    async fn does(&mut self, request: impl FnOnce(oneshot::Sender<()>) -> HealthRequest) {
+        let (done, is_done) = oneshot::channel();
         self.health
-            .answer(request, &self.hardware, &self.node)
+            .answer(request(done), &self.hardware, &self.node)
             .await;
         is_done.await.unwrap();
     }
@@ -179,6 +184,36 @@ async fn what_was_logged_before_a_person_s_mark_lies_before_it() {
     machine.log("64, pid=4711, name=python, Row Remapper");
     machine.read_log().await;
     assert_eq!(machine.checks(), ["xid 64"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ports_that_a_person_does_not_miss_are_forgotten_on_disk_too() {
+    let mut machine = PlayedMachine::new();
+    let port = PortReading {
+        device: "mlx5_0".to_owned(),
+        port: 1,
+        link_layer: LinkLayer::InfiniBand,
+        state: "ACTIVE".to_owned(),
+        link_up: Some(true),
+        link_downed: None,
+    };
+    machine.health.feed(HealthInput::Ports(vec![port]));
+    machine.health.feed(HealthInput::Ports(Vec::new()));
+    assert_eq!(machine.health.judge.lost_ports().len(), 1);
+    let subject = HealthSubject::FabricPort {
+        device: "mlx5_0".to_owned(),
+        port: 1,
+    };
+    let has_port = |machine: &PlayedMachine| {
+        let kept = fs::read_to_string(machine.root.path().join("health.json")).unwrap();
+        kept.contains("mlx5_0")
+    };
+    for (ports, is_kept) in [(vec![subject], true), (Vec::new(), false)] {
+        let accepts = |done| HealthRequest::PortsAccepted { ports, done };
+        machine.does(accepts).await;
+        let is_lost = !machine.health.judge.lost_ports().is_empty();
+        assert_eq!((is_lost, has_port(&machine)), (is_kept, is_kept));
+    }
 }
 
 /// A process of a task of the test's agent, or of something else.
@@ -289,3 +324,49 @@ async fn a_device_that_left_the_bus_is_not_granted() {
     fs::create_dir(&place).unwrap();
     assert_eq!(pass(&mut machine), Ok(()));
 }
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_waits_for_a_round_of_samples_that_began_after_it_asked() {
+    const A_MOMENT: Duration = Duration::from_millis(100);
+    let machine = PlayedMachine::new();
+    let round = |began| {
+        Arc::new(NewestSamples {
+            at: Some(Instant::now()),
+            began: Some(began),
+            ..NewestSamples::default()
+        })
+    };
+    let before = Instant::now();
+    let (sender, gpus) = watch::channel(round(before));
+    let (looks, mut looked) = mpsc::channel(1);
+    let gate = DeviceGate {
+        config: machine.health.config.clone(),
+        gpus,
+        sample: Arc::default(),
+        looks,
+    };
+    let wanted = Arc::clone(&gate.sample);
+    let ask = || {
+        let (reply, _) = oneshot::channel();
+        let capacity = machine.health.capacity.clone();
+        tokio::spawn(gate.clone().look(Vec::new(), capacity, reply))
+    };
+    ask();
+    wanted.notified().await;
+    // A round that was under way ends, then the one that was wanted.
+    sender.send_replace(round(before));
+    let early = timeout(A_MOMENT, looked.recv()).await;
+    assert!(early.is_err(), "it began before it was asked for");
+    sender.send_replace(round(Instant::now()));
+    assert!(timeout(A_MOMENT * 10, looked.recv()).await.is_ok());
+    // A driver that hangs keeps no task from its start for longer than some seconds.
+    let asked = Instant::now();
+    ask();
+    assert!(looked.recv().await.is_some());
+    let waited = asked.elapsed();
+    assert!((3..6).contains(&waited.as_secs()), "{waited:?}");
+    // Where no GPU was ever sampled nothing is waited for.
+    sender.send_replace(Arc::default());
+    ask();
+    assert!(timeout(A_MOMENT * 10, looked.recv()).await.is_ok());
+}
+

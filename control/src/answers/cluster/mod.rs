@@ -10,6 +10,7 @@
 //! - `records`: what the state says, signed.
 //! - `scheduling`: which members jobs are kept off.
 //! - `users`: logins, tokens of users, and what all members are told of them.
+//! - `quarantines`: which quarantines of a member are held back.
 //! - `people`: users and groups added, changed and removed; the audit log.
 //! - `leading`: what the leader does on its own.
 //! - `copies`: where copies may lie, for virtual clusters that begin.
@@ -25,6 +26,7 @@ mod documents;
 pub mod hash;
 mod leading;
 mod people;
+mod quarantines;
 mod records;
 mod recovery;
 mod replacement;
@@ -33,7 +35,7 @@ mod shown;
 mod user_tokens;
 mod users;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use muster_consensus::GroupId;
 use muster_gossip::key::ClusterId;
@@ -42,15 +44,13 @@ use muster_model::mesh::ClusterView;
 
 use super::event::Event;
 use super::port::{CopiesPort as _, MemberPort};
-use crate::breaker::{BreakerReview, QuarantineBreaker};
+use crate::breaker::QuarantineBreaker;
 use crate::cluster::{
     ClusterApplied, ClusterEntry, ClusterRejection, ClusterState, Proposer, Soak, steps,
 };
 use crate::coordinator::Bindings;
 use crate::groups::{ApplyOutcome, GroupError, GroupStanding, GroupState, Local, LocalGroup};
-use crate::request::cluster::{
-    Bind, DescribeCluster, GetSilence, NameCluster, RenewLeases, ReviewQuarantines,
-};
+use crate::request::cluster::{Bind, DescribeCluster, GetSilence, NameCluster, RenewLeases};
 use crate::request::member::OfMember;
 use crate::request::{Answers, RequestFailure, decode_answer};
 
@@ -243,28 +243,6 @@ impl<P: MemberPort> Answers<GetSilence> for ClusterService<P> {
     async fn answer(&self, _: MemberId, request: GetSilence) -> Result<u64, RequestFailure> {
         let silence = move |seen: LocalGroup<'_>| seen.silence_ms(&request.node);
         Ok(self.copies().read(self.group(), silence).await?)
-    }
-}
-
-impl<P: MemberPort> Answers<ReviewQuarantines> for ClusterService<P> {
-    async fn answer(
-        &self,
-        _: MemberId,
-        request: ReviewQuarantines,
-    ) -> Result<BreakerReview, RequestFailure> {
-        let look = |seen: LocalGroup<'_>| {
-            let members = state_of(seen.machine)?.members();
-            let members = members.filter(|(_, member)| member.is_admitted()).count();
-            Some((seen.term?, members))
-        };
-        let found = self.copies().read(self.group(), look).await?;
-        let (term, members) = found.ok_or(GroupError::NoLeader)?;
-        let now_ms = self.copies().now().steady.as_millis();
-        let policy = self.port.breaker();
-        // Each change leaves it whole, so a panic elsewhere left no half of one.
-        let mut breaker = self.breaker.lock().unwrap_or_else(PoisonError::into_inner);
-        let breaker = breaker.in_term(term, now_ms);
-        Ok(breaker.review(now_ms, &request.0, members, &policy))
     }
 }
 

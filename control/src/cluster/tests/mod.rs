@@ -15,3 +15,14 @@ mod tokens;
 mod user_tokens;
 mod users;
 mod world;
+
+use super::ClusterState;
+
+/// The state of a cluster that admitted so many members, some of which were expelled since.
+pub(crate) fn members(admitted: u8, expelled: &[u32]) -> ClusterState {
+    let mut bench = world::Bench::of(admitted);
+    for member in expelled {
+        bench.expel(*member).unwrap();
+    }
+    bench.state
+}

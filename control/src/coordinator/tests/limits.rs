@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use muster_model::cluster_spec::Level;
 use muster_model::explanation::Earliest;
+use muster_model::job::NearSpec;
 use muster_model::policy::ClusterPolicy;
 use muster_model::time::Time;
 use muster_model::usage::UsageSubject;
@@ -257,4 +259,31 @@ fn a_job_that_a_limit_never_lets_start_is_refused() {
             _ => panic!("{user} {gpu}: {why:?}"),
         }
     }
+}
+
+#[test]
+fn who_demands_a_rack_is_told_which_one_has_the_most_room() {
+    let mut bench = limited("");
+    bench.report("n3", Vec::new());
+    let racks = [("n1", "r1"), ("n2", "r1"), ("n3", "r2")];
+    let racks = racks.map(|(name, rack)| (node(name), rack.to_owned()));
+    bench.input(CoordinatorInput::Racks(racks.into()));
+    bench.commit(&wants("alice", "x", 4));
+    runs(&mut bench, "alice~x");
+    bench.commit(&wants("alice", "y", 4));
+    runs(&mut bench, "alice~y");
+    let mut entry = wants("alice", "z", 4);
+    if let VcEntry::Accept(job) = &mut entry {
+        job.spec.roles[0].instances = 2;
+        job.spec.roles[0].near = Some(NearSpec {
+            level: Level::Rack,
+            required: true,
+        });
+    }
+    bench.commit(&entry);
+    assert_eq!(
+        why(&bench, "alice~z"),
+        "needs 8 devices; 4 are free in virtual cluster default; 2 tasks of it must be in one rack, \
+         and rack r2, which has the most room, has it for 1"
+    );
 }

@@ -9,7 +9,7 @@ use muster_model::id::{JobKey, NodeId};
 use muster_model::sight::{HIDDEN_JOB, JobSight};
 use muster_model::time::Time;
 use muster_model::usage::{ReachedAmount, ReachedLimit};
-use muster_placement::decide::WaitReason;
+use muster_placement::decide::{RoomiestRack, WaitReason};
 use muster_placement::explain::{self, Constraint, Troubles, explain, troubles};
 use muster_placement::gang::GangNumber as Number;
 use muster_placement::queue::{GangQueue, Queued};
@@ -203,6 +203,10 @@ impl Explainer<'_> {
             ),
             false => format!("needs {}; {}", devices(asked), free(there)),
         };
+        let in_rack = |rack: &Option<RoomiestRack>| {
+            let rack = rack.as_ref();
+            rack.map_or_else(String::new, |rack| format!("; {rack}"))
+        };
         match why {
             WaitReason::Behind(other) => {
                 format!("waits for its turn behind {}", self.names(&[*other]))
@@ -212,15 +216,19 @@ impl Explainer<'_> {
                 vc,
                 free,
                 bad,
+                rack,
                 ..
             } => {
                 let bad = match bad {
                     0 => String::new(),
                     _ => format!("; {}", self.troubles(current).in_words("")),
                 };
-                format!("{} in virtual cluster {vc}{bad}", cells(*asked, *free))
+                let cells = cells(*asked, *free);
+                format!("{cells} in virtual cluster {vc}{bad}{}", in_rack(rack))
             }
-            WaitReason::Idle { asked, free, .. } => cells(*asked, *free),
+            WaitReason::Idle {
+                asked, free, rack, ..
+            } => format!("{}{}", cells(*asked, *free), in_rack(rack)),
             why => why.to_string(),
         }
     }

@@ -66,6 +66,8 @@ pub enum HealthInput {
         /// The address.
         pci: String,
     },
+    /// A person accepts that the machine has these ports of the fabric, and no others.
+    PortsAccepted(Vec<HealthSubject>),
     /// A person says something of a part.
     Person {
         /// The part.
@@ -181,6 +183,7 @@ impl HealthJudge {
                 let part = self.memory.part(&HealthSubject::at(pci));
                 boundary(&self.rules, part, ClearedBy::Reset);
             }
+            HealthInput::PortsAccepted(ports) => self.ports_accepted(&ports),
             HealthInput::Person { subject, mark } => self.person(now_ms, &subject, mark),
             HealthInput::Tick => {}
         }

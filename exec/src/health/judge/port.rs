@@ -3,10 +3,10 @@
 use muster_model::health::{DeviceEvent, EventClass, HealthSubject};
 use muster_model::inventory::LinkLayer;
 
-use super::HealthJudge;
 use super::memory::PortMemory;
+use super::{HealthJudge, boundary};
 use crate::health::reading::PortReading;
-use crate::health::rules::HealthLimits;
+use crate::health::rules::{ClearedBy, HealthLimits};
 
 const ACTIVE: &str = "ACTIVE";
 /// The code of the event that a port has no link now.
@@ -58,6 +58,19 @@ impl HealthJudge {
             })
         });
         lost.collect()
+    }
+
+    /// Forgets ports that are not among the accepted ones. One that is, and is down, stays down:
+    /// to accept it repairs nothing. What a person holds stays held.
+    pub(super) fn ports_accepted(&mut self, accepted: &[HealthSubject]) {
+        self.memory.parts.retain_mut(|part| {
+            let is_port = matches!(part.subject, HealthSubject::FabricPort { .. });
+            if !is_port || accepted.contains(&part.subject) {
+                return true;
+            }
+            boundary(&self.rules, part, ClearedBy::Repair);
+            part.hold.is_some()
+        });
     }
 
     /// Ports that were up, and that no adapter lists any more.

@@ -1,12 +1,15 @@
 /* NVIDIA's management library as far as this project calls it, with the answers of a text file.
- * The file is read anew at each call. It lies beside the library, with ".txt" after the library's
- * name, or where the variable MUSTER_FAKE_NVML says. See mod.rs beside this file for its lines. */
+ * A file that has changed is read anew at the next call. It lies beside the library, with ".txt"
+ * after the library's name, or where the variable MUSTER_FAKE_NVML says. See mod.rs beside this
+ * file for its lines. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 enum {
@@ -93,25 +96,95 @@ static const char *file_name(void) {
     return name;
 }
 
-/* Copies what stands after "key = " on the key's last line. Returns whether there is one. */
-static int find(const char *key, char *value) {
-    char line[4096];
-    int is_found = 0;
-    FILE *file = fopen(file_name(), "r");
-    if (!file)
-        return 0;
-    while (fgets(line, sizeof line, file)) {
+/* A line "key = value". `place` is the line's number. */
+struct line {
+    const char *key, *value;
+    size_t place;
+};
+
+/* The file as it was read last, with its lines in the order of their keys. */
+static struct {
+    pthread_mutex_t mutex;
+    struct stat file;
+    int is_old;
+    char *text;
+    struct line *lines;
+    size_t count;
+} kept = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+static int by_key(const void *one, const void *other) {
+    const struct line *a = one, *b = other;
+    int order = strcmp(a->key, b->key);
+    return order ? order : (a->place > b->place) - (a->place < b->place);
+}
+
+/* Two writes within one tick of the kernel's clock may leave the same times, so a file counts as
+ * unchanged only if it was a second old when it was read. */
+static int is_kept(const struct stat *now) {
+    const struct stat *then = &kept.file;
+    return kept.is_old && now->st_ino == then->st_ino && now->st_size == then->st_size &&
+           now->st_mtim.tv_sec == then->st_mtim.tv_sec && now->st_mtim.tv_nsec == then->st_mtim.tv_nsec;
+}
+
+static void split(char *text) {
+    size_t room = 0;
+    kept.count = 0;
+    for (char *line = text, *next; line && *line; line = next) {
+        if ((next = strchr(line, '\n')))
+            *next++ = 0;
         char *mid = strstr(line, " = ");
         if (!mid || line[0] == '#')
             continue;
         *mid = 0;
-        if (strcmp(line, key) != 0)
-            continue;
-        mid[strcspn(mid + 3, "\n") + 3] = 0;
-        snprintf(value, TEXT, "%s", mid + 3);
+        if (kept.count == room)
+            kept.lines = realloc(kept.lines, (room = room * 2 + 64) * sizeof *kept.lines);
+        kept.lines[kept.count] = (struct line){line, mid + 3, kept.count};
+        kept.count++;
+    }
+    qsort(kept.lines, kept.count, sizeof *kept.lines, by_key);
+}
+
+/* Reads the file if it is another one than before. Returns whether there is one. */
+static int refresh(void) {
+    struct stat now;
+    FILE *file;
+    size_t length;
+    if (stat(file_name(), &now) == 0 && is_kept(&now))
+        return 1;
+    kept.is_old = 0;
+    if (!(file = fopen(file_name(), "r")))
+        return 0;
+    fstat(fileno(file), &kept.file);
+    kept.is_old = kept.file.st_mtim.tv_sec + 1 < time(NULL);
+    free(kept.text);
+    free(kept.lines);
+    kept.lines = NULL;
+    kept.text = malloc((size_t)kept.file.st_size + 1);
+    length = fread(kept.text, 1, (size_t)kept.file.st_size, file);
+    kept.text[length] = 0;
+    fclose(file);
+    split(kept.text);
+    return 1;
+}
+
+/* Copies what stands after "key = " on the key's last line. Returns whether there is one. */
+static int find(const char *key, char *value) {
+    struct line after = {key, NULL, SIZE_MAX};
+    size_t low = 0, high;
+    int is_found = 0;
+    pthread_mutex_lock(&kept.mutex);
+    for (high = refresh() ? kept.count : 0; low < high;) {
+        size_t mid = (low + high) / 2;
+        if (by_key(&kept.lines[mid], &after) < 0)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    if (low > 0 && strcmp(kept.lines[low - 1].key, key) == 0) {
+        snprintf(value, TEXT, "%s", kept.lines[low - 1].value);
         is_found = 1;
     }
-    fclose(file);
+    pthread_mutex_unlock(&kept.mutex);
     return is_found;
 }
 

@@ -1,7 +1,7 @@
 //! A driver of NVIDIA's that answers as a text file says, for machines without one.
 //!
 //! The file has lines `KEY = VALUE`; other lines are comments, and the last line of a key counts.
-//! It is read anew at each call, so a test changes the machine by writing it.
+//! What is written to it holds from the next call on, so a test changes the machine by writing it.
 //!
 //! | key | value |
 //! |---|---|

@@ -4,7 +4,9 @@ use muster_model::cluster_spec::{ClusterSpec, Level};
 use muster_model::time::Time;
 
 use crate::cells::{Bins, CellEvent, Cells};
-use crate::decide::{Decision, DecisionPolicy, GangRefusal, WaitReason, decide, keep};
+use crate::decide::{
+    Decision, DecisionPolicy, GangRefusal, RoomiestRack, WaitReason, decide, keep,
+};
 use crate::gang::{Gang, GangMember, GangNumber, Near, Placement};
 
 const SIX: &str = "
@@ -88,6 +90,20 @@ fn placed(cells: &Cells, gang: &Gang) -> Vec<String> {
     }
 }
 
+/// The rack that is told while a gang waits, for how many pods it has room, and of how many.
+fn roomiest(cells: &Cells, gang: &Gang) -> Option<(String, u32, u32)> {
+    let rack = match decided(cells, gang) {
+        Decision::Wait(WaitReason::Quota { rack, .. } | WaitReason::Idle { rack, .. }) => rack,
+        other => panic!("{other:?}"),
+    };
+    let RoomiestRack {
+        rack,
+        room_for,
+        pods,
+    } = rack?;
+    Some((rack, room_for, pods))
+}
+
 fn start(cells: &mut Cells, gang: Gang) {
     let Decision::Place(grant) = decided(cells, &gang) else {
         panic!("{gang:?} does not fit");
@@ -125,11 +141,7 @@ fn a_rack_that_is_required_is_waited_for() {
     assert_eq!(placed(&cells, &three), ["n2", "n3", "n5"]);
     start(&mut cells, gang(1, &[(1, 4)], None));
     cordon(&mut cells, "n3");
-    let waits = decided(&cells, &three);
-    assert!(
-        matches!(waits, Decision::Wait(WaitReason::Quota { .. })),
-        "{waits:?}"
-    );
+    assert_eq!(roomiest(&cells, &three), Some(("b".to_owned(), 2, 3)));
     // Four machines are free, so one that only prefers a rack starts.
     let preferred = Near {
         level: Level::Rack,
@@ -192,4 +204,40 @@ fn leaves_are_kept_in_one_rack_for_who_requires_it() {
     assert_eq!(machines(&cells, &kept), ["n2", "n3", "n5"]);
     let kept = keep(&cells, &gang(2, &[(3, 4)], None)).unwrap();
     assert_eq!(machines(&cells, &kept), ["n1", "n4", "n6"]);
+}
+
+#[test]
+fn the_rack_with_the_most_room_is_told_to_who_waits_for_one() {
+    let mut cells = told();
+    // One machine is left in rack a, two are in rack b, and one was told none.
+    start(&mut cells, gang(1, &[(1, 4)], None));
+    cordon(&mut cells, "n3");
+    let told = |members: &[(u32, u32)], near| roomiest(&cells, &gang(9, members, near));
+    let b = |room_for, pods| Some(("b".to_owned(), room_for, pods));
+    assert_eq!(told(&[(3, 4)], REQUIRED), b(2, 3));
+    assert_eq!(told(&[(5, 2)], REQUIRED), b(4, 5));
+    // The largest member counts.
+    assert_eq!(told(&[(1, 1), (3, 4), (1, 2)], REQUIRED), b(2, 3));
+    // Nothing is told where each member fits, or where no rack is demanded.
+    assert_eq!(told(&[(2, 4), (2, 4)], REQUIRED), None);
+    assert_eq!(told(&[(5, 4)], None), None);
+    let opportunistic = Gang {
+        priority: -1,
+        ..gang(9, &[(3, 4)], REQUIRED)
+    };
+    assert_eq!(roomiest(&cells, &opportunistic), b(2, 3));
+    let Decision::Wait(why) = decided(&cells, &opportunistic) else {
+        panic!("it starts");
+    };
+    let end =
+        "; 3 tasks of it must be in one rack, and rack b, which has the most room, has it for 2";
+    assert!(why.to_string().ends_with(end), "{why}");
+    // Of racks with as much room the first by name is told.
+    cordon(&mut cells, "n2");
+    let three = gang(9, &[(3, 4)], REQUIRED);
+    assert_eq!(roomiest(&cells, &three), Some(("a".to_owned(), 1, 3)));
+    // The only machine with room was told no rack.
+    cordon(&mut cells, "n4");
+    cordon(&mut cells, "n5");
+    assert_eq!(roomiest(&cells, &three), None);
 }

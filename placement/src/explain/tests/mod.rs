@@ -103,6 +103,7 @@ fn what_blocks_is_named_with_who_holds_it() {
         what: "GPU".to_owned(),
         wanted: 3,
         missing: 1,
+        rack: None,
     };
     assert_eq!(found.lacking.lacks, [lack]);
     check(
@@ -135,6 +136,51 @@ fn what_blocks_is_named_with_who_holds_it() {
         )
         .is_none()
     );
+}
+
+#[test]
+fn a_demanded_rack_is_named_with_what_is_missing_there() {
+    let mut cells = cells(5);
+    let racks = [("n1", "a"), ("n2", "b"), ("n3", "b"), ("n4", "a")];
+    let racks = racks.map(|(node, rack)| (node.to_owned(), rack.to_owned()));
+    cells.apply(CellEvent::Racks(racks.into())).unwrap();
+    start(&mut cells, gang(1, "v", 0, 1, 1), &[&[0]]);
+    start(&mut cells, gang(2, "v", 0, 1, 3), &[&[4, 5, 6]]);
+    let mut demands = gang(9, "v", 0, 2, 4);
+    let near = |level| {
+        Some(Near {
+            level,
+            required: true,
+        })
+    };
+    demands.members[0].near = near(Level::Rack);
+    let found = check(
+        &cells,
+        demands.clone(),
+        "topology",
+        "needs 2 times 4 GPU in one rack; 1 of 4 are missing on n1 in rack a; it would fit \
+         without that (in use by job1)",
+    );
+    assert_eq!(found.lacking.lacks[0].rack.as_deref(), Some("a"));
+    // Another member asks for something else as well.
+    demands.members.push(GangMember {
+        pods: 1,
+        leaves: 2,
+        near: near(Level::Pcie),
+        ..demands.members[0].clone()
+    });
+    let both = explained(&cells, &[demands], 9, &DecisionPolicy::default());
+    let both = sentence(&both);
+    assert!(both.contains("in one rack and 2 GPU"), "{both}");
+    // The rack of who demands none is not of interest.
+    let found = check(
+        &cells,
+        gang(9, "v", 0, 3, 4),
+        "fragmentation",
+        "needs 3 times 4 GPU together; enough are free, but not together; 1 of 4 are missing on n1 \
+         (in use by job1)",
+    );
+    assert_eq!(found.lacking.lacks[0].rack, None);
 }
 
 #[test]

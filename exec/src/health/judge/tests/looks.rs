@@ -309,6 +309,54 @@ fn an_adapter_that_is_gone_takes_its_port_down() {
 }
 
 #[test]
+fn a_port_that_a_person_does_not_miss_is_forgotten_and_one_that_is_down_is_not() {
+    let mut bench = Bench::new();
+    let subject = |device: &str| HealthSubject::FabricPort {
+        device: device.to_owned(),
+        port: 1,
+    };
+    let hold = |bench: &mut Bench, device: &str| {
+        let subject = subject(device);
+        let (by, why) = ("ann".to_owned(), "odd".to_owned());
+        let mark = PersonMark::Held { by, why };
+        bench.tell(HealthInput::Person { subject, mark });
+    };
+    bench.log("xid 48");
+    hold(&mut bench, "mlx5_3");
+    let names = ["mlx5_0", "mlx5_1", "mlx5_2", "mlx5_3"];
+    let all = names.map(|device| port(device, "ACTIVE"));
+    bench.tell(HealthInput::Ports(all.into()));
+    // The first one goes on, the second one is down, the others are taken out.
+    let left = HealthInput::Ports(vec![port("mlx5_0", "ACTIVE"), port("mlx5_1", "DOWN")]);
+    bench.tell(left.clone());
+    bench.wait(240);
+    bench.tell(left.clone());
+    let gpu = "0000:1a:00.0 xid 48 bad Device ResetDevice";
+    let held = "mlx5_3/1 held bad Links Inspect";
+    let is_down = |device: &str| format!("{device}/1 port-down bad Links Inspect");
+    let before = [
+        gpu.to_owned(),
+        is_down("mlx5_3"),
+        held.to_owned(),
+        is_down("mlx5_1"),
+        is_down("mlx5_2"),
+    ];
+    bench.check(&before.each_ref().map(|line| &**line));
+    let accepted = ["mlx5_0", "mlx5_1"].map(subject);
+    bench.tell(HealthInput::PortsAccepted(accepted.into()));
+    bench.check(&[gpu, held, &is_down("mlx5_1")]);
+    assert_eq!(bench.judge.lost_ports().len(), 1, "the one that is down");
+    bench.tell(left);
+    bench.check(&[gpu, held, &is_down("mlx5_1")]);
+    // One that is put in again is known from then on.
+    let back = |state| HealthInput::Ports(vec![port("mlx5_2", state)]);
+    bench.tell(back("ACTIVE"));
+    bench.tell(back("DOWN"));
+    let lost = bench.judge.lost_ports();
+    assert!(lost.iter().any(|event| event.subject == subject("mlx5_2")));
+}
+
+#[test]
 fn a_port_without_a_manager_is_the_fabric_s_fault() {
     let mut bench = Bench::new();
     bench.tell(HealthInput::Ports(vec![port("mlx5_0", "ACTIVE")]));
