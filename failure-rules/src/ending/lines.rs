@@ -113,6 +113,9 @@ fn sequence_length(text: &[u8]) -> usize {
 /// The length of the prefix that a launcher put before a line, and the process that it names: `[rank0]: `,
 /// `[1,0]<stderr>:`, `(train pid=7) `, `(raylet) `.
 fn prefix(line: &[u8]) -> Option<(usize, Option<u32>)> {
+    if let Some(length) = time_stamp(line) {
+        return Some((length, None));
+    }
     let (open, close) = match line.first()? {
         b'[' => (1, b']'),
         b'(' => (1, b')'),
@@ -140,7 +143,18 @@ fn prefix(line: &[u8]) -> Option<(usize, Option<u32>)> {
     Some((length, rank))
 }
 
-/// `rank0`, `default3`, `1,0`, `node-0:4711`.
+/// The length of a time that a log's keeper put before a line, with its space: `2026-01-01T00:00:00.123Z `.
+fn time_stamp(line: &[u8]) -> Option<usize> {
+    let window = &line[..line.len().min(PREFIX_BYTES_MAX)];
+    let is_digit = |at: usize| window.get(at).is_some_and(u8::is_ascii_digit);
+    let is = |at: usize, byte: u8| window.get(at) == Some(&byte);
+    let is_time =
+        is_digit(0) && is(4, b'-') && is(7, b'-') && is(10, b'T') && is(13, b':') && is(16, b':');
+    let end = memchr::memchr(b' ', window).filter(|_| is_time)?;
+    Some(end + 1)
+}
+
+/// `rank0`, `default3`, `worker-0`, `1,0`, `node-0:4711`.
 fn bracketed(inner: &str) -> Option<Option<u32>> {
     let number = |digits: &str| digits.parse::<u32>().ok();
     if let Some((job, rank)) = inner.split_once(',') {
@@ -155,7 +169,8 @@ fn bracketed(inner: &str) -> Option<Option<u32>> {
         return (is_named && number(pid).is_some()).then_some(None);
     }
     let word = inner.trim_end_matches(|digit: char| digit.is_ascii_digit());
-    let is_word = word.bytes().all(|byte| byte.is_ascii_lowercase()) && !word.is_empty();
+    let letters = word.trim_end_matches(['-', '_']);
+    let is_word = letters.bytes().all(|byte| byte.is_ascii_lowercase()) && !letters.is_empty();
     is_word
         .then(|| number(&inner[word.len()..]))
         .flatten()
