@@ -219,15 +219,87 @@ async fn ports_that_a_person_does_not_miss_are_forgotten_on_disk_too() {
 /// A process of a task of the test's agent, or of something else.
 fn add_process(root: &Path, pid: u32, cgroup: &str, file: &str) {
     let dir = root.join(format!("proc/{pid}"));
-    fs::create_dir_all(dir.join("fd")).unwrap();
+    write_process(&dir, 'S', cgroup);
+    open_file(&dir, file);
+}
+
+/// A process that has ended, while a thread of it has not.
+fn add_zombie(root: &Path, pid: u32, cgroup: &str, file: &str) {
+    let dir = root.join(format!("proc/{pid}"));
+    write_process(&dir, 'Z', cgroup);
+    open_file(&dir.join(format!("task/{}", pid + 1)), file);
+}
+
+fn write_process(dir: &Path, state: char, cgroup: &str) {
+    fs::create_dir_all(dir).unwrap();
     let zeros = "0 ".repeat(18);
-    fs::write(
-        dir.join("stat"),
-        format!("{pid} (python) S {zeros}4711 0\n"),
-    )
-    .unwrap();
+    let stat = format!("1 (python) {state} {zeros}4711 0\n");
+    fs::write(dir.join("stat"), stat).unwrap();
     fs::write(dir.join("cgroup"), format!("0::{cgroup}\n")).unwrap();
+}
+
+fn open_file(dir: &Path, file: &str) {
+    fs::create_dir_all(dir.join("fd")).unwrap();
     std::os::unix::fs::symlink(file, dir.join("fd/3")).unwrap();
+}
+
+/// The processes that hold the first of these devices, as its gate finds them.
+async fn left(machine: &PlayedMachine, devices: &[Device]) -> Vec<u32> {
+    let (looks, mut looked) = mpsc::channel(1);
+    let (_sender, gpus) = watch::channel(Arc::default());
+    let gate = DeviceGate {
+        config: machine.health.config.clone(),
+        gpus,
+        sample: Arc::default(),
+        looks,
+    };
+    let capacity = Capacity {
+        devices: devices.to_vec(),
+        ..machine.health.capacity.clone()
+    };
+    gate.look(devices[..1].to_vec(), capacity, oneshot::channel().0)
+        .await;
+    let Some(HealthLook::Gate(look)) = looked.recv().await else {
+        panic!("no look")
+    };
+    look.left.iter().map(|process| process.pid).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_gate_asks_who_holds_the_device_s_own_files() {
+    let machine = PlayedMachine::new();
+    let root = machine.root.path();
+    let device = |file: &str| Device {
+        paths: vec!["/dev/kfd".to_owned(), file.to_owned()],
+        ..granted(file)
+    };
+    let devices = [device("/dev/dri/renderD128"), device("/dev/dri/renderD129")];
+    // The file of KFD is both devices', the third process is of no task.
+    add_process(root, 1, "/muster/a", "/dev/kfd");
+    add_process(root, 2, "/muster/b", "/dev/dri/renderD129");
+    add_process(root, 3, "/system.slice/x", "/dev/dri/renderD128");
+    assert_eq!(left(&machine, &devices).await, [] as [u32; 0]);
+    add_process(root, 4, "/muster/c", "/dev/dri/renderD128");
+    add_zombie(root, 5, "/system.slice/x", "/dev/dri/renderD128");
+    assert_eq!(left(&machine, &devices).await, [4, 5]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_has_two_seconds_to_let_go_of_a_device() {
+    let machine = PlayedMachine::new();
+    let root = machine.root.path().to_owned();
+    let devices = [granted("/dev/nvidia0")];
+    add_process(&root, 1, "/muster/a", "/dev/nvidia0");
+    let begun = Instant::now();
+    assert_eq!(left(&machine, &devices).await, [1]);
+    let waited = begun.elapsed();
+    assert!(waited > Duration::from_secs(2), "{waited:?}");
+    let ends = tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        fs::remove_dir_all(root.join("proc/1")).unwrap();
+    });
+    assert_eq!(left(&machine, &devices).await, [] as [u32; 0]);
+    ends.await.unwrap();
 }
 
 /// A device that is granted, at the played GPU's place.
@@ -290,41 +362,6 @@ async fn a_device_that_a_process_of_an_ended_task_holds_is_not_granted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_device_that_left_the_bus_is_not_granted() {
-    let mut machine = PlayedMachine::new();
-    let device = granted("/dev/nvidia0");
-    let capacity = Capacity {
-        devices: vec![device.clone()],
-        ..machine.health.capacity.clone()
-    };
-    let (_sender, hardware) = watch::channel(Probed {
-        capacity,
-        problems: Vec::new(),
-        inventory: None,
-    });
-    let pass = |machine: &mut PlayedMachine| {
-        let (reply, mut answer) = oneshot::channel();
-        let look = GateLook {
-            devices: vec![device.clone()],
-            left: Vec::new(),
-            reply,
-        };
-        machine.health.pass(look, &hardware);
-        answer.try_recv().unwrap()
-    };
-    let place = machine.root.path().join(PCI_DEVICES).join(GPU);
-    fs::create_dir_all(&place).unwrap();
-    assert_eq!(pass(&mut machine), Ok(()));
-    fs::remove_dir(&place).unwrap();
-    let why = pass(&mut machine).unwrap_err();
-    assert_eq!(
-        why,
-        "device GPU-0 is sick: it is not on the PCI bus any more"
-    );
-    fs::create_dir(&place).unwrap();
-    assert_eq!(pass(&mut machine), Ok(()));
-}
-#[tokio::test(flavor = "multi_thread")]
 async fn a_task_waits_for_a_round_of_samples_that_began_after_it_asked() {
     const A_MOMENT: Duration = Duration::from_millis(100);
     let machine = PlayedMachine::new();
@@ -370,3 +407,51 @@ async fn a_task_waits_for_a_round_of_samples_that_began_after_it_asked() {
     assert!(timeout(A_MOMENT * 10, looked.recv()).await.is_ok());
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_device_that_left_the_bus_is_not_granted() {
+    let mut machine = PlayedMachine::new();
+    let device = granted("/dev/nvidia0");
+    let capacity = Capacity {
+        devices: vec![device.clone()],
+        ..machine.health.capacity.clone()
+    };
+    let (_sender, hardware) = watch::channel(Probed {
+        capacity,
+        problems: Vec::new(),
+        inventory: None,
+    });
+    let pass_of = |machine: &mut PlayedMachine, device: &Device| {
+        let (reply, mut answer) = oneshot::channel();
+        let look = GateLook {
+            devices: vec![device.clone()],
+            left: Vec::new(),
+            reply,
+        };
+        machine.health.pass(look, &hardware);
+        answer.try_recv().unwrap()
+    };
+    let pass = |machine: &mut PlayedMachine| pass_of(machine, &device);
+    let place = machine.root.path().join(PCI_DEVICES).join(GPU);
+    fs::create_dir_all(&place).unwrap();
+    assert_eq!(pass(&mut machine), Ok(()));
+    fs::remove_dir(&place).unwrap();
+    let why = pass(&mut machine).unwrap_err();
+    assert_eq!(
+        why,
+        "device GPU-0 is sick: it is not on the PCI bus any more"
+    );
+    // So are the instances of a card, and no device elsewhere.
+    let instance = Device {
+        pci: None,
+        partition_of: device.pci.clone(),
+        ..device.clone()
+    };
+    assert!(pass_of(&mut machine, &instance).is_err());
+    let other = Device {
+        pci: Some("0000:3b:00.0".to_owned()),
+        ..device.clone()
+    };
+    assert_eq!(pass_of(&mut machine, &other), Ok(()));
+    fs::create_dir(&place).unwrap();
+    assert_eq!(pass(&mut machine), Ok(()));
+}
