@@ -39,6 +39,7 @@ use crate::documents::DocumentKinds;
 use crate::documents::failure_rules::RulesInForce;
 use crate::documents::policy::PolicyInForce;
 use crate::documents::storages::StoragesInForce;
+use crate::failures::RuleTester;
 use crate::gpu_samples::GpuSamples;
 use crate::images::NodeImages;
 use crate::mesh::Service;
@@ -67,6 +68,8 @@ pub(crate) struct ClusterDependencies {
     pub(crate) documents: DocumentKinds,
     /// The failure rules that verdicts are made by.
     pub(crate) rules: RulesInForce,
+    /// Tries others on the failures of this node.
+    pub(crate) tester: RuleTester,
     /// The identity provider that people log in by.
     pub(crate) identity: Arc<dyn IdentityProvider>,
     /// The way into the cluster.
@@ -96,6 +99,7 @@ pub(crate) fn ports(parts: ClusterDependencies) -> Ports {
         documents: Arc::new(LocalDocuments {
             documents: parts.documents,
             rules: parts.rules,
+            tester: parts.tester,
             membership: membership.clone(),
         }),
         identity: parts.identity,

@@ -4,6 +4,7 @@
 mod collectives;
 mod launch;
 mod news;
+mod sealed_secrets;
 mod share;
 mod uses;
 
@@ -21,6 +22,7 @@ use muster_model::id::AttemptUid;
 use muster_model::launch::TaskSpec;
 use tokio::sync::{OnceCell, mpsc, watch};
 
+pub(crate) use self::sealed_secrets::SealedSecrets;
 pub(crate) use self::share::PIDS_SHARE;
 use crate::accounts::Accounts;
 use crate::causes::causes;
@@ -28,6 +30,7 @@ use crate::cluster::LocalUses;
 use crate::config::Tasks;
 use crate::documents::failure_rules::RulesInForce;
 use crate::documents::policy::PolicyInForce;
+use crate::failures::FailureNotes;
 use crate::health::NodeHealth;
 use crate::images::NodeImages;
 use crate::loops::hardware::HardwareState;
@@ -60,6 +63,8 @@ pub(crate) struct ExecutorDependencies {
     pub(crate) host_name: String,
     /// What its tasks use.
     pub(crate) uses: LocalUses,
+    /// Keeps failures.
+    pub(crate) failures: FailureNotes,
 }
 
 /// The executor of this node.
@@ -83,6 +88,7 @@ struct ExecutorShared {
     /// Tells this agent's containers from those of another one on the same machine.
     name: String,
     uses: LocalUses,
+    failures: FailureNotes,
     runner: TaskRunner,
     config: RunnerConfig,
     tasks: Mutex<BTreeMap<AttemptUid, ExecutorTask>>,
@@ -133,6 +139,7 @@ impl Executor {
             policy: parts.policy,
             host_name: parts.host_name,
             uses: parts.uses,
+            failures: parts.failures,
             name: config.tasks_dir.display().to_string(),
             config,
             tasks: Mutex::default(),

@@ -22,6 +22,7 @@ pub mod diagnose;
 mod doctor;
 mod documents;
 mod executor;
+mod failures;
 mod first_admin;
 mod gpu_job_files;
 mod gpu_samples;

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::certificate::CertificateNow;
+use crate::failures::RuleTester;
 use crate::health::{NodeHealth, NodeParts, fabric_problems};
 use crate::identity::NodeIdentity;
 use crate::images::NodeImages;
@@ -44,6 +45,8 @@ pub(crate) struct NodeStatus {
     pub(crate) health: NodeHealth,
     /// The same by the names that people give parts.
     pub(crate) parts: NodeParts,
+    /// Tries failure rules on its failures.
+    pub(crate) tester: RuleTester,
     /// What is wrong with the disk that holds the state.
     pub(crate) disk: DiskState,
     /// Why REST and the mesh are not served, if so.

@@ -62,6 +62,11 @@ impl Paths {
         self.state.join("accepted.json")
     }
 
+    /// The failures of this node's tasks, for tests of failure rules.
+    pub(crate) fn failures(&self) -> PathBuf {
+        self.state.join("failures")
+    }
+
     /// One directory per task attempt: sockets, logs, exit.
     pub(crate) fn tasks(&self) -> PathBuf {
         self.state.join("tasks")

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
+use futures::{StreamExt as _, stream};
 use muster_consensus::GroupId;
 use muster_control::cluster::{ClusterMap, RecoverableCopy};
 use muster_control::groups::{Local, name};
@@ -13,29 +14,33 @@ use muster_control::request::cluster::OfCluster;
 use muster_control::request::member::{
     AcceptInventory, CopyAge, GetKnownClusterMap, KeepBody, ListCommitted, ListCopies, ListHealth,
     ListImages, ListPulls, MarkPart, OfMember, ReadBody, RecoverCluster, RenewLed, Succeed,
+    TestRules,
 };
 use muster_control::request::search::{self, Clues, LeaderSearch, SearchTraits, unknown_outcome};
 use muster_control::request::vc::{OfCopy, OfVc};
 use muster_control::request::{
     Aged, Answers, AnyRequest, RequestFailure, decode_answer, encode_answer,
 };
+use muster_failure_rules::RULES_BYTES_MAX;
 use muster_gossip::Mesh;
 use muster_gossip::member::MemberId;
 use muster_gossip::mesh::Reach;
 use muster_gossip::net::driver::MeshHandle;
-use muster_gossip::net::quic::{Delivery, NetHandle, RequestError};
+use muster_gossip::net::quic::{Delivery, MESSAGE_BYTES_MAX, NetHandle, RequestError};
 use muster_model::health::HealthCheck;
 use muster_model::id::NodeId;
 use muster_model::image::ImageView;
 use muster_model::inventory::InventoryProblem;
 use muster_model::mesh::RecoveryView;
 use muster_model::pull::Pull;
+use muster_model::rule_test::RuleTest;
 use muster_model::time::Time;
 use muster_portal_gateway::port::Images;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::cluster_service::NodeClusterService;
+use crate::failures::RuleTester;
 use crate::groups::ClusterGroup;
 use crate::health::NodeParts;
 use crate::images::NodeImages;
@@ -55,8 +60,13 @@ const NODE_LIMIT: Duration = Duration::from_secs(5);
 const ANSWER_LIMIT: Duration = Duration::from_secs(15);
 /// The same where many machines have to do something first.
 const SLOW_LIMIT: Duration = Duration::from_secs(60);
+/// Members that are asked the same at a time, where each has to do much for its answer.
+const MEMBERS_AT_ONCE: usize = 64;
 /// Pause before the next member is asked.
 const AGAIN: Duration = Duration::from_millis(search::AGAIN_MS);
+
+// The longest request of all: it carries the text of failure rules.
+const _: () = assert!(2 * RULES_BYTES_MAX < MESSAGE_BYTES_MAX);
 
 /// Requests about the cluster that this node answers at the same time.
 const AT_ONCE: usize = 64;
@@ -84,6 +94,8 @@ pub(crate) struct RequestDependencies {
     pub(crate) images: Arc<NodeImages>,
     /// The parts of this node.
     pub(crate) parts: NodeParts,
+    /// Tries failure rules on the failures of this node.
+    pub(crate) tester: RuleTester,
     /// The way to other members.
     pub(crate) way: PeerClient,
     /// Bounds how many requests about the cluster are answered at a time.
@@ -282,6 +294,27 @@ impl RequestRouter {
         timeout(NODE_LIMIT, self.member(member, request)).await.ok()
     }
 
+    /// Asks each of these members for something that it alone answers, and that may take long. Those that cannot be
+    /// reached are left out.
+    pub(crate) async fn of_nodes<R: OfMember>(
+        &self,
+        nodes: BTreeSet<NodeId>,
+        request: R,
+    ) -> Vec<(NodeId, Result<R::Answer, RequestFailure>)>
+    where
+        Self: Answers<R>,
+    {
+        let members = self.0.way.reached(nodes).await;
+        let asked = members.into_iter().map(|(node, member)| {
+            let request = request.clone();
+            async move { (node, self.member(member, request).await) }
+        });
+        stream::iter(asked)
+            .buffer_unordered(MEMBERS_AT_ONCE)
+            .collect()
+            .await
+    }
+
     /// Who leads a group, as far as the copy here knows.
     pub(crate) async fn leader_here(&self, group: GroupId) -> Option<MemberId> {
         let look = |local: Local<'_>| local.standing.view.leader;
@@ -470,6 +503,12 @@ impl Answers<AcceptInventory> for RequestRouter {
         _: AcceptInventory,
     ) -> Result<Vec<InventoryProblem>, RequestFailure> {
         self.0.parts.accept().await
+    }
+}
+
+impl Answers<TestRules> for RequestRouter {
+    async fn answer(&self, _: MemberId, request: TestRules) -> Result<RuleTest, RequestFailure> {
+        self.0.tester.test(request.rules).await
     }
 }
 

@@ -44,6 +44,7 @@ use crate::documents::policy::{PolicyInForce, coordinator_policy};
 use crate::documents::storages::StoragesInForce;
 use crate::documents::{DocumentKinds, VirtualClusters};
 use crate::executor::Executor;
+use crate::failures::{self, FailureStore, RuleTester};
 use crate::first_admin::ADMIN;
 use crate::groups::elsewhere::OtherReplicas;
 use crate::groups::opened::{self, OpenedStore};
@@ -299,6 +300,18 @@ async fn start(
     let sample = Arc::new(Notify::new());
     let (gpu_samples, gpu_sample_loop) =
         loops::gpu_samples::watch(uses.devices.clone(), Arc::clone(&sample));
+    let (failures, pending) = failures::notes();
+    let kept = FailureStore::new(paths.failures());
+    tokio::spawn(
+        loops::failures::FailuresLoop {
+            store: kept.clone(),
+            pending,
+            accounts: accounts.clone(),
+            tasks: paths.tasks(),
+        }
+        .run(),
+    );
+    let tester = RuleTester::new(kept, rules.clone(), identity.node.to_string());
     let executor = Executor::new(crate::executor::ExecutorDependencies {
         engine: engine.clone(),
         images: images.clone(),
@@ -313,6 +326,7 @@ async fn start(
         policy: policy.clone(),
         host_name: identity.host_name.clone(),
         uses: uses.clone(),
+        failures,
     });
 
     let OpenedStore {
@@ -400,6 +414,7 @@ async fn start(
         parts: NodeParts::new((health.clone(), hardware.clone()), (accepted, look)),
         hardware,
         health,
+        tester: tester.clone(),
         disk,
         ports: [http.problem(), mesh_port.problem()],
         lost_log: lost_log.clone(),
@@ -448,6 +463,7 @@ async fn start(
         doctor,
         documents,
         rules,
+        tester,
         identity: identity_provider(config)?,
         mesh,
         node,

@@ -11,12 +11,12 @@ use crate::rule::{DeviceEventPattern, EndPlace, LineRole, ReportedPattern, Rule,
 use crate::scan::{EndPatterns, EndScan, PatternId, Scan};
 
 /// What a failed container exits with if no rule knows the failure.
-pub(crate) const UNRECOGNIZED: i32 = 255;
+pub const UNRECOGNIZED: i32 = 255;
 
 /// A shell shows signal N as this and N.
 const SIGNALLED: i32 = 128;
 /// What Python and Java exit with after an error that nothing handled.
-const UNCAUGHT: i32 = 1;
+pub(crate) const UNCAUGHT: i32 = 1;
 
 /// What this step looks at.
 #[derive(Debug)]

@@ -30,11 +30,14 @@ mod report;
 mod rule;
 mod ruleset;
 mod scan;
+mod signature;
 
 pub use case::{CASES_MAX, Case, CaseVerdict, ClassifyError, classify_cases};
+pub use inside::UNRECOGNIZED;
 pub use pattern::{PATTERN_CHARS_MAX, PATTERN_COMPILED_BYTES_MAX};
 pub use problem::RuleProblem;
 pub use reader::{PATTERNS_MAX, RULES_BYTES_MAX, RULES_MAX};
 pub use report::{MATCH_BYTES_MAX, PLATFORM_LINES_MAX, REPORT_BYTES_MAX, USER_LINES_MAX};
 pub use ruleset::RuleSet;
 pub use scan::LOG_BYTES_MAX;
+pub use signature::{LogSignature, SIGNATURE_BYTES_MAX};

@@ -103,7 +103,6 @@ impl RuleSet {
         self.contents.rules.iter().map(|rule| &rule.spec)
     }
 
-    #[cfg(test)]
     pub(crate) const fn contents(&self) -> &RuleFile {
         &self.contents
     }

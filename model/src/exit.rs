@@ -136,7 +136,9 @@ impl From<&TriedEnd> for Evidence {
 }
 
 /// Whether running again may help. Decides retries (FrameworkController's attributes).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Behavior {
     /// Passes by itself: retried at once, not counted against the user.

@@ -34,6 +34,7 @@ pub mod protocol;
 pub mod pull;
 pub mod remark;
 pub mod row;
+pub mod rule_test;
 pub mod secret;
 pub mod sight;
 pub mod state;

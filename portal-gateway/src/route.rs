@@ -292,6 +292,7 @@ pub(crate) static ROUTES: &[Route] = routes! { handle:
     GET "api/muster/v1/documents/:document/text" User => documents::text(documents);
     POST "api/muster/v1/documents/:document/rollback" Admin => documents::rollback(documents);
     POST "api/muster/v1/failure-rules/try" User => documents::try_rules(documents);
+    POST "api/muster/v1/failure-rules/test" Admin => documents::test_rules(documents);
     GET "api/muster/v1/images" Admin => images::list(images);
     DELETE "api/muster/v1/images" Admin => images::remove(images);
     POST "api/muster/v1/images/import" Admin => images::import(images);
@@ -543,6 +544,7 @@ mod tests {
             "muster/v1/cluster",
             "muster/v1/documents",
             "muster/v1/doctor",
+            "muster/v1/failure-rules/test",
         ];
         for route in ROUTES
             .iter()

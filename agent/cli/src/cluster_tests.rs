@@ -2,11 +2,13 @@
 //! memory.
 
 use muster_model::alarm::{Alarm, AlarmKind, AlarmState, AlarmSubject, Alarms};
+use muster_model::exit::Behavior;
 use muster_model::finding::{Finding, Grade};
 use muster_model::mesh::{
     ActivationStage, CoverageView, DocumentVersion, DocumentView, Leadership, LocalDocument,
     MemberReach, MeshView, OneWay,
 };
+use muster_model::rule_test::{JudgedAs, RuleTest, UnheardNode, VerdictChange};
 use muster_model::state::SubState;
 use muster_portal_gateway::fake::member;
 use serde_json::json;
@@ -499,6 +501,51 @@ async fn rules_that_cannot_be_are_not_sent() {
     let served = ServedGateway::start();
     let file = TextFile::of("- code: seven\n");
     let (status, _, err) = served.muster(&["rules", "apply", file.path()]).await;
+    assert!(status == CliStatus::Usage && err.contains("code"), "{err}");
+}
+
+#[tokio::test]
+async fn a_test_of_rules_says_by_its_exit_status_whether_verdicts_would_change() {
+    let served = ServedGateway::start();
+    let file = TextFile::of(&format!("# muster failure-rules version 1\n{RULES}"));
+    let test = ["rules", "test", file.path()];
+    let (status, out, err) = served.muster(&test).await;
+    assert_eq!(status, CliStatus::Ok, "{err}");
+    assert!(out.contains("nothing was tried"), "{out}");
+
+    let judged = |code: i32, behavior: Behavior| JudgedAs {
+        code,
+        phrase: format!("Code{code}"),
+        behavior,
+    };
+    served.cluster.set_rule_test(RuleTest {
+        tried: 5,
+        changed: 2,
+        changes: vec![VerdictChange {
+            before: judged(255, Behavior::Unknown),
+            after: judged(7, Behavior::Permanent),
+            count: 2,
+            examples: Vec::new(),
+        }],
+        nodes: vec!["n1".to_owned()],
+        unheard: vec![UnheardNode {
+            node: "n2".to_owned(),
+            why: "it cannot be reached".to_owned(),
+        }],
+        ..RuleTest::default()
+    });
+    let (status, out, err) = served.muster(&test).await;
+    assert_eq!(status, CliStatus::Negative, "{err}");
+    assert!(out.contains("255 Code255  7 Code7"), "{out}");
+    assert!(err.contains("failures of n2 were not tried"), "{err}");
+    let (_, out, _) = served
+        .muster(&["rules", "test", file.path(), "-o", "json"])
+        .await;
+    let told: RuleTest = serde_json::from_str(&out).unwrap();
+    assert_eq!(told.changes[0].count, 2);
+
+    let broken = TextFile::of("- code: seven\n");
+    let (status, _, err) = served.muster(&["rules", "test", broken.path()]).await;
     assert!(status == CliStatus::Usage && err.contains("code"), "{err}");
 }
 

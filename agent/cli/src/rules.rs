@@ -4,6 +4,7 @@ mod apply;
 mod diff;
 mod edit;
 mod list;
+mod test;
 
 use std::path::{Path, PathBuf};
 
@@ -13,6 +14,7 @@ use serde_json::json;
 
 use self::apply::RulesApplyArguments;
 use self::diff::RulesDiffArguments;
+use self::test::RulesTestArguments;
 use super::api::Api;
 use super::console::Console;
 use super::document::{self, DocumentTexts};
@@ -81,6 +83,9 @@ containerReason, containerMessage, podReason, podMessage, userLogTail and runtim
     /// Compare the rules of two versions, or of a version and a file.
     #[command(after_help = diff::EXAMPLES)]
     Diff(RulesDiffArguments),
+    /// Tell which verdicts new rules would change, of the failures that all nodes keep.
+    #[command(after_help = test::EXAMPLES)]
+    Test(RulesTestArguments),
     /// Give the cluster new rules. Prints their version.
     #[command(after_help = apply::EXAMPLES)]
     Apply(RulesApplyArguments),
@@ -140,6 +145,7 @@ impl RulesCommand {
                 edit::edit(&api()?, &editor, now, console).await
             }
             Self::Diff(arguments) => arguments.run(&api()?, console).await,
+            Self::Test(arguments) => arguments.run(&api()?, console).await,
             Self::Apply(arguments) => arguments.run(&api()?, console).await,
             Self::Status { output } => document::status(RULES, &api()?, output, console).await,
             Self::History { output } => document::history(RULES, &api()?, output, console).await,

@@ -1,19 +1,25 @@
 //! The cluster's documents.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use muster_control::request::cluster::{EditDocument, GetHistory, ReadDocument, RollBack};
+use muster_control::request::member::TestRules;
 use muster_control::request::{RequestFailure, RequestRefusal};
 use muster_failure_rules::RuleSet;
 use muster_model::exit::{Evidence, TriedEnd, Verdict};
+use muster_model::id::NodeId;
 use muster_model::mesh::{DocumentText, DocumentView, VersionView};
+use muster_model::rule_test::{RuleTest, RuleTestTally, SIGNATURES_MAX};
 use muster_portal_gateway::port::{self, Caller, EditedText, PortError};
 
 use super::errors::{told, told_of};
 use super::membership::LocalMembership;
+use crate::documents::DocumentKind as _;
 use crate::documents::DocumentKinds;
 use crate::documents::failure_rules::RulesInForce;
+use crate::failures::RuleTester;
 use crate::mesh;
 
 /// The documents of this cluster.
@@ -23,6 +29,8 @@ pub(super) struct LocalDocuments {
     pub(super) documents: DocumentKinds,
     /// Those by which the executor judges.
     pub(super) rules: RulesInForce,
+    /// Tries others on the failures of this node.
+    pub(super) tester: RuleTester,
     pub(super) membership: Arc<LocalMembership>,
 }
 
@@ -97,6 +105,39 @@ impl port::Documents for LocalDocuments {
             }),
             Err(error) => Err(PortError::Unavailable(error.to_string())),
         }
+    }
+
+    async fn test_rules(&self, rules: &str) -> Result<RuleTest, PortError> {
+        self.rules.check_edit(rules).await?;
+        let seen = self.membership.seen().await?;
+        let others: BTreeSet<NodeId> = seen
+            .admitted()
+            .filter(|one| one.name != seen.me)
+            .filter_map(|one| one.name.parse().ok())
+            .collect();
+        let request = TestRules {
+            rules: rules.to_owned(),
+        };
+        let asked = self.membership.vc.of_nodes(others.clone(), request);
+        let own = self.tester.test(rules.to_owned());
+        let (own, answers) = tokio::join!(own, asked);
+        let mut tally = RuleTestTally::default();
+        let mut silent = others;
+        let answers = answers.into_iter().map(|(node, answer)| {
+            silent.remove(&node);
+            (node.to_string(), answer)
+        });
+        let answers: Vec<_> = answers.chain([(seen.me.clone(), own)]).collect();
+        for (node, answer) in answers {
+            match answer {
+                Ok(found) => tally.add(found),
+                Err(failure) => tally.unheard(node, failure.to_string()),
+            }
+        }
+        for node in silent {
+            tally.unheard(node.to_string(), "it cannot be reached".to_owned());
+        }
+        Ok(tally.finish(SIGNATURES_MAX))
     }
 
     async fn rollback(&self, caller: &Caller, name: &str, version: u64) -> Result<u64, PortError> {

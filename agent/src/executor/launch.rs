@@ -16,6 +16,7 @@ use muster_model::protocol::Secrets;
 use tokio::sync::watch;
 
 use super::collectives::CollectiveLinks;
+use super::sealed_secrets::SealedSecrets;
 use super::{ExecutorShared, Meanwhile, share};
 use crate::causes::causes;
 use crate::clock;
@@ -56,8 +57,7 @@ async fn prepare(
     shared: &ExecutorShared,
     mut spec: TaskSpec,
 ) -> Result<TaskOrder, (Cause, String)> {
-    let secrets = open(shared, &spec).await;
-    let secrets = secrets.map_err(|error| (Cause::RuntimeFailed, causes(&error)))?;
+    let secrets = open(shared, &spec).await?;
     let auth = spec.image_auth.as_ref().map(|auth| RegistryAuth {
         username: secrets.render(&auth.username),
         password: secrets.render(&auth.password),
@@ -183,23 +183,21 @@ async fn gate(shared: &ExecutorShared, placement: &TaskPlacement) -> Result<(), 
     shared.health.gate(devices).await
 }
 
-#[derive(Debug, thiserror::Error)]
-enum OpenError {
-    #[error(transparent)]
-    Sealed(#[from] crate::seal::SealError),
-    #[error("the job's secrets are damaged")]
-    Body(#[from] postcard::Error),
-}
-
-async fn open(shared: &ExecutorShared, spec: &TaskSpec) -> Result<Secrets, OpenError> {
-    if spec.sealed_secrets.is_empty() {
+/// Opens the job's secrets, and keeps them sealed with the task's logs.
+async fn open(shared: &ExecutorShared, spec: &TaskSpec) -> Result<Secrets, (Cause, String)> {
+    let Some(sealed) = SealedSecrets::of(spec) else {
         return Ok(Secrets::default());
+    };
+    let failed = |error: &dyn std::error::Error| (Cause::RuntimeFailed, causes(error));
+    let secrets = sealed.open(&shared.accounts).await;
+    let secrets = secrets.map_err(|error| failed(&error))?;
+    let dir = task::task_dir(&shared.config, &spec.placement.uid);
+    let written = tokio::task::spawn_blocking(move || sealed.write(dir.root()));
+    match written.await {
+        Ok(Ok(())) => Ok(secrets),
+        Ok(Err(error)) => Err(failed(&error)),
+        Err(error) => Err(failed(&error)),
     }
-    // A member that starts with no file of the cluster's keys gets them soon.
-    let keyring = shared.accounts.keyring_soon().await;
-    let owner = spec.job.to_string();
-    let bytes = keyring.sealer.open_sealed(&owner, &spec.sealed_secrets)?;
-    Ok(postcard::from_bytes(&bytes)?)
 }
 
 /// The label that says whose a container is, if several agents use one containerd.

@@ -8,10 +8,14 @@ use muster_failure_rules::RuleSet;
 use muster_model::exit::{Evidence, RawExit, Verdict};
 use muster_model::health::DeviceEvent;
 use muster_model::id::AttemptUid;
+use muster_model::node::{Capacity, NodeTask};
+use muster_model::rule_test::JudgedAs;
 use tokio::sync::mpsc;
 
 use super::ExecutorShared;
+use crate::failures::{FailureNote, is_failure};
 use crate::health::DevicesHeld;
+use crate::loops::node::LedgerView;
 
 /// Passes events on until the agent ends. One at a time: a task's end must reach the ledger
 /// before the news that nothing of it is left.
@@ -32,8 +36,23 @@ pub(super) async fn run(shared: Arc<ExecutorShared>, mut events: mpsc::Receiver<
                 infiniband,
                 usage,
             } => {
-                evidence.device_events = device_events(&shared, &uid, (infiniband, since_ms)).await;
-                let mut verdict = judge(&shared.rules.now().set, &evidence);
+                let view = shared.node.view().await;
+                let task = view.as_ref().and_then(|view| LedgerTask::of(view, &uid));
+                evidence.device_events = device_events(&shared, task, (infiniband, since_ms)).await;
+                let rules = shared.rules.now();
+                let mut verdict = judge(&rules.set, &evidence);
+                if let Some(LedgerTask { task, .. }) = task
+                    && is_failure(&evidence.exit, verdict.code())
+                {
+                    shared.failures.note(FailureNote {
+                        uid: uid.clone(),
+                        job: task.job.clone(),
+                        task: task.task.clone(),
+                        evidence: *evidence,
+                        rules,
+                        judged: JudgedAs::from(&verdict),
+                    });
+                }
                 verdict.used = Some(shared.uses.total(&uid, usage));
                 (uid, Observation::Ended(Box::new(verdict)))
             }
@@ -46,27 +65,36 @@ pub(super) async fn run(shared: Arc<ExecutorShared>, mut events: mpsc::Receiver<
     }
 }
 
+/// A task as the ledger holds it.
+#[derive(Clone, Copy)]
+struct LedgerTask<'a> {
+    task: &'a NodeTask,
+    capacity: &'a Capacity,
+}
+
+impl<'a> LedgerTask<'a> {
+    fn of(view: &'a LedgerView, uid: &AttemptUid) -> Option<Self> {
+        let task = view.tasks.iter().find(|task| task.uid == uid.as_str())?;
+        let capacity = &view.capacity;
+        Some(Self { task, capacity })
+    }
+}
+
 /// What was reported of a task's devices since its first command began.
 async fn device_events(
     shared: &ExecutorShared,
-    uid: &AttemptUid,
+    task: Option<LedgerTask<'_>>,
     (infiniband, since_ms): (bool, u64),
 ) -> Vec<DeviceEvent> {
     // Where the start is not known, neither is which events are of the task's time.
-    if since_ms == 0 {
-        return Vec::new();
-    }
-    let Some(view) = shared.node.view().await else {
+    let Some(LedgerTask { task, capacity }) = task.filter(|_| since_ms != 0) else {
         return Vec::new();
     };
-    let task = view.tasks.iter().find(|task| task.uid == uid.as_str());
-    let Some(task) = task else {
-        return Vec::new();
-    };
-    let devices = view.capacity.devices.into_iter();
+    let devices = capacity.devices.iter();
     let held = DevicesHeld {
         devices: devices
             .filter(|device| task.devices.contains(&device.index))
+            .cloned()
             .collect(),
         infiniband,
         since_ms,

@@ -3,6 +3,7 @@
 pub(crate) mod certificate;
 pub(crate) mod disk;
 pub(crate) mod engine;
+pub(crate) mod failures;
 pub(crate) mod gpu_job_files;
 pub(crate) mod gpu_samples;
 pub(crate) mod groups;

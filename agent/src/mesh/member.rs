@@ -311,6 +311,7 @@ impl ActiveMembership {
             local_copies: LocalCopies::new(groups.clone()),
             images: Arc::clone(&dependencies.node.images),
             parts: dependencies.node.parts.clone(),
+            tester: dependencies.node.tester.clone(),
             way,
             turns: RequestRouter::turns(),
         });

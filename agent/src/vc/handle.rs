@@ -314,6 +314,23 @@ impl VcHandle {
         }
     }
 
+    /// Asks each of these nodes for something that it alone answers, and that may take long. Those that cannot be
+    /// reached are left out.
+    pub(crate) async fn of_nodes<R: OfMember>(
+        &self,
+        nodes: BTreeSet<id::NodeId>,
+        request: R,
+    ) -> Vec<(id::NodeId, Result<R::Answer, RequestFailure>)>
+    where
+        RequestRouter: Answers<R>,
+    {
+        let seat = self.seat.borrow().clone();
+        match seat {
+            Seat::Shared(_, requests) => requests.of_nodes(nodes, request).await,
+            _ => Vec::new(),
+        }
+    }
+
     /// Whether it is led here.
     pub(crate) fn leads(&self, vc: &VcName) -> bool {
         let led = self.groups.led();

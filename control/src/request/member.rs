@@ -9,6 +9,7 @@ use muster_model::image::ImageView;
 use muster_model::inventory::InventoryProblem;
 use muster_model::mesh::RecoveryView;
 use muster_model::pull::Pull;
+use muster_model::rule_test::RuleTest;
 use serde::{Deserialize, Serialize};
 
 use super::Request;
@@ -32,6 +33,7 @@ requests! {
         ListHealth,
         MarkPart,
         AcceptInventory,
+        TestRules,
 }
 
 /// A text that the log is about to name is to be kept. Only the leader of the `cluster` group may
@@ -197,4 +199,19 @@ pub struct AcceptInventory;
 impl Request for AcceptInventory {
     /// What was missed until then.
     type Answer = Vec<InventoryProblem>;
+}
+
+/// What failure rules would say of the failures that the member keeps.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TestRules {
+    /// The text of the rules.
+    pub rules: String,
+}
+
+impl Request for TestRules {
+    type Answer = RuleTest;
+
+    fn is_slow(&self) -> bool {
+        true
+    }
 }

@@ -53,6 +53,11 @@ impl Secrets {
         self.texts.is_empty()
     }
 
+    /// The values.
+    pub fn values(&self) -> impl Iterator<Item = &str> {
+        self.texts.values().map(String::as_str)
+    }
+
     /// Puts the secrets into a text, raw. References to anything else stay as they are.
     pub fn render(&self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());

@@ -45,6 +45,10 @@ pub async fn documents(documents: &dyn Documents, caller: &Caller, name: &str) {
         documents.try_rules(Some(""), &end),
         PortError::InvalidDocument(_)
     );
+    let tested = documents.test_rules(&before.text).await.unwrap();
+    assert_eq!(tested.changed, 0, "{tested:?}");
+    assert_eq!(tested.unheard, [], "{tested:?}");
+    refused!(documents.test_rules(""), PortError::InvalidDocument(_));
 
     let edited = documents.edit(caller, name, edit(base, &text));
     let version = edited.await.unwrap();

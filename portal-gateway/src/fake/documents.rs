@@ -6,6 +6,7 @@ use muster_model::mesh::{
     ActivationStage, CoverageView, DocumentText, DocumentVersion, DocumentView, LocalDocument,
     MemberReach, MeshView, VersionView,
 };
+use muster_model::rule_test::RuleTest;
 
 use super::{FakeCluster, NOW_S};
 use crate::port::{Caller, Documents, EditedText, PortError};
@@ -120,6 +121,13 @@ fn known(name: &str) -> Result<(), PortError> {
     (name == DOCUMENT).then_some(()).ok_or_else(missing)
 }
 
+impl FakeCluster {
+    /// What rules would say of failures from now on, whatever rules.
+    pub fn set_rule_test(&self, test: RuleTest) {
+        self.state().rule_test = test;
+    }
+}
+
 #[async_trait]
 impl Documents for FakeCluster {
     async fn list(&self) -> Result<Vec<DocumentView>, PortError> {
@@ -194,6 +202,14 @@ impl Documents for FakeCluster {
             used: None,
             diagnostics: "the fake has looked for an error".to_owned(),
         })
+    }
+
+    /// What was set with [`FakeCluster::set_rule_test`].
+    async fn test_rules(&self, rules: &str) -> Result<RuleTest, PortError> {
+        match rules.trim().is_empty() {
+            true => Err(PortError::InvalidDocument(vec!["it is empty".to_owned()])),
+            false => Ok(self.state().rule_test.clone()),
+        }
     }
 
     async fn rollback(&self, caller: &Caller, name: &str, version: u64) -> Result<u64, PortError> {

@@ -20,6 +20,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use muster_model::id::AttemptUid;
+use muster_model::rule_test::RuleTest;
 use muster_model::storage::ClusterStorages;
 use muster_model::task_use::TaskUse;
 
@@ -40,6 +41,7 @@ struct FakeState {
     logs: logs::FakeLogs,
     membership: membership::FakeMembership,
     nodes: nodes::FakeNodes,
+    rule_test: RuleTest,
     storages: ClusterStorages,
     users: users::FakeUsers,
     uses: BTreeMap<AttemptUid, TaskUse>,

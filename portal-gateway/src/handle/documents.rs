@@ -89,6 +89,12 @@ pub(crate) async fn try_rules(mut call: Call, documents: &dyn Documents) -> Hand
     HttpReply::json(&documents.try_rules(rules.as_deref(), &end).await?)
 }
 
+/// `POST failure-rules/test`, the body being rules: which verdicts they would change
+pub(crate) async fn test_rules(mut call: Call, documents: &dyn Documents) -> HandlerResult {
+    let rules = call.document().await?;
+    HttpReply::json(&documents.test_rules(&rules).await?)
+}
+
 /// The version that an edit has made.
 #[derive(Serialize, JsonSchema)]
 struct MadeVersion {
@@ -103,6 +109,7 @@ fn version(version: u64) -> HandlerResult {
 pub(crate) mod about {
     use muster_model::exit::Verdict;
     use muster_model::mesh::{DocumentText, DocumentView, VersionView};
+    use muster_model::rule_test::RuleTest;
     use schemars::JsonSchema;
 
     use super::{ApiError, MadeVersion};
@@ -158,6 +165,16 @@ pub(crate) mod about {
                 PortError::InvalidDocument(Vec::new()),
             ])
             .json::<Verdict>()
+    }
+
+    pub(crate) fn test_rules() -> RouteDoc {
+        let sentence =
+            "Tells which verdicts failure rules would change, of the failures that nodes keep.";
+        RouteDoc::new(sentence)
+            .body::<String>(TEXT)
+            .checks_parameters()
+            .fails([PortError::InvalidDocument(Vec::new())])
+            .json::<RuleTest>()
     }
 
     pub(crate) fn list() -> RouteDoc {

@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use muster_model::exit::{TriedEnd, Verdict};
 use muster_model::mesh::{DocumentText, DocumentView, VersionView};
+use muster_model::rule_test::RuleTest;
 
 use super::{Caller, PortError};
 
@@ -33,6 +34,9 @@ pub trait Documents: std::fmt::Debug + Send + Sync {
     /// What failure rules say of an end: these, or those in force here. The same is said of the end of a task.
     /// [`PortError::InvalidDocument`] when the rules cannot be read.
     async fn try_rules(&self, rules: Option<&str>, end: &TriedEnd) -> Result<Verdict, PortError>;
+    /// What failure rules would say of the failures that nodes keep, beside those in force there. Members that do not
+    /// answer are named. [`PortError::InvalidDocument`] when the rules cannot be read.
+    async fn test_rules(&self, rules: &str) -> Result<RuleTest, PortError>;
     /// Gives a document an earlier version's text again, as a new version, which is answered.
     async fn rollback(&self, caller: &Caller, name: &str, version: u64) -> Result<u64, PortError>;
 }

@@ -1,10 +1,12 @@
 //! Pages of the cluster: cells of a virtual cluster, documents and their versions, nodes, and plugins.
 
+use muster_model::exit::Behavior;
 use muster_model::image::ImageView;
 use muster_model::known_node::{Has, KnownNode};
 use muster_model::mesh::MemberReach;
 use muster_model::node::DeviceLevel;
 use muster_model::policy::{AccessPolicy, JobVisibility, PluginPlace, PortalPlugin};
+use muster_model::rule_test::{JudgedAs, RuleTest, UnheardNode, VerdictChange};
 use muster_model::state::SubState;
 use muster_model::usage::{UsageSubject, UsageView, UseOf};
 use muster_model::vc_cells::{
@@ -275,6 +277,48 @@ async fn rules_are_tried_over_rest_too() {
     }
     let bad = ask(ADMIN, r#"{"exit_code": 3, "rules": " "}"#).await;
     assert_eq!(bad.status, 400, "{}", bad.text());
+}
+
+#[tokio::test]
+async fn rules_are_tested_on_failures_by_admins_alone() {
+    let setup = Setup::new();
+    setup.fake.set_rule_test(RuleTest {
+        tried: 7,
+        changed: 1,
+        changes: vec![VerdictChange {
+            before: JudgedAs {
+                code: 255,
+                phrase: "Unknown".to_owned(),
+                behavior: Behavior::Unknown,
+            },
+            after: JudgedAs {
+                code: 7,
+                phrase: "OutOfLuck".to_owned(),
+                behavior: Behavior::Permanent,
+            },
+            count: 1,
+            examples: Vec::new(),
+        }],
+        unheard: vec![UnheardNode {
+            node: "n2".to_owned(),
+            why: "it cannot be reached".to_owned(),
+        }],
+        ..RuleTest::default()
+    });
+    let ask = async |who: &str, body: &str| {
+        setup
+            .send(who, "POST", "/api/muster/v1/failure-rules/test", body)
+            .await
+    };
+    assert_eq!(ask(ANN, "spec: []").await.status, 403);
+    let told = ask(ADMIN, "spec: []").await;
+    assert_eq!(told.status, 200, "{}", told.text());
+    let told = told.json();
+    assert_eq!(told["changes"][0]["after"]["code"], 7);
+    assert_eq!(told["unheard"][0]["node"], "n2");
+    let bad = ask(ADMIN, " ").await;
+    assert_eq!(bad.status, 400, "{}", bad.text());
+    assert!(bad.text().contains("it is empty"), "{}", bad.text());
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@ use muster_model::mesh::{
     ClusterView, CreatedToken, DocumentText, DocumentView, JoinPlan, Joined, MemberTask, MeshView,
     NewToken, RecoveryView, TokenView, VersionView,
 };
+use muster_model::rule_test::RuleTest;
 use muster_model::storage::StorageGrant;
 use muster_model::vc::WhatIf;
 use serde::Deserialize;
@@ -38,6 +39,14 @@ impl Api {
     /// The mesh as the agent sees it.
     pub(crate) async fn mesh(&self) -> Result<MeshView, CliError> {
         self.client.get("cannot show the cluster", CLUSTER).await
+    }
+
+    /// What rules would say of the failures that all nodes keep.
+    pub(crate) async fn test_rules(&self, text: String) -> Result<RuleTest, CliError> {
+        let what = "cannot test the rules";
+        let path = "/api/muster/v1/failure-rules/test";
+        let answer = self.client.send_yaml(what, Method::POST, path, text);
+        understood(what, &answer.await?)
     }
 
     /// The storages that the user may use; for an admin, all of them.

@@ -100,7 +100,9 @@ impl HealthJudge {
         };
         let changed = after.iter().filter(is_new);
         out.extend(changed.cloned().map(HealthOutput::Changed));
-        let gone = before.iter().filter(|check| !is.contains_key(&place(check)));
+        let gone = before
+            .iter()
+            .filter(|check| !is.contains_key(&place(check)));
         out.extend(gone.cloned().map(HealthOutput::Cleared));
     }
 }

@@ -11,7 +11,7 @@ use muster_control::answers::vc::{AtCopy, AtLeader, committed, renew_all};
 use muster_control::cluster::{ClusterMap, RecoverableCopy};
 use muster_control::request::member::{
     AcceptInventory, CopyAge, GetKnownClusterMap, KeepBody, ListCommitted, ListCopies, ListHealth,
-    ListImages, ListPulls, MarkPart, ReadBody, RecoverCluster, RenewLed, Succeed,
+    ListImages, ListPulls, MarkPart, ReadBody, RecoverCluster, RenewLed, Succeed, TestRules,
 };
 use muster_control::request::{Answers, AnyRequest, RequestFailure};
 use muster_gossip::mesh;
@@ -22,6 +22,7 @@ use muster_model::image::ImageView;
 use muster_model::inventory::InventoryProblem;
 use muster_model::mesh::RecoveryView;
 use muster_model::pull::Pull;
+use muster_model::rule_test::RuleTest;
 
 use super::asking::Call;
 use super::frame::ClusterFrame;
@@ -353,5 +354,11 @@ impl Answers<MarkPart> for Side {
 impl Answers<ListImages> for Side {
     async fn answer(&self, _: MemberId, _: ListImages) -> Result<Vec<ImageView>, RequestFailure> {
         Ok(Vec::new())
+    }
+}
+
+impl Answers<TestRules> for Side {
+    async fn answer(&self, _: MemberId, _: TestRules) -> Result<RuleTest, RequestFailure> {
+        Ok(RuleTest::default())
     }
 }
