@@ -241,3 +241,42 @@ fn the_rack_with_the_most_room_is_told_to_who_waits_for_one() {
     cordon(&mut cells, "n5");
     assert_eq!(roomiest(&cells, &three), None);
 }
+
+#[test]
+fn the_rack_is_chosen_by_its_room_and_not_by_its_name() {
+    let mut cells = untold();
+    let racks = [
+        ("n1", "b"),
+        ("n2", "a"),
+        ("n3", "a"),
+        ("n4", "b"),
+        ("n5", "a"),
+    ];
+    tell(&mut cells, &racks);
+    assert_eq!(placed(&cells, &gang(1, &[(2, 4)], None)), ["n1", "n4"]);
+    let opportunistic = Gang {
+        priority: -1,
+        ..gang(1, &[(2, 4)], None)
+    };
+    assert_eq!(placed(&cells, &opportunistic), ["n1", "n4"]);
+}
+
+#[test]
+fn room_is_counted_in_pods() {
+    // A rack has leaves for four pods of three, and machines for three of them.
+    let four = gang(1, &[(4, 3)], None);
+    assert_eq!(placed(&told(), &four), ["n2", "n3", "n5", "n6"]);
+    // Rack a has as many leaves as are asked for, and no machine for the larger pod.
+    let mut cells = told();
+    for node in ["n1", "n4"] {
+        let (node, device, healthy) = (node.to_owned(), 0, false);
+        let sick = CellEvent::DeviceHealth {
+            node,
+            device,
+            healthy,
+        };
+        cells.apply(sick).unwrap();
+    }
+    let mixed = placed(&cells, &gang(1, &[(1, 4), (1, 2)], None));
+    assert_eq!(mixed, ["n2", "n3"]);
+}
