@@ -447,7 +447,7 @@ async fn rules_are_listed_compared_and_changed_in_an_editor() {
         "{out}{err}"
     );
     let (_, out, _) = served.muster(&["rules", "list", "-o", "json"]).await;
-    assert!(out.contains("\"phrase\":\"OutOfLuck\""), "{out}");
+    assert!(out.contains("\"phrase\": \"OutOfLuck\""), "{out}");
 
     let editor = |command| ["rules", "edit", "--now", "--editor", command];
     let (status, out, err) = served.muster(&editor("sed -i s/OutOfLuck/BadLuck/")).await;

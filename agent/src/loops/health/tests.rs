@@ -335,7 +335,7 @@ async fn a_device_that_a_process_of_an_ended_task_holds_is_not_granted() {
         let Some(HealthLook::Gate(look)) = looks.recv().await else {
             panic!("no look")
         };
-        machine.health.pass(*look, &machine.hardware);
+        machine.health.pass(*look);
         answer.await.unwrap()
     };
     add_process(&root, 1, "/system.slice/dcgm", "/dev/nvidia0");
@@ -415,11 +415,7 @@ async fn a_device_that_left_the_bus_is_not_granted() {
         devices: vec![device.clone()],
         ..machine.health.capacity.clone()
     };
-    let (_sender, hardware) = watch::channel(Probed {
-        capacity,
-        problems: Vec::new(),
-        inventory: None,
-    });
+    machine.health.capacity = capacity;
     let pass_of = |machine: &mut PlayedMachine, device: &Device| {
         let (reply, mut answer) = oneshot::channel();
         let look = GateLook {
@@ -427,7 +423,7 @@ async fn a_device_that_left_the_bus_is_not_granted() {
             left: Vec::new(),
             reply,
         };
-        machine.health.pass(look, &hardware);
+        machine.health.pass(look);
         answer.try_recv().unwrap()
     };
     let pass = |machine: &mut PlayedMachine| pass_of(machine, &device);
