@@ -181,9 +181,7 @@ impl<'a> ErrorReader<'a> {
         let is_plain = |line: &usize| indent(self.body(*line)) == 0;
         let sure_end = (message + 1..end).find(is_plain).unwrap_or(end);
         let before = frames.start.checked_sub(1).map(|line| self.body(line));
-        let is_aside = before.is_some_and(|before| {
-            before.starts_with(b"Exception in thread ") || before.starts_with(b"Exception ignored ")
-        });
+        let is_aside = before.is_some_and(is_heading_aside);
         let rank = self.lines[message].rank;
         ErrorRead {
             found: EndError {
@@ -225,6 +223,7 @@ impl<'a> ErrorReader<'a> {
             && !self.reports.is_of_report(line)
             && !is_record(body)
             && !is_native(body)
+            && !is_heading_aside(body)
     }
 
     /// The line after the paragraph that follows a message's first one: some say there what is wrong.
@@ -247,7 +246,8 @@ impl<'a> ErrorReader<'a> {
         if header.starts_with(b"Caused by: ") && between.clone().all(is_stack) {
             return true;
         }
-        if before.rank != later.rank || between.len() > CHAIN_GAP_MAX || before.is_aside {
+        let is_aside = before.is_aside || later.is_aside;
+        if before.rank != later.rank || between.len() > CHAIN_GAP_MAX || is_aside {
             return false;
         }
         let says = |words: &[u8]| {
@@ -300,6 +300,13 @@ fn is_named_error(body: &[u8]) -> bool {
     let after = &body[length..];
     let ends = after.trim_ascii().is_empty() || after.starts_with(b":") || after.starts_with(b"(");
     begins && ends && (is_class || length > name.len())
+}
+
+/// Whether a line announces an error that ended a thread, or that Python ignored.
+fn is_heading_aside(body: &[u8]) -> bool {
+    let is_java = body.starts_with(b"Exception in thread \"");
+    let starts: [&[u8]; 2] = [b"Exception in thread ", b"Exception ignored "];
+    !is_java && starts.iter().any(|start| body.starts_with(start))
 }
 
 /// What native programs print when they abort.

@@ -12,6 +12,7 @@ mod report;
 mod tests;
 
 use std::ops::Range;
+use std::sync::LazyLock;
 
 use regex::bytes::Regex;
 
@@ -27,6 +28,15 @@ const OUTLIVED_LINES: usize = 4;
 const CLOSING_LINES: usize = 25;
 /// Lines of the end in which messages that name their cause by themselves are looked for.
 const END_LINES: usize = 400;
+/// What programs and scripts say of a failure before they end.
+static FAREWELL: LazyLock<Regex> = LazyLock::new(|| {
+    let words =
+        r"(?i)\b(?:fail(?:ed|ure)?|errors?|abort(?:ed|ing)?|giving up|exiting|died|crashed)\b";
+    match Regex::new(words) {
+        Ok(regex) => regex,
+        Err(error) => unreachable!("the words are part of the program: {error}"),
+    }
+});
 /// From here on codes are those of timeout, shells and signals.
 const CODES_OF_SHELLS: i32 = 120;
 /// An error before this many lines is not looked at.
@@ -118,12 +128,18 @@ impl Ending {
             .filter(|line| is_plain(*line))
             .take(PAST_LINES + 1)
             .collect();
-        let outlived_before = plain.get(OUTLIVED_LINES).copied();
+        // A program's last word on its failure is no sign that it went on.
+        let says_failure = |line: &&usize| FAREWELL.is_match(&self.text[self.lines[**line].body()]);
+        let going_on: Vec<usize> = plain
+            .iter()
+            .filter(|line| !says_failure(line))
+            .copied()
+            .collect();
+        let outlived_before = going_on.get(OUTLIVED_LINES).copied();
         // An error that nothing handles ends Python with 1. With a small code of its own, a program went on.
         let is_own_code = (2..CODES_OF_SHELLS).contains(&exit_code) && reports.is_empty();
-        let error_before = plain
-            .get(if is_own_code { 0 } else { OUTLIVED_LINES })
-            .copied();
+        let lines_after = if is_own_code { 0 } else { OUTLIVED_LINES };
+        let error_before = going_on.get(lines_after).copied();
         let is_outlived = |line: usize| outlived_before.is_some_and(|limit| line < limit);
         let mut newest: Vec<&ErrorRead> = errors.iter().rev().collect();
         let first_rank = reports.first_rank();
@@ -160,11 +176,14 @@ impl Ending {
         }
         let is_about = |line: usize, code: i32| {
             let body = &self.text[self.lines[line].body()];
-            memchr::memmem::find(body, code.to_string().as_bytes()).is_some()
+            FAREWELL.is_match(body)
+                || memchr::memmem::find(body, code.to_string().as_bytes()).is_some()
         };
+        let error = self.error.as_ref().map(|error| error.whole.start);
         let ends = |line: usize, code: i32| {
             let mut after = plain.iter().take_while(|plain| **plain > line);
-            after.all(|plain| is_about(*plain, code))
+            error.is_none_or(|error| error < self.lines[line].start)
+                && after.all(|plain| is_about(*plain, code))
         };
         self.report = reports.first_after(is_outlived, ends);
         let from = self.lines.len().saturating_sub(END_LINES);

@@ -279,4 +279,5 @@ fn a_report_that_was_outlived_says_nothing() {
     assert!(followed.may_lead_to(137) && !followed.may_lead_to(3));
     assert!(report(killed).may_lead_to(3));
     assert!(report("Killed\njob failed: 137\n").may_lead_to(1));
+    assert!(report(&format!("{killed}ERROR: training failed\n")).may_lead_to(3));
 }
