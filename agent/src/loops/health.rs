@@ -241,7 +241,7 @@ impl HealthLoop {
                     self.read_log(&hardware, &node).await;
                     self.feed(HealthInput::Tick);
                     ticks += 1;
-                    if self.is_changed || ticks % TICKS_PER_QUESTION == 0 {
+                    if self.is_changed || ticks.is_multiple_of(TICKS_PER_QUESTION) {
                         let checks = self.judge.checks();
                         breaker.ask(self.quarantines(&checks));
                     }
