@@ -91,8 +91,8 @@ impl Inside<'_> {
     /// The first pattern of the first rule, in file order, of which every field holds. Those that say why the task
     /// failed are asked before those that say that it did.
     ///
-    /// Where the deciding error is another process' doing, that process may have printed its own error, or have been
-    /// reported: this explains more.
+    /// Where the deciding error is another process' doing, that process may have printed its own error, which explains
+    /// more.
     pub(crate) fn first_match(&self, rules: &[Rule]) -> RuleMatch {
         let asked = self.asked();
         if let Some(root) = self.first_of(LineRole::Root, rules, &asked) {

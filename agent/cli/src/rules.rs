@@ -5,6 +5,8 @@ mod diff;
 mod edit;
 mod list;
 mod test;
+#[cfg(test)]
+mod tests;
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,5 @@
-//! The sealed secrets of a task's job, beside its logs: whoever keeps a part of the logs must know what to take out of
-//! them, also in a later life of the agent.
+//! The sealed secrets of a task's job, beside its logs. The agent keeps parts of the logs, also after a restart, and has
+//! to take the secrets out of them first.
 
 use std::fs::{self, DirBuilder};
 use std::io;

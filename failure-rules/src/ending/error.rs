@@ -9,6 +9,8 @@ use super::report::Reports;
 const TRACEBACK: &[u8] = b"Traceback (most recent call last):";
 /// Another error may stand in the middle of a traceback, printed by another thread.
 const INTERRUPTION_LINES_MAX: usize = 12;
+/// Lines of other processes in the middle of a traceback at most.
+const FOREIGN_LINES_MAX: usize = 2000;
 /// Lines that a message takes at most.
 const MESSAGE_LINES_MAX: usize = 60;
 /// Lines of them that are not indented: what a program prints next may be no part of it.
@@ -128,7 +130,7 @@ impl<'a> ErrorReader<'a> {
         let base = indent(self.body(header));
         let rank = self.lines[header].rank;
         let mut line = header + 1;
-        let mut skipped = 0;
+        let (mut skipped, mut foreign) = (0, 0);
         let is_same = |line: usize| rank.is_none() || self.lines[line].rank == rank;
         while line < self.lines.len() {
             let body = self.body(line);
@@ -140,10 +142,12 @@ impl<'a> ErrorReader<'a> {
                 skipped = 0;
             } else if is_same(line) && is_named_error(body) {
                 return Some(self.error(header..line, line));
-            } else if skipped == INTERRUPTION_LINES_MAX {
+            } else if skipped == INTERRUPTION_LINES_MAX || foreign == FOREIGN_LINES_MAX {
                 return None;
             } else if is_same(line) {
                 skipped += 1;
+            } else {
+                foreign += 1;
             }
             line += 1;
         }

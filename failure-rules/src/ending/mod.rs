@@ -112,82 +112,117 @@ impl Ending {
         reports: report::Reports,
         errors: Vec<ErrorRead>,
     ) {
-        let quiet = StackLines::of(&self.text, &self.lines);
-        let is_of_error = |line: usize| errors.iter().any(|error| error.sure_lines.contains(&line));
-        let is_plain = |line: usize| {
-            let body = &self.text[self.lines[line].body()];
-            !body.trim_ascii().is_empty()
-                && !reports.is_of_report(line)
-                && !quiet.contains(line)
-                && !is_of_error(line)
-                && !harmless.iter().any(|regex| regex.is_match(body))
-        };
-        // More of them decide nothing, and there may be many thousands.
-        let from_end = (0..self.lines.len()).rev();
-        let plain: Vec<usize> = from_end
-            .filter(|line| is_plain(*line))
-            .take(PAST_LINES + 1)
-            .collect();
+        let plain = self.plain_lines(harmless, &reports, &errors);
         // A program's last word on its failure is no sign that it went on.
-        let says_failure = |line: &&usize| FAREWELL.is_match(&self.text[self.lines[**line].body()]);
-        let going_on: Vec<usize> = plain
-            .iter()
-            .filter(|line| !says_failure(line))
-            .copied()
-            .collect();
-        let outlived_before = going_on.get(OUTLIVED_LINES).copied();
+        let says_failure = |line: &&usize| FAREWELL.is_match(self.body(**line));
+        let going_on = plain.iter().filter(|line| !says_failure(line));
+        let going_on: Vec<usize> = going_on.take(OUTLIVED_LINES + 1).copied().collect();
         // An error that nothing handles ends Python with 1. With a small code of its own, a program went on.
         let is_own_code = (2..CODES_OF_SHELLS).contains(&exit_code) && reports.is_empty();
         let lines_after = if is_own_code { 0 } else { OUTLIVED_LINES };
-        let error_before = going_on.get(lines_after).copied();
-        let is_outlived = |line: usize| outlived_before.is_some_and(|limit| line < limit);
-        let mut newest: Vec<&ErrorRead> = errors.iter().rev().collect();
-        let first_rank = reports.first_rank();
-        // The errors of other processes are what the first failure brought about, or its launcher's doing.
-        let is_of_another = |error: &ErrorRead| {
-            first_rank.is_some() && error.rank.is_some() && error.rank != first_rank
+        let last_plain = EndLimits {
+            error: going_on.get(lines_after).copied(),
+            others: plain.get(PAST_LINES).copied(),
         };
-        let deciding = newest.iter().position(|error| {
-            !error.is_of_launcher
-                && !error.is_aside
-                && error_before.is_none_or(|limit| error.sure_lines.end > limit)
-                && !is_of_another(error)
-        });
-        self.error = deciding.map(|at| newest.remove(at).found.clone());
-        let past = plain.get(PAST_LINES).copied();
-        let is_past = |line: usize| past.is_some_and(|limit| line < limit);
-        let others = newest
-            .into_iter()
-            .filter(|error| !error.is_of_launcher && !error.is_aside && !is_past(error.lines.end));
-        self.others = others
-            .take(OTHERS_MAX)
-            .map(|error| error.found.clone())
-            .collect();
-        let after = self.error.as_ref().map_or(0, |error| error.whole.end);
-        let closing = plain.iter().take(CLOSING_LINES).rev();
-        self.closing = closing
-            .map(|line| self.lines[*line].body())
-            .filter(|body| body.start >= after)
-            .collect();
+        (self.error, self.others) = tell_apart(&errors, &reports, last_plain);
+        self.closing = self.closing_lines(&plain);
         if self.error.is_none() {
-            self.error = plain
-                .first()
-                .and_then(|line| error::alone(&self.text, &self.lines[*line]));
+            let last = plain.first().map(|line| &self.lines[*line]);
+            self.error = last.and_then(|line| error::alone(&self.text, line));
         }
-        let is_about = |line: usize, code: i32| {
-            let body = &self.text[self.lines[line].body()];
-            FAREWELL.is_match(body)
-                || memchr::memmem::find(body, code.to_string().as_bytes()).is_some()
-        };
-        let error = self.error.as_ref().map(|error| error.whole.start);
-        let ends = |line: usize, code: i32| {
-            let mut after = plain.iter().take_while(|plain| **plain > line);
-            error.is_none_or(|error| error < self.lines[line].start)
-                && after.all(|plain| is_about(*plain, code))
-        };
+        let outlived_before = going_on.get(OUTLIVED_LINES).copied();
+        let is_outlived = |line: usize| outlived_before.is_some_and(|limit| line < limit);
+        let ends = |line: usize, code: i32| self.ends_with(line, code, &plain);
         self.report = reports.first_after(is_outlived, ends);
         let from = self.lines.len().saturating_sub(END_LINES);
         let start = self.lines.get(from).map_or(0, |line| line.start);
         self.end = start..self.text.len();
     }
+
+    fn body(&self, line: usize) -> &[u8] {
+        &self.text[self.lines[line].body()]
+    }
+
+    /// The last lines that are of no error, no report and no stack, the last one first. More of them than are answered
+    /// decide nothing, and there may be many thousands.
+    fn plain_lines(
+        &self,
+        harmless: &[Regex],
+        reports: &report::Reports,
+        errors: &[ErrorRead],
+    ) -> Vec<usize> {
+        let quiet = StackLines::of(&self.text, &self.lines);
+        let mut is_of_error = vec![false; self.lines.len()];
+        for error in errors {
+            is_of_error[error.sure_lines.clone()].fill(true);
+        }
+        let is_plain = |line: &usize| {
+            let body = self.body(*line);
+            !body.trim_ascii().is_empty()
+                && !reports.is_of_report(*line)
+                && !quiet.contains(*line)
+                && !is_of_error[*line]
+                && !harmless.iter().any(|regex| regex.is_match(body))
+        };
+        let from_end = (0..self.lines.len()).rev();
+        from_end.filter(is_plain).take(PAST_LINES + 1).collect()
+    }
+
+    /// The last plain lines after the error that ended the command, in order.
+    fn closing_lines(&self, plain: &[usize]) -> Vec<Range<usize>> {
+        let after = self.error.as_ref().map_or(0, |error| error.whole.end);
+        let closing = plain.iter().take(CLOSING_LINES).rev();
+        let bodies = closing.map(|line| self.lines[*line].body());
+        bodies.filter(|body| body.start >= after).collect()
+    }
+
+    /// Whether only lines about the same end follow a report, for which a shell shows a code.
+    fn ends_with(&self, report: usize, code: i32, plain: &[usize]) -> bool {
+        let code = code.to_string();
+        let is_about = |line: usize| {
+            let body = self.body(line);
+            FAREWELL.is_match(body) || memchr::memmem::find(body, code.as_bytes()).is_some()
+        };
+        let mut after = plain.iter().take_while(|line| **line > report);
+        let error = self.error.as_ref().map(|error| error.whole.start);
+        error.is_none_or(|error| error < self.lines[report].start)
+            && after.all(|line| is_about(*line))
+    }
+}
+
+/// Lines at which the part of a log begins in which errors count.
+#[derive(Clone, Copy)]
+struct EndLimits {
+    /// For the error that ended the command: one that ends before was outlived.
+    error: Option<usize>,
+    /// For errors beside it.
+    others: Option<usize>,
+}
+
+/// The error that ended the command, and those beside it, the last one first.
+fn tell_apart(
+    errors: &[ErrorRead],
+    reports: &report::Reports,
+    limits: EndLimits,
+) -> (Option<EndError>, Vec<EndError>) {
+    let own = errors.iter().rev();
+    let mut newest: Vec<&ErrorRead> = own
+        .filter(|error| !error.is_of_launcher && !error.is_aside)
+        .collect();
+    let first_rank = reports.first_rank();
+    // The errors of other processes are what the first failure brought about, or its launcher's doing.
+    let is_of_another = |error: &ErrorRead| {
+        first_rank.is_some() && error.rank.is_some() && error.rank != first_rank
+    };
+    let is_deciding = |error: &&ErrorRead| {
+        let is_last = limits
+            .error
+            .is_none_or(|limit| error.sure_lines.end > limit);
+        is_last && !is_of_another(error)
+    };
+    let deciding = newest.iter().position(is_deciding);
+    let deciding = deciding.map(|at| newest.remove(at).found.clone());
+    let is_near = |error: &&ErrorRead| limits.others.is_none_or(|limit| error.lines.end >= limit);
+    let others = newest.into_iter().filter(is_near).take(OTHERS_MAX);
+    (deciding, others.map(|error| error.found.clone()).collect())
 }

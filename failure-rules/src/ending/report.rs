@@ -126,6 +126,8 @@ impl Reports {
     }
 }
 
+/// A shell's bare word for a signal stands among so many last lines.
+const LAST_WORD_LINES: usize = 64;
 /// Lines between two rules of MPI's launchers at most.
 const BLOCK_LINES_MAX: usize = 30;
 /// Words in blocks of MPI's launchers.
@@ -328,6 +330,9 @@ impl<'a> ReportReader<'a> {
             }
         }
         // A shell's word for a signal stands alone where the shell says no more; anywhere else it may be the program's.
+        if self.lines.len() - line > LAST_WORD_LINES {
+            return None;
+        }
         let end = reported(&known.bare.captures(body)?)?;
         let code = end.code().to_string();
         let is_about_it = |line: &EndLine| {
