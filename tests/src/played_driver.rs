@@ -55,17 +55,21 @@ impl PlayedDriver {
         Ok(())
     }
 
-    /// Makes the device files of GPUs with these minor numbers, for the driver's life. Nothing
-    /// answers who opens one.
+    /// Makes the device files of GPUs with these minor numbers, for the driver's life. No driver
+    /// answers an open of one. A test that was killed leaves its files; they are taken over.
     ///
     /// # Errors
-    /// When one is there already, or cannot be made.
+    /// When another file has the name, or the device file cannot be made.
     pub fn make_files(&mut self, minors: impl IntoIterator<Item = u64>) -> Result<()> {
         for minor in minors {
             let path = PathBuf::from(format!("/dev/nvidia{minor}"));
             let mode = Mode::from_bits_truncate(0o666);
-            mknod(&path, SFlag::S_IFCHR, mode, makedev(MAJOR, minor))
-                .with_context(|| path.display().to_string())?;
+            let device = makedev(MAJOR, minor);
+            let is_there = path.metadata().is_ok_and(|file| file.rdev() == device);
+            if !is_there {
+                mknod(&path, SFlag::S_IFCHR, mode, device)
+                    .with_context(|| path.display().to_string())?;
+            }
             self.files.push(path);
         }
         Ok(())
@@ -85,7 +89,7 @@ impl Drop for PlayedDriver {
     fn drop(&mut self) {
         for path in &self.files {
             if path.symlink_metadata().is_ok_and(|file| file.rdev() != 0) {
-                // A test that was killed leaves it; the next one tells its name.
+                // One that stays is taken over by the next driver.
                 let _ = std::fs::remove_file(path);
             }
         }
