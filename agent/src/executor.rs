@@ -303,7 +303,7 @@ impl ExecutorShared {
     /// A task that never got a runner has ended.
     async fn not_launched(&self, uid: AttemptUid, exit: RawExit) {
         self.lock().remove(&uid);
-        let verdict = Box::new(news::judge_launch(&self.rules.now().set, exit));
+        let verdict = Box::new(news::judge_launch(&self.rules.now(), exit));
         self.node
             .observed(uid.clone(), Observation::LaunchFailed(verdict))
             .await;

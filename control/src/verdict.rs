@@ -187,6 +187,8 @@ fn bare(
         platform_log: String::new(),
         device_events: Vec::new(),
         used: None,
+        judged: None,
+        progress: None,
         diagnostics: reason.to_owned(),
     }
 }

@@ -131,6 +131,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let evidence = Evidence {
         exit,
         user_log: log,
+        user_log_from: 0,
         platform_log: Vec::new(),
         device_events: Vec::new(),
     };

@@ -7,8 +7,9 @@ use muster_model::health::DeviceEvent;
 use regex::bytes::Regex;
 
 use crate::ending::{EndError, EndReport, Ending};
-use crate::rule::{DeviceEventPattern, EndPlace, LineRole, ReportedPattern, Rule, RuntimePattern};
+use crate::rule::{DeviceEventPattern, EndPlace, LineRole, ReportedPattern, RuntimePattern};
 use crate::scan::{EndPatterns, EndScan, PatternId, Scan};
+use crate::treatment::UsedRules;
 
 /// What a failed container exits with if no rule knows the failure.
 pub const UNRECOGNIZED: i32 = 255;
@@ -62,6 +63,8 @@ pub(crate) struct LogMatch {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RuleMatch {
     pub(crate) code: i32,
+    /// Place of the pattern in its rule; none if no pattern led to the code.
+    pub(crate) pattern: Option<usize>,
     pub(crate) user_log: Option<LogMatch>,
     pub(crate) platform_log: Option<Range<usize>>,
     /// Place of the event that matched.
@@ -73,6 +76,7 @@ impl RuleMatch {
     pub(crate) const fn plain(code: i32) -> Self {
         Self {
             code,
+            pattern: None,
             user_log: None,
             platform_log: None,
             device_event: None,
@@ -93,7 +97,7 @@ impl Inside<'_> {
     ///
     /// Where the deciding error is another process' doing, that process may have printed its own error, which explains
     /// more.
-    pub(crate) fn first_match(&self, rules: &[Rule]) -> RuleMatch {
+    pub(crate) fn first_match(&self, rules: UsedRules<'_>) -> RuleMatch {
         let asked = self.asked();
         if let Some(root) = self.first_of(LineRole::Root, rules, &asked) {
             return root;
@@ -129,7 +133,7 @@ impl Inside<'_> {
     }
 
     /// What an error beside the deciding one says that is no other process' doing.
-    fn other_error(&self, rules: &[Rule]) -> Option<RuleMatch> {
+    fn other_error(&self, rules: UsedRules<'_>) -> Option<RuleMatch> {
         let (ending, _) = self.ending();
         ending.others.iter().find_map(|error| {
             let asked = AskedError {
@@ -146,18 +150,18 @@ impl Inside<'_> {
     fn first_of(
         &self,
         role: LineRole,
-        rules: &[Rule],
+        rules: UsedRules<'_>,
         asked: &AskedError<'_>,
     ) -> Option<RuleMatch> {
         let mut patterns = in_order(rules).filter(|(_, pattern)| pattern.role == role);
-        patterns.find_map(|(code, pattern)| self.matches_about(code, pattern, asked))
+        patterns.find_map(|(place, pattern)| self.matches_about(place, pattern, asked))
     }
 
     /// The same among patterns that look at the error alone.
     fn first_about(
         &self,
         role: LineRole,
-        rules: &[Rule],
+        rules: UsedRules<'_>,
         asked: &AskedError<'_>,
     ) -> Option<RuleMatch> {
         let is_about = |pattern: &RuntimePattern| {
@@ -170,18 +174,19 @@ impl Inside<'_> {
             in_order(rules).filter(|(_, pattern)| pattern.role == role && is_about(pattern));
         patterns
             .into_iter()
-            .find_map(|(code, pattern)| self.matches_about(code, pattern, asked))
+            .find_map(|(place, pattern)| self.matches_about(place, pattern, asked))
     }
 
     #[cfg(test)]
     pub(crate) fn matches(&self, code: i32, pattern: &RuntimePattern) -> Option<RuleMatch> {
-        self.matches_about(code, pattern, &self.asked())
+        self.matches_about((code, 0), pattern, &self.asked())
     }
 
-    /// Numbers before texts: most rules are ruled out without a look at the log.
+    /// Numbers before texts: most rules are ruled out without a look at the log. `place`: the rule's code, and the
+    /// pattern's place in it.
     fn matches_about(
         &self,
-        code: i32,
+        (code, place): (i32, usize),
         pattern: &RuntimePattern,
         asked: &AskedError<'_>,
     ) -> Option<RuleMatch> {
@@ -221,6 +226,7 @@ impl Inside<'_> {
         };
         Some(RuleMatch {
             code,
+            pattern: Some(place),
             user_log,
             platform_log,
             device_event,
@@ -284,9 +290,13 @@ impl Inside<'_> {
     }
 }
 
-fn in_order(rules: &[Rule]) -> impl Iterator<Item = (i32, &RuntimePattern)> {
+/// All patterns, each with its rule's code and its place in the rule.
+fn in_order(rules: UsedRules<'_>) -> impl Iterator<Item = ((i32, usize), &RuntimePattern)> {
     let in_order = rules.iter().filter(|rule| rule.spec.code > 0);
-    in_order.flat_map(|rule| rule.runtime.iter().map(|pattern| (rule.spec.code, pattern)))
+    in_order.flat_map(|rule| {
+        let patterns = rule.runtime.iter().enumerate();
+        patterns.map(|(at, pattern)| ((rule.spec.code, at), pattern))
+    })
 }
 
 /// The parts of the end that a pattern looks at, in the order in which it does.

@@ -25,12 +25,14 @@ mod literals;
 mod outside;
 mod pattern;
 mod problem;
+mod progress;
 mod reader;
 mod report;
 mod rule;
 mod ruleset;
 mod scan;
 mod signature;
+mod treatment;
 
 pub use case::{CASES_MAX, Case, CaseVerdict, ClassifyError, classify_cases};
 pub use inside::UNRECOGNIZED;

@@ -1,6 +1,7 @@
 //! The second step: the container and the platform's own findings give the code users see.
 
 use crate::rule::{ContainerPattern, PodPattern, Rule};
+use crate::treatment::UsedRules;
 
 pub(crate) const SUCCEEDED: i32 = 0;
 /// It failed, but nothing in it did.
@@ -30,7 +31,7 @@ pub(crate) struct EndedContainer<'a> {
 
 impl Outside<'_> {
     /// The code of the first rule that matches, or the container's own code.
-    pub(crate) fn code(&self, rules: &[Rule]) -> i32 {
+    pub(crate) fn code(&self, rules: UsedRules<'_>) -> i32 {
         let exit_code = self.container.map(|container| container.exit_code);
         if self.reason.is_empty() && exit_code == Some(SUCCEEDED) {
             return SUCCEEDED;

@@ -7,6 +7,7 @@ mod fields;
 mod place;
 mod runtime;
 mod samples;
+mod treatment;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -25,6 +26,7 @@ use crate::pattern::CompiledPattern;
 use crate::problem::RuleProblem;
 use crate::rule::{ContainerPattern, DeviceEventPattern, PodPattern, Rule, RuntimePattern};
 use crate::scan::{EndPatterns, LogPatterns, PatternId};
+use crate::treatment::Treatment;
 
 /// The longest rule file, in bytes.
 pub const RULES_BYTES_MAX: usize = 1 << 20;
@@ -254,7 +256,7 @@ impl RulesReader {
             path,
             &[
                 "code", "phrase", "issuer", "causer", "type", "stage", "behavior", "reaction",
-                "reason", "repro", "solution", "pattern", "samples",
+                "reason", "repro", "solution", "pattern", "samples", "shadow", "action", "limits",
             ],
         );
         let spec = ExitSpec {
@@ -273,7 +275,13 @@ impl RulesReader {
         self.agree(&spec, path);
         self.samples(map, path, spec.code);
         let (runtime, pod) = self.pattern(map, path);
-        Rule { spec, runtime, pod }
+        let treatment = self.treatment(map, path);
+        Rule {
+            spec,
+            runtime,
+            pod,
+            treatment,
+        }
     }
 
     /// What users are told of retries is what becomes of them: `behavior` alone decides that.
@@ -303,6 +311,7 @@ impl RulesReader {
             },
             runtime,
             pod: Vec::new(),
+            treatment: Treatment::default(),
         }
     }
 

@@ -6,6 +6,7 @@ use muster_model::health::{DeviceEvent, EventClass};
 use crate::ending::{EndReport, Launcher, ReportedEnd};
 use crate::pattern::CompiledPattern;
 use crate::scan::PatternId;
+use crate::treatment::Treatment;
 
 /// One row of a rule file: a code, what it means, and how it is recognized.
 #[derive(Clone, Debug)]
@@ -15,6 +16,7 @@ pub(crate) struct Rule {
     pub(crate) runtime: Vec<RuntimePattern>,
     /// Matched against the platform's own findings; any one is enough.
     pub(crate) pod: Vec<PodPattern>,
+    pub(crate) treatment: Treatment,
 }
 
 /// Facts from inside the container. All that are given must hold.

@@ -4,17 +4,20 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use muster_model::exit::{
-    Behavior, Cause, DEVICE_EVENTS_MAX, Evidence, ExitPhase, ExitSpec, Verdict,
+    Behavior, Cause, DEVICE_EVENTS_MAX, Evidence, ExitPhase, ExitSpec, JudgedBy, LogPlace, Verdict,
 };
 use muster_model::health::{DeviceEvent, EventClass};
+use muster_model::rule_test::JudgedAs;
 
 use crate::case::{Case, CaseVerdict};
 use crate::diagnosis;
 use crate::inside::{Inside, RuleMatch};
 use crate::outside::{self, EndedContainer, Outside};
 use crate::problem::RuleProblem;
+use crate::progress;
 use crate::reader::{self, Form, RuleFile};
 use crate::report::{self, Excerpt, PLATFORM_LINES_MAX, USER_LINES_MAX};
+use crate::treatment::{Treatment, UsedRules};
 
 /// Stands for all negative codes that have no row.
 const ANY_NEGATIVE: i32 = -8000;
@@ -63,8 +66,12 @@ impl RuleSet {
     /// Samples for which the rules say something else than their authors want.
     fn failed_samples(&self) -> Vec<RuleProblem> {
         let failed = self.contents.samples.iter().filter_map(|sample| {
-            let found = self.classify_case(&sample.end).code;
             let code = sample.code;
+            let rules = match self.is_in_shadow(code) {
+                true => UsedRules::all(&self.contents.rules),
+                false => self.deciding(),
+            };
+            let found = self.case_by(&sample.end, rules).code;
             let message = match (sample.is_match, found == code) {
                 (true, true) | (false, false) => return None,
                 (true, false) => format!(
@@ -103,11 +110,34 @@ impl RuleSet {
         self.contents.rules.iter().map(|rule| &rule.spec)
     }
 
+    /// Whether the rule with this code decides nothing, and verdicts tell what it would have said.
+    pub fn is_in_shadow(&self, code: i32) -> bool {
+        self.treatment(code).is_in_shadow
+    }
+
+    /// The same rules with those in shadow deciding too.
+    #[must_use]
+    pub fn without_shadow(mut self) -> Self {
+        for rule in &mut self.contents.rules {
+            rule.treatment.is_in_shadow = false;
+        }
+        self
+    }
+
+    fn has_shadow(&self) -> bool {
+        let mut rules = self.contents.rules.iter();
+        rules.any(|rule| rule.treatment.is_in_shadow)
+    }
+
+    const fn deciding(&self) -> UsedRules<'_> {
+        UsedRules::deciding(self.contents.rules.as_slice())
+    }
+
     pub(crate) const fn contents(&self) -> &RuleFile {
         &self.contents
     }
 
-    /// What ended a task of ours.
+    /// What ended a task of ours. The rules do not know their version: in the verdict it is 0.
     pub fn classify(&self, evidence: &Evidence) -> Verdict {
         let exit = &evidence.exit;
         let inside = Inside {
@@ -118,14 +148,8 @@ impl RuleSet {
             double_ecc_error: evidence.device_events.iter().any(is_double_ecc),
             device_events: &evidence.device_events,
         };
-        let found = self.found_inside(&inside, ran_commands(evidence));
-        let code = exit
-            .cause
-            .map_or_else(|| self.code_outside(evidence, found.code), code_of);
-        let mut spec = self.meaning(code, exit.cause);
-        if exit.own_doing && of_outside_signal(code) {
-            charge_the_task(&mut spec);
-        }
+        let (found, spec) = self.judge(&inside, evidence, self.deciding());
+        let code = spec.code;
         let in_user_log = found.user_log.as_ref().map(|found| &found.range);
         let mut user = Excerpt::new(inside.user_log.text(), in_user_log, USER_LINES_MAX);
         let mut platform = Excerpt::new(
@@ -157,6 +181,20 @@ impl RuleSet {
             .map(|(line, found)| diagnosis::Match { line, found })
             .or_else(|| event.map(diagnosis::Match::of_event))
             .filter(|_| led_here);
+        let treatment = self.treatment(code);
+        let judged = JudgedBy {
+            rules_version: 0,
+            shadow: self.in_shadow(&inside, evidence, &spec),
+            goes_elsewhere: treatment.goes_elsewhere,
+            in_a_row_max: treatment.in_a_row_max,
+            pattern: found
+                .pattern
+                .filter(|_| led_here)
+                .and_then(|at| u32::try_from(at + 1).ok()),
+            place: in_user_log
+                .filter(|_| led_here)
+                .map(|range| place_in_log(evidence, inside.user_log.text(), range.start)),
+        };
         Verdict {
             diagnostics: diagnosis::sentences(&spec, exit, matched),
             spec,
@@ -169,11 +207,55 @@ impl RuleSet {
             platform_log: platform.lines,
             device_events: explaining(&evidence.device_events, found.device_event),
             used: None,
+            judged: Some(judged),
+            progress: progress::at_end(&evidence.user_log),
         }
+    }
+
+    /// The match that led to the row, and the row.
+    fn judge(
+        &self,
+        inside: &Inside<'_>,
+        evidence: &Evidence,
+        rules: UsedRules<'_>,
+    ) -> (RuleMatch, ExitSpec) {
+        let exit = &evidence.exit;
+        let found = self.found_inside(inside, rules, ran_commands(evidence));
+        let outside = || self.code_outside(evidence, rules, found.code);
+        let code = exit.cause.map_or_else(outside, code_of);
+        let mut spec = self.meaning(code, exit.cause);
+        if exit.own_doing && of_outside_signal(code) {
+            charge_the_task(&mut spec);
+        }
+        (found, spec)
+    }
+
+    /// What the row would be if the rules in shadow decided too, where it is another one.
+    fn in_shadow(
+        &self,
+        inside: &Inside<'_>,
+        evidence: &Evidence,
+        spec: &ExitSpec,
+    ) -> Option<JudgedAs> {
+        if !self.has_shadow() {
+            return None;
+        }
+        let all = UsedRules::all(&self.contents.rules);
+        let (_, other) = self.judge(inside, evidence, all);
+        (other.code != spec.code).then(|| JudgedAs::from(&other))
+    }
+
+    fn treatment(&self, code: i32) -> Treatment {
+        let rule = self.rows.get(&code).map(|at| &self.contents.rules[*at]);
+        rule.map(|rule| rule.treatment).unwrap_or_default()
     }
 
     /// What OpenPAI would say of a recorded end.
     pub fn classify_case(&self, case: &Case) -> CaseVerdict {
+        self.case_by(case, self.deciding())
+    }
+
+    fn case_by(&self, case: &Case, rules: UsedRules<'_>) -> CaseVerdict {
         let inside = Inside {
             exit_code: case.exit_code.unwrap_or_default(),
             user_log: self.contents.user_log.scan(case.user_log_tail.as_bytes()),
@@ -185,11 +267,11 @@ impl RuleSet {
             double_ecc_error: case.gpu_double_bit_ecc > 0,
             device_events: &case.device_events,
         };
-        let found = self.found_inside(&inside, case.ran_user_command);
+        let found = self.found_inside(&inside, rules, case.ran_user_command);
         let container_exit_code = case.exit_code.map(|_| found.code);
         let code = match self.contents.form {
             Form::RuntimeOnly => container_exit_code.unwrap_or(outside::NO_FAILED_CONTAINER),
-            Form::ExitSpec => case.outside(container_exit_code).code(&self.contents.rules),
+            Form::ExitSpec => case.outside(container_exit_code).code(rules),
         };
         let spec = self.row_or_shadow(code);
         CaseVerdict {
@@ -216,14 +298,19 @@ impl RuleSet {
     }
 
     /// The exit code as it is if no command ran or none failed, else what the logs say of it.
-    fn found_inside(&self, inside: &Inside<'_>, ran_commands: bool) -> RuleMatch {
+    fn found_inside(
+        &self,
+        inside: &Inside<'_>,
+        rules: UsedRules<'_>,
+        ran_commands: bool,
+    ) -> RuleMatch {
         if !ran_commands || inside.exit_code == outside::SUCCEEDED {
             return RuleMatch::plain(inside.exit_code);
         }
-        inside.first_match(&self.contents.rules)
+        inside.first_match(rules)
     }
 
-    fn code_outside(&self, evidence: &Evidence, exit_code: i32) -> i32 {
+    fn code_outside(&self, evidence: &Evidence, rules: UsedRules<'_>, exit_code: i32) -> i32 {
         if self.contents.form == Form::RuntimeOnly {
             return exit_code;
         }
@@ -241,7 +328,7 @@ impl RuleSet {
             container: Some(container),
             ..Outside::default()
         }
-        .code(&self.contents.rules)
+        .code(rules)
     }
 
     /// The row for `code`. What the platform itself says keeps its meaning even under a file
@@ -270,6 +357,20 @@ impl RuleSet {
     fn row_or_shadow(&self, code: i32) -> Option<&ExitSpec> {
         let shadow = if code < 0 { ANY_NEGATIVE } else { ANY_POSITIVE };
         self.spec(code).or_else(|| self.spec(shadow))
+    }
+}
+
+/// Where the line with byte `at` of `searched`, the end of the log that was searched, stands in the log.
+fn place_in_log(evidence: &Evidence, searched: &[u8], at: usize) -> LogPlace {
+    let before = &searched[..at];
+    let begin = memchr::memrchr(b'\n', before).map_or(0, |end| end + 1);
+    let unsearched = evidence.user_log.len() - searched.len();
+    let from = evidence.user_log_from + unsearched as u64;
+    let lines_before = memchr::memchr_iter(b'\n', before).count() as u64;
+    LogPlace {
+        offset: from + begin as u64,
+        line: (from == 0).then_some(lines_before + 1),
+        to_end: (searched.len() - begin) as u64,
     }
 }
 

@@ -1,6 +1,6 @@
 //! What is wrong with a rule file is said where it is wrong.
 
-use muster_failure_rules::{RULES_BYTES_MAX, RULES_MAX, RuleSet};
+use muster_failure_rules::{RULES_BYTES_MAX, RULES_MAX, RuleProblem, RuleSet};
 
 fn rule(fields: &str) -> String {
     format!("spec:\n- {{code: 230, phrase: A, {fields}}}\n")
@@ -200,6 +200,27 @@ fn a_rule_that_misses_its_own_sample_is_refused() {
             first.path == path && first.message.contains(says),
             "{first} for {bad}"
         );
+    }
+}
+
+#[test]
+fn fields_of_what_follows_are_checked() {
+    let file = |field: &str| format!("spec: [{{code: 230, phrase: A, {field}}}]");
+    for good in ["shadow: true", "action: elsewhere", "limits: {inARow: 3}"] {
+        RuleSet::parse(&file(good)).expect(good);
+    }
+    for (field, path, says) in [
+        ("shadow: often", "shadow", "must be true or false"),
+        ("action: reboot", "action", "is not one of elsewhere"),
+        ("limits: 3", "limits", "mapping"),
+        ("limits: {}", "limits", "needs inARow"),
+        ("limits: {inARow: 0}", "limits.inARow", "1"),
+        ("limits: {inADay: 3}", "limits.inADay", "known here: inARow"),
+    ] {
+        let problems = RuleSet::parse(&file(field)).expect_err(field);
+        let path = format!("spec[0].{path}");
+        let is_told = |it: &RuleProblem| it.path == path && it.message.contains(says);
+        assert!(problems.iter().any(is_told), "{problems:?} for {field}");
     }
 }
 

@@ -87,6 +87,7 @@ fn same_logs(rules: &RuleSet, case: &Value) -> bool {
             ended_ms: 0,
         },
         user_log: text("userLogTail"),
+        user_log_from: 0,
         platform_log: text("runtimeLogTail"),
         device_events: double_ecc(case),
     });

@@ -18,6 +18,7 @@ fn exited(code: i32, log: &str) -> Evidence {
             ended_ms: 0,
         },
         user_log: log.as_bytes().to_vec(),
+        user_log_from: 0,
         platform_log: Vec::new(),
         device_events: Vec::new(),
     }
@@ -495,4 +496,64 @@ fn a_rule_may_ask_for_events_by_class_and_code() {
         let text = problems.iter().map(ToString::to_string).collect::<String>();
         assert!(text.contains(problem), "{info}: {text}");
     }
+}
+
+/// A rule that knows a line, with more fields at its end.
+fn with_own_rule(more: &str) -> RuleSet {
+    let own = format!(
+        "- code: 215\n  phrase: LicenseServerUnreachable\n  behavior: TRANSIENT\n  pattern:\n    \
+         runtimeContainerPatterns:\n    - exitCode: 77\n    - userLogRegex: 'no license'\n      userLogIn: \
+         error\n{more}"
+    );
+    let shipped = RuleSet::shipped_text();
+    let (head, rules) = shipped.split_once("\nspec:\n").expect("it has rules");
+    RuleSet::parse(&format!("{head}\nspec:\n{own}{rules}")).expect("the file is right")
+}
+
+#[test]
+fn a_verdict_tells_by_which_pattern_and_where_in_the_log() {
+    let rules = with_own_rule("");
+    let mut evidence = exited(1, "step 1\nstep 2\nerror: no license\n");
+    let judged = rules.classify(&evidence).judged.unwrap();
+    let place = judged.place.unwrap();
+    assert_eq!(judged.pattern, Some(2));
+    assert_eq!((place.offset, place.line, place.to_end), (14, Some(3), 18));
+    // Of a log whose beginning is gone only the byte is known.
+    evidence.user_log_from = 1000;
+    let place = rules.classify(&evidence).judged.unwrap().place.unwrap();
+    assert_eq!((place.offset, place.line, place.to_end), (1014, None, 18));
+    let by_code = rules.classify(&exited(77, "step 1\n")).judged.unwrap();
+    assert_eq!((by_code.pattern, by_code.place), (Some(1), None));
+    let unknown = rules.classify(&exited(1, "step 1\n")).judged.unwrap();
+    assert_eq!((unknown.pattern, unknown.place), (None, None));
+}
+
+#[test]
+fn a_rule_in_shadow_decides_nothing_and_is_told() {
+    let evidence = exited(77, "step 1\nerror: no license\n");
+    let open = with_own_rule("").classify(&evidence);
+    assert_eq!((open.code(), &open.judged.unwrap().shadow), (215, &None));
+    let rules = with_own_rule("  shadow: true\n");
+    assert!(rules.is_in_shadow(215) && !rules.is_in_shadow(255));
+    let verdict = rules.classify(&evidence);
+    let without = RuleSet::shipped().classify(&evidence);
+    assert_eq!(verdict.spec, without.spec);
+    assert_eq!(verdict.matched_user_log, without.matched_user_log);
+    let shadow = verdict.judged.unwrap().shadow.unwrap();
+    assert_eq!((shadow.code, shadow.behavior), (215, Behavior::Transient));
+    let other = rules.classify(&exited(0, "all is well\n"));
+    assert_eq!(other.judged.unwrap().shadow, None);
+    assert_eq!(rules.without_shadow().classify(&evidence).code(), 215);
+}
+
+#[test]
+fn what_follows_is_in_the_verdict() {
+    let rules = with_own_rule("  action: elsewhere\n  limits:\n    inARow: 3\n");
+    let judged = rules.classify(&exited(77, "")).judged.unwrap();
+    assert_eq!(
+        (judged.goes_elsewhere, judged.in_a_row_max),
+        (true, Some(3))
+    );
+    let judged = rules.classify(&exited(1, "")).judged.unwrap();
+    assert_eq!((judged.goes_elsewhere, judged.in_a_row_max), (false, None));
 }

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::health::DeviceEvent;
+use crate::rule_test::JudgedAs;
 use crate::task_use::TaskUsed;
 
 /// Where in a task's life it ended.
@@ -93,6 +94,8 @@ pub struct Evidence {
     pub exit: RawExit,
     /// The end of the merged user log.
     pub user_log: Vec<u8>,
+    /// Where it begins: bytes of the user log from its first one that was ever written.
+    pub user_log_from: u64,
     /// The end of the runtime's own log.
     pub platform_log: Vec<u8>,
     /// What the kernel and drivers reported of the task's own devices during its life, the oldest
@@ -129,6 +132,7 @@ impl From<&TriedEnd> for Evidence {
                 ended_ms: 0,
             },
             user_log: end.user_log.clone().into_bytes(),
+            user_log_from: 0,
             platform_log: end.platform_log.clone().into_bytes(),
             device_events: Vec::new(),
         }
@@ -225,6 +229,58 @@ pub struct Verdict {
     pub diagnostics: String,
     /// What the task used until then; absent if it never ran, or of what decides about several tasks.
     pub used: Option<TaskUsed>,
+    /// Which rule led to the verdict; absent if no node judged, as for a job that was stopped.
+    pub judged: Option<JudgedBy>,
+    /// How far its log says that it came; absent if it says nothing of it.
+    pub progress: Option<Progress>,
+}
+
+/// How far a program came, by the last lines of its log that count epochs or steps. At least one is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Progress {
+    /// The last epoch.
+    pub epoch: Option<u64>,
+    /// The last step, iteration or checkpoint.
+    pub step: Option<u64>,
+}
+
+impl Progress {
+    /// Whether it is further than `before`. Steps may begin anew with each epoch.
+    pub fn is_beyond(&self, before: &Self) -> bool {
+        match (self.epoch, before.epoch) {
+            (Some(now), Some(then)) if now != then => now > then,
+            _ => matches!((self.step, before.step), (Some(now), Some(then)) if now > then),
+        }
+    }
+}
+
+/// The rule that led to a verdict, and where in the log it matched.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct JudgedBy {
+    /// The version of the failure rules; 0 for those that are part of the program.
+    pub rules_version: u64,
+    /// Which of the patterns of the verdict's rule held, counted from 1; absent if the code follows from the exit
+    /// itself.
+    pub pattern: Option<u32>,
+    /// Where the lines that it matched stand in the task's log; absent if it matched none there.
+    pub place: Option<LogPlace>,
+    /// What the verdict would be if the rules in shadow decided; absent if it would be the same.
+    pub shadow: Option<JudgedAs>,
+    /// Whether the rule has the next attempt go to other nodes, if they have room.
+    pub goes_elsewhere: bool,
+    /// So many attempts in a row that end so are the last, by the rule; absent if it has no such limit.
+    pub in_a_row_max: Option<u32>,
+}
+
+/// Where lines stand in the log of a task that has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LogPlace {
+    /// The first byte of the first line, counted from the first byte that was ever written.
+    pub offset: u64,
+    /// The number of that line, counted from 1; absent if older lines are gone or were not read.
+    pub line: Option<u64>,
+    /// Bytes from there to the log's end.
+    pub to_end: u64,
 }
 
 impl Verdict {

@@ -6,6 +6,7 @@
 //! Start with [`id`], then [`protocol`] (what a user submits), [`launch`] (what a node is told
 //! to run) and [`view`] (what a user is shown).
 
+pub mod aftermath;
 pub mod alarm;
 pub mod cluster_spec;
 pub mod diagnosis;

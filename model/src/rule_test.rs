@@ -7,7 +7,7 @@ use std::collections::btree_map::Entry;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::exit::{Behavior, Verdict};
+use crate::exit::{Behavior, ExitSpec, Verdict};
 
 /// Most pairs of verdicts in one answer.
 pub const CHANGES_MAX: usize = 200;
@@ -32,10 +32,16 @@ pub struct JudgedAs {
 
 impl From<&Verdict> for JudgedAs {
     fn from(verdict: &Verdict) -> Self {
+        Self::from(&verdict.spec)
+    }
+}
+
+impl From<&ExitSpec> for JudgedAs {
+    fn from(spec: &ExitSpec) -> Self {
         Self {
-            code: verdict.spec.code,
-            phrase: verdict.spec.phrase.clone(),
-            behavior: verdict.spec.behavior,
+            code: spec.code,
+            phrase: spec.phrase.clone(),
+            behavior: spec.behavior,
         }
     }
 }

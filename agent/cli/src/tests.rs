@@ -30,6 +30,8 @@ fn verdict(code: i32) -> Verdict {
         platform_log: String::new(),
         device_events: Vec::new(),
         used: None,
+        judged: None,
+        progress: None,
         diagnostics: "It failed.".into(),
     }
 }

@@ -95,7 +95,7 @@ impl port::Documents for LocalDocuments {
         let rules = rules.map(str::to_owned);
         // Patterns take long to compile, and long logs to search.
         let judged = tokio::task::spawn_blocking(move || match rules {
-            None => Ok(in_force.set.classify(&evidence)),
+            None => Ok(in_force.judge(&evidence)),
             Some(text) => RuleSet::parse(&text).map(|set| set.classify(&evidence)),
         });
         match judged.await {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use muster_failure_rules::RuleSet;
 use muster_gossip::record::DocumentId;
+use muster_model::exit::{Evidence, JudgedBy, Verdict};
 use muster_portal_gateway::port::PortError;
 use tokio::sync::watch;
 
@@ -44,6 +45,16 @@ impl Rules {
             text: text.into(),
             version: 0,
         })
+    }
+
+    /// The verdict on an end, with the version of the rules that made it.
+    pub(crate) fn judge(&self, evidence: &Evidence) -> Verdict {
+        let verdict = self.set.classify(evidence);
+        let judged = verdict.judged.map(|judged| JudgedBy {
+            rules_version: self.version,
+            ..judged
+        });
+        Verdict { judged, ..verdict }
     }
 }
 

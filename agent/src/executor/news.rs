@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use muster_control::ledger::Observation;
 use muster_exec::task::TaskEvent;
-use muster_failure_rules::RuleSet;
 use muster_model::exit::{Evidence, RawExit, Verdict};
 use muster_model::health::DeviceEvent;
 use muster_model::id::AttemptUid;
@@ -13,6 +12,7 @@ use muster_model::rule_test::JudgedAs;
 use tokio::sync::mpsc;
 
 use super::ExecutorShared;
+use crate::documents::failure_rules::Rules;
 use crate::failures::{FailureNote, is_failure};
 use crate::health::DevicesHeld;
 use crate::loops::node::LedgerView;
@@ -26,7 +26,7 @@ pub(super) async fn run(shared: Arc<ExecutorShared>, mut events: mpsc::Receiver<
             TaskEvent::Ready { uid } => (uid, Observation::Ready),
             TaskEvent::Running { uid, .. } => (uid, Observation::Running),
             TaskEvent::LaunchFailed { uid, exit } => {
-                let verdict = Box::new(judge_launch(&shared.rules.now().set, exit));
+                let verdict = Box::new(judge_launch(&shared.rules.now(), exit));
                 (uid, Observation::LaunchFailed(verdict))
             }
             TaskEvent::Exited {
@@ -40,7 +40,7 @@ pub(super) async fn run(shared: Arc<ExecutorShared>, mut events: mpsc::Receiver<
                 let task = view.as_ref().and_then(|view| LedgerTask::of(view, &uid));
                 evidence.device_events = device_events(&shared, task, (infiniband, since_ms)).await;
                 let rules = shared.rules.now();
-                let mut verdict = judge(&rules.set, &evidence);
+                let mut verdict = judge(&rules, &evidence);
                 if let Some(LedgerTask { task, .. }) = task
                     && is_failure(&evidence.exit, verdict.code())
                 {
@@ -106,12 +106,13 @@ async fn device_events(
 }
 
 /// The verdict on a task that never ran a command.
-pub(super) fn judge_launch(rules: &RuleSet, exit: RawExit) -> Verdict {
+pub(super) fn judge_launch(rules: &Rules, exit: RawExit) -> Verdict {
     judge(
         rules,
         &Evidence {
             exit,
             user_log: Vec::new(),
+            user_log_from: 0,
             platform_log: Vec::new(),
             device_events: Vec::new(),
         },
@@ -119,6 +120,6 @@ pub(super) fn judge_launch(rules: &RuleSet, exit: RawExit) -> Verdict {
 }
 
 /// Searching long logs takes milliseconds, so other tasks of this thread go elsewhere.
-fn judge(rules: &RuleSet, evidence: &Evidence) -> Verdict {
-    tokio::task::block_in_place(|| rules.classify(evidence))
+fn judge(rules: &Rules, evidence: &Evidence) -> Verdict {
+    tokio::task::block_in_place(|| rules.judge(evidence))
 }

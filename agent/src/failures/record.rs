@@ -103,6 +103,7 @@ impl FailureRecord {
         Evidence {
             exit: self.exit.clone(),
             user_log: self.user_log.clone(),
+            user_log_from: 0,
             platform_log: self.platform_log.clone(),
             device_events: self.device_events.clone(),
         }

@@ -62,6 +62,8 @@ impl RuleTesterParts {
             let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
             RequestFailure::invalid(lines.join("\n"))
         })?;
+        // A test is asked what they would change.
+        let after = after.without_shadow();
         let unreadable = |error| {
             let directory = self.store.directory().display();
             RequestFailure::unavailable(format!("cannot list {directory}: {error}"))

@@ -46,6 +46,7 @@ fn note(number: u64, log: impl Into<Vec<u8>>) -> FailureNote {
     let evidence = Evidence {
         exit: exit(),
         user_log: log.into(),
+        user_log_from: 0,
         platform_log: b"[openpai-runtime] user commands begin\n".to_vec(),
         device_events: Vec::new(),
     };

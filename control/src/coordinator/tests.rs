@@ -14,6 +14,7 @@ mod limits;
 mod listing;
 mod queueing;
 mod recovered;
+mod recurring;
 mod relocation;
 mod settling;
 mod trying;

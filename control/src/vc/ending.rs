@@ -148,8 +148,8 @@ impl JobRecord {
             self.accepted.uid, self.attempt.id, task.retries.total
         );
         let before = task.before_last().and_then(|last| last.verdict.as_deref());
-        let is_same = before.is_some_and(|before| retry::is_same_reason(before, verdict));
-        let retries = task.retries.after_run(task.ran_ms(at_ms)).ended(is_same);
+        let retries = task.retries.after_run(task.ran_ms(at_ms));
+        let retries = retries.ended_after(before, verdict);
         (retry::next(policy, verdict, retries, &name), retries)
     }
 
@@ -229,8 +229,8 @@ impl JobRecord {
         self.attempt.completed = Some(at_ms);
         let ran_ms = self.attempt.launched.map_or(0, |l| at_ms.saturating_sub(l));
         let before = self.old.last().and_then(|old| old.outcome.as_ref());
-        let is_same = before.is_some_and(|before| retry::is_same_reason(&before.verdict, &verdict));
-        self.retries = self.retries.after_run(ran_ms).ended(is_same);
+        let before = before.map(|before| &before.verdict);
+        self.retries = self.retries.after_run(ran_ms).ended_after(before, &verdict);
         match self.next_of_job(&verdict) {
             Next::Stop => self.complete(&verdict, at_ms),
             Next::GiveUp => {

@@ -19,6 +19,7 @@ mod newest;
 mod news;
 mod own_cells;
 mod query;
+mod recurrence;
 pub(crate) mod retry;
 mod row;
 #[cfg(test)]

@@ -4,7 +4,8 @@
 //! that way burns its node. Here the pause grows, and past a limit a task that itself ended so
 //! counts as failed by the user. What the platform did (the container vanished, the image could
 //! not be fetched now, the gang was not ready in time) only slows the job down: however often
-//! agents and machines restart, no job ends by it.
+//! agents and machines restart, no job ends by it. An attempt that came further than the one before
+//! begins the count anew: what fails now and then, and gets on between, is not stuck.
 
 use muster_model::exit::{Behavior, Verdict};
 use muster_model::state::{EXIT_ATTEMPT_COMPLETED, EXIT_STOPPED};
@@ -90,6 +91,27 @@ impl Count {
         Self { row, ..self }
     }
 
+    /// The count after one more end, which another one came before.
+    pub(crate) fn ended_after(self, before: Option<&Verdict>, verdict: &Verdict) -> Self {
+        let Some(before) = before else {
+            return self.ended(false);
+        };
+        match has_progressed(before, verdict) {
+            true => self.forgiven().ended(false),
+            false => self.ended(is_same_reason(before, verdict)),
+        }
+    }
+
+    /// The count of what made progress: the retries that nobody was charged for are the platform's from now on, of
+    /// which there may be any number.
+    const fn forgiven(self) -> Self {
+        Self {
+            platform: self.total.saturating_sub(self.charged),
+            row: 0,
+            ..self
+        }
+    }
+
     /// The count after one more end, that had the same reason as the one before it, or another.
     pub(crate) const fn ended(self, is_same: bool) -> Self {
         let same = if is_same {
@@ -119,15 +141,29 @@ impl Count {
     }
 }
 
+/// Whether an attempt came further than the one before it, by what their logs say.
+pub(crate) fn has_progressed(before: &Verdict, verdict: &Verdict) -> bool {
+    let both = verdict.progress.zip(before.progress);
+    both.is_some_and(|(now, before)| now.is_beyond(&before))
+}
+
 /// Whether two attempts ended for the same reason.
 pub(crate) fn is_same_reason(one: &Verdict, other: &Verdict) -> bool {
     one.code() == other.code() && one.spec.reason == other.spec.reason
 }
 
-/// So many ends like this one in a row are the last; none: there is no such limit.
+/// So many ends like this one in a row are the last, by the rule that led to it; none: there is no such limit.
 pub(crate) fn tries_max(verdict: &Verdict) -> Option<u32> {
-    let may_pass = verdict.spec.behavior == Behavior::Transient;
-    (verdict.code() == EXIT_IMAGE && may_pass).then_some(UNRESOLVED_TRIES)
+    let of_rule = verdict
+        .judged
+        .as_ref()
+        .and_then(|judged| judged.in_a_row_max);
+    of_rule.or_else(|| is_unresolved(verdict).then_some(UNRESOLVED_TRIES))
+}
+
+/// Whether the host name of the image's registry could not be resolved.
+fn is_unresolved(verdict: &Verdict) -> bool {
+    verdict.code() == EXIT_IMAGE && verdict.spec.behavior == Behavior::Transient
 }
 
 /// The verdict of an attempt that is the last because so many in a row ended alike.
@@ -177,7 +213,7 @@ pub(crate) fn next(policy: RetryPolicy, verdict: &Verdict, count: Count, name: &
         return Next::GiveUp;
     }
     let pause_ms = match verdict.spec.behavior {
-        _ if tries_max.is_some() => unresolved_pause(count.same.into(), name),
+        _ if is_unresolved(verdict) => unresolved_pause(count.same.into(), name),
         Behavior::Permanent => return Next::Stop,
         Behavior::Unknown => return normal(policy.max, code, count.charged),
         Behavior::TransientConflict if policy.pauses => conflict_pause(name),
@@ -237,6 +273,8 @@ fn conflict_pause(name: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use muster_model::exit::Progress;
+
     use super::*;
     use crate::verdict;
 
@@ -347,6 +385,45 @@ mod tests {
         assert_eq!(repeat(&own, &mut count.clone(), 1000).len(), 30);
         assert!(repeat(&own, &mut count.after_run(LONG_RUN_MS - 1), 1)[0] > 0);
         assert_eq!(repeat(&own, &mut count.after_run(LONG_RUN_MS), 1), [0]);
+    }
+
+    #[test]
+    fn an_attempt_that_came_further_begins_the_count_anew() {
+        let at = |step| Verdict {
+            progress: Some(Progress {
+                epoch: None,
+                step: Some(step),
+            }),
+            ..verdict_of(137, Behavior::Transient)
+        };
+        let mut count = Count::default();
+        let mut before = None;
+        for step in 1..=100 {
+            let end = at(step);
+            count = count.ended_after(before.as_ref(), &end);
+            let next = next(FANCY, &end, count, "a~b");
+            let Next::Retry {
+                charge: Charge::Nobody,
+                pause_ms: 0,
+            } = next
+            else {
+                unreachable!("{next:?} at step {step}")
+            };
+            count = count.and(Charge::Nobody);
+            before = Some(end);
+        }
+        assert_eq!((count.total, count.charged, count.same), (100, 0, 1));
+        // Stuck at a step, it comes to its end.
+        let stuck = at(100);
+        let mut tries = 0;
+        while let Next::Retry { charge, .. } = next(FANCY, &stuck, count, "a~b") {
+            count = count.and(charge).ended_after(Some(&stuck), &stuck);
+            tries += 1;
+        }
+        assert_eq!(
+            tries, 29,
+            "30 without charge, of which one was used at the last step"
+        );
     }
 
     #[test]

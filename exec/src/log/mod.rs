@@ -19,6 +19,7 @@ use std::path::PathBuf;
 pub use file::{LogFile, list};
 pub use follow::EndHint;
 pub use part::{LogBytes, LogPart, read, read_whole};
+pub(crate) use parts::size;
 pub use places::{FoundLine, FoundLines, LogLookup, find};
 pub use sweep::{LogSurvey, RetentionPolicy, Swept};
 pub use tail::LogTails;

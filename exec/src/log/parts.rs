@@ -69,6 +69,11 @@ impl LogFiles {
     }
 }
 
+/// Bytes of the whole log called `name`, from the first that was ever written; 0 if there is none. Blocks.
+pub(crate) fn size(dir: &TaskDir, name: &str) -> u64 {
+    LogFiles::open(dir, name).map_or(0, |files| files.end())
+}
+
 fn open(path: &Path) -> io::Result<Option<(OpenLogFile, u64)>> {
     let file = match open_plain(path) {
         Ok(file) => file,

@@ -10,6 +10,8 @@ use muster_init::exit_report::TaskPhase;
 use muster_init::task_dir::{OLD_SUFFIX, TaskDir};
 use muster_model::exit::{Evidence, RawExit};
 
+use crate::log;
+
 /// How long a logger may take to write what is left once its container was killed.
 const LOGGER_PATIENCE: Duration = Duration::from_secs(5);
 /// How much of the runtime log is searched for the last phase.
@@ -45,15 +47,18 @@ async fn wait_until(dir: &TaskDir, done: impl Fn() -> bool) {
 
 /// Everything that the failure rules look at.
 pub(super) async fn gather(dir: &TaskDir, exit: RawExit, tail_bytes_max: u64) -> Evidence {
-    let log = dir.log();
+    let task = dir.clone();
     let tails = tokio::task::spawn_blocking(move || {
-        let tail = |name| tail(&log, name, tail_bytes_max).unwrap_or_default();
-        (tail("all"), tail("runtime.log"))
+        let tail = |name| tail(&task.log(), name, tail_bytes_max).unwrap_or_default();
+        let user_log = tail("all");
+        let from = log::size(&task, "all").saturating_sub(user_log.len() as u64);
+        (user_log, from, tail("runtime.log"))
     });
-    let (user_log, platform_log) = tails.await.unwrap_or_default();
+    let (user_log, user_log_from, platform_log) = tails.await.unwrap_or_default();
     Evidence {
         exit,
         user_log,
+        user_log_from,
         platform_log,
         device_events: Vec::new(),
     }
@@ -105,7 +110,41 @@ fn file_tail(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use muster_model::exit::ExitPhase;
+
     use super::*;
+
+    #[tokio::test]
+    async fn the_place_of_a_tail_counts_what_is_gone() {
+        let dir = tempfile::tempdir().unwrap();
+        let task = TaskDir::new(dir.path());
+        std::fs::create_dir_all(task.log()).unwrap();
+        let write = |name: &str, text: &str| std::fs::write(task.log().join(name), text).unwrap();
+        let exit = RawExit {
+            code: 1,
+            signal: None,
+            oom_killed: false,
+            own_doing: true,
+            phase: ExitPhase::UserCommands,
+            cause: None,
+            message: String::new(),
+            ended_ms: 0,
+        };
+        write("all.1", "012345");
+        write("all", "6789");
+        let whole = gather(&task, exit.clone(), 99).await;
+        assert_eq!(
+            (whole.user_log.as_slice(), whole.user_log_from),
+            (&b"0123456789"[..], 0)
+        );
+        let end = gather(&task, exit.clone(), 5).await;
+        assert_eq!(
+            (end.user_log.as_slice(), end.user_log_from),
+            (&b"56789"[..], 5)
+        );
+        write("all.dropped", "100");
+        assert_eq!(gather(&task, exit, 5).await.user_log_from, 105);
+    }
 
     #[test]
     fn a_tail_reaches_into_the_older_file() {

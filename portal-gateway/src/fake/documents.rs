@@ -200,6 +200,8 @@ impl Documents for FakeCluster {
             platform_log: end.platform_log.clone(),
             device_events: Vec::new(),
             used: None,
+            judged: None,
+            progress: None,
             diagnostics: "the fake has looked for an error".to_owned(),
         })
     }

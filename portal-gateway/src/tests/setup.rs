@@ -369,6 +369,8 @@ fn verdict(spec: ExitSpec, diagnostics: &str) -> Verdict {
         platform_log: String::new(),
         device_events: Vec::new(),
         used: None,
+        judged: None,
+        progress: None,
         diagnostics: diagnostics.to_owned(),
     }
 }

@@ -1,8 +1,10 @@
 //! Why a job waits, and how its last attempt ended.
 
 use maud::{Markup, html};
-use muster_model::exit::Verdict;
+use muster_model::aftermath::{Actor, judged_by};
+use muster_model::exit::{LogPlace, Verdict};
 use muster_model::explanation::{Earliest, Explanation, GangExplanation};
+use muster_model::health::DeviceEvent;
 use muster_model::pull::Pull;
 use muster_model::view::LastEnd;
 
@@ -107,7 +109,8 @@ pub(super) fn gang_reason(gang: &GangExplanation, now: u64) -> Markup {
 }
 
 /// The card of an end that is not a success: what happened, the lines that show it, and what to do.
-pub(super) fn verdict(verdict: &Verdict) -> Markup {
+/// `done`: what the platform did after it. `log`: the page of the log that the lines are from.
+pub(super) fn verdict(verdict: &Verdict, done: Option<&str>, log: Option<&str>) -> Markup {
     let spec = &verdict.spec;
     html! {
         section.card.bad {
@@ -123,14 +126,39 @@ pub(super) fn verdict(verdict: &Verdict) -> Markup {
             @if let Some(reason) = spec.reason.as_ref().filter(|it| !verdict.diagnostics.contains(it.as_str())) {
                 p { (reason) }
             }
+            @if let Some(done) = done { p { (done) } }
+            p { strong { "Who can act: " } (Actor::of(spec).to_string()) }
             @if !spec.solution.is_empty() {
                 p { strong { "What to do" } }
                 ul { @for step in &spec.solution { li { (step) } } }
             }
             (evidence("The lines that show it", verdict.matched_user_log.as_deref(), true))
+            @if let (Some(log), Some(place)) = (log, place(verdict)) {
+                p { a href={ (log) "?mark=" (place.offset) "#here" } {
+                    @match place.line { Some(line) => { "Line " (line) " of the log" } None => { "The place in the log" } }
+                } }
+            }
+            (device_events(&verdict.device_events))
             (evidence("The lines of the platform that show it", verdict.matched_platform_log.as_deref(), true))
             (evidence("The end of the log", Some(verdict.user_log.as_str()), true))
             (evidence("The end of the platform's log", Some(verdict.platform_log.as_str()), false))
+            @if let Some(rule) = judged_by(verdict) { p.dim { (rule) } }
+        }
+    }
+}
+
+fn place(verdict: &Verdict) -> Option<LogPlace> {
+    verdict.judged.as_ref()?.place
+}
+
+/// What was reported of the task's devices.
+fn device_events(events: &[DeviceEvent]) -> Markup {
+    html! {
+        @if !events.is_empty() {
+            p { strong { "What was reported of its devices" } }
+            ul { @for event in events {
+                li { span.dim { (stamp(event.at_ms)) } " " (event.subject.to_string()) " " strong { (event.code) } ": " (event.text) }
+            } }
         }
     }
 }

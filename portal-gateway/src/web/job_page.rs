@@ -1,6 +1,7 @@
 //! The page of one job.
 
 use maud::{Markup, html};
+use muster_model::aftermath::what_was_done;
 use muster_model::id::JobKey;
 use muster_model::protocol::document_yaml;
 use muster_model::state::{ExecutionType, JobState};
@@ -60,7 +61,9 @@ pub(crate) async fn page(
         (head(&call, &job.summary))
         @if let Some(explanation) = &explanation { (explained::waiting(explanation, &kept, now)) }
         @if let Some(end) = &job.summary.last_end { (explained::last_end(end, gave_way(end, &events), now)) }
-        @if let Some(verdict) = job.attempt.as_ref().and_then(failed) { (explained::verdict(verdict)) }
+        @if let Some(verdict) = job.attempt.as_ref().and_then(failed) {
+            (explained::verdict(verdict, what_was_done(&job).as_deref(), deciding_log(&job).as_deref()))
+        }
         (facts(&job, expected_s(&config), now))
         (attempts(&job))
         @for role in &job.roles { (tasks(&job, role, now)) }
@@ -325,6 +328,15 @@ fn reached(attempt: &TaskAttemptView) -> Markup {
             br; span.dim { (label) " " (ports.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")) }
         }
     }
+}
+
+/// The path of the page with the log of the task that decided the attempt which is shown.
+fn deciding_log(job: &JobDetail) -> Option<String> {
+    let attempt = job.attempt.as_ref()?;
+    let id = attempt.trigger.as_ref()?.task.as_ref()?;
+    let task = job.tasks().find(|task| task.id == *id)?;
+    let last = task.attempts.last().filter(|last| last.uid.is_some())?;
+    Some(log_path(&job.summary.key, attempt.id, task, last.id))
 }
 
 /// The path of the page with a task's log.

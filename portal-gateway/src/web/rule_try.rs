@@ -95,7 +95,7 @@ pub(super) fn answer(verdict: &Verdict) -> Markup {
     html! {
         div role="status" {
             @if !found { p.warn { "No line of the logs led to this: it is said of the exit code alone." } }
-            (explained::verdict(verdict))
+            (explained::verdict(verdict, None, None))
         }
     }
 }

@@ -1,6 +1,8 @@
 //! How an end looks: the exit spec row and the messages around it.
 
-use muster_model::exit::{Behavior, ExitSpec, Verdict};
+use muster_model::aftermath::Actor;
+use muster_model::exit::{Behavior, ExitSpec, LogPlace, Verdict};
+use muster_model::health::DeviceEvent;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -112,6 +114,39 @@ impl RuntimeExit {
             }),
             matched_user_log_string: verdict.matched_user_log.clone(),
             matched_platform_log_string: verdict.matched_platform_log.clone(),
+        }
+    }
+}
+
+/// What Muster tells of a verdict beyond what OpenPAI's fields hold.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct JudgedExit {
+    /// Who can do something about it: `owner`, `admin` or `platform`.
+    who_acts: &'static str,
+    /// The version of the failure rules; 0 for the shipped ones. Absent if no node judged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rules_version: Option<u64>,
+    /// Which pattern of the rule with this code held, counted from 1; absent if the code follows from the exit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pattern: Option<u32>,
+    /// Where the lines that led to it stand in the log `all` of the task.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    log_place: Option<LogPlace>,
+    /// What was reported of the task's devices while it ran.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    device_events: Vec<DeviceEvent>,
+}
+
+impl JudgedExit {
+    pub(crate) fn of(verdict: &Verdict) -> Self {
+        let judged = verdict.judged.as_ref();
+        Self {
+            who_acts: Actor::of(&verdict.spec).as_str(),
+            rules_version: judged.map(|judged| judged.rules_version),
+            pattern: judged.and_then(|judged| judged.pattern),
+            log_place: judged.and_then(|judged| judged.place),
+            device_events: verdict.device_events.clone(),
         }
     }
 }

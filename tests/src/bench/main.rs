@@ -23,6 +23,7 @@ mod people;
 mod process;
 mod queue;
 mod rest;
+mod rules;
 mod sample;
 mod silence;
 
@@ -106,6 +107,8 @@ enum Name {
     Followers(followers::FollowersArguments),
     /// Tokens that are revoked and users that are added at one of five nodes, until all know.
     People(people::PeopleArguments),
+    /// Edits of failure rules at one of five nodes, until all go by them, and a test on 10,000 kept failures.
+    Rules(rules::RulesArguments),
     /// Requests of a job while many log in, against the same alone.
     Logins(logins::LoginsArguments),
     /// The portal's pages on a node of 100 with 10,000 jobs: time to the first byte, and bytes on the wire.
@@ -132,6 +135,7 @@ async fn main() -> Result<()> {
         Name::Rest(arguments) => rest::run(&arguments).await?,
         Name::Followers(arguments) => followers::run(&arguments).await?,
         Name::People(arguments) => people::run(&arguments).await?,
+        Name::Rules(arguments) => rules::run(&arguments).await?,
         Name::Logins(arguments) => logins::run(&arguments).await?,
         Name::Pages(arguments) => pages::run(&arguments).await?,
         Name::BareRest(arguments) => return bare_rest::run(&arguments).await,

@@ -81,7 +81,7 @@ fn left(last: &LastEnd, now: u64) -> Option<String> {
     Some(span(at - now))
 }
 
-fn capital(text: &str) -> String {
+pub(super) fn capital(text: &str) -> String {
     let mut chars = text.chars();
     let first = chars.next().map(|first| first.to_ascii_uppercase());
     first.into_iter().chain(chars).collect()

@@ -2,14 +2,17 @@
 
 use std::fmt::Write;
 
+use muster_model::aftermath::{Actor, judged_by, what_was_done};
 use muster_model::exit::Verdict;
+use muster_model::health::DeviceEvent;
+use muster_model::id::TaskId;
 use muster_model::remark::Remark;
 use muster_model::state::{ExecutionType, JobState};
 use muster_model::view::{
     AttemptView, JobDetail, JobSummary, NodeLease, PartitionView, Retries, RunLease, TaskView,
 };
 
-use super::last_end::in_full;
+use super::last_end::{capital, in_full};
 use crate::console::{Paint, printable, state_style};
 use crate::moment::{date, span};
 use crate::page::Page;
@@ -34,9 +37,18 @@ pub(super) fn page(detail: &JobDetail, now: u64, paint: Paint) -> String {
         // With code 0 there is nothing to explain.
         if verdict.code() != 0 {
             page.section("How it ended", &how_it_ended(attempt, verdict));
+            page.section("What was done", &what_was_done(detail).unwrap_or_default());
+            page.section(
+                "Who can act",
+                &capital(&Actor::of(&verdict.spec).to_string()),
+            );
             let steps = verdict.spec.solution.iter().map(|step| step.trim());
             page.list("What to do", &steps.collect::<Vec<_>>());
-            evidence(&mut page, verdict);
+            evidence(
+                &mut page,
+                verdict,
+                &read_on(detail, attempt, verdict).unwrap_or_default(),
+            );
         }
     }
     let warnings: Vec<String> = detail.warnings.iter().map(Remark::to_string).collect();
@@ -283,24 +295,68 @@ fn how_it_ended(attempt: &AttemptView, verdict: &Verdict) -> String {
     text
 }
 
-fn evidence(page: &mut Page, verdict: &Verdict) {
-    let mut quote = |title: &str, log: &str| {
-        if !log.trim().is_empty() {
-            let lines = log.trim_end().lines();
-            let lines: Vec<String> = lines.map(|line| format!("| {line}")).collect();
-            page.section(title, &lines.join("\n"));
-        }
+/// Where in the log the lines stand, and the command that shows it from there on.
+fn read_on(detail: &JobDetail, attempt: &AttemptView, verdict: &Verdict) -> Option<String> {
+    let place = verdict.judged.as_ref()?.place?;
+    let task = attempt.trigger.as_ref()?.task.as_ref()?;
+    let begin = match place.line {
+        Some(line) => format!("Line {line}, at byte {}", place.offset),
+        None => format!("Byte {}", place.offset),
     };
-    quote(
-        "The log line that tells",
-        verdict.matched_user_log.as_deref().unwrap_or_default(),
+    let TaskId { role, index } = task;
+    Some(format!(
+        "{begin} of the log of {task}. Read on from there:\n  muster job logs {} --attempt {} --role {role} --index \
+         {index} --tail {}",
+        detail.summary.key, attempt.id, place.to_end,
+    ))
+}
+
+/// The lines that led to the verdict, the events of devices, and the rule. `read_on`: where the lines stand.
+fn evidence(page: &mut Page, verdict: &Verdict, read_on: &str) {
+    let quotes = [
+        (
+            "The log line that tells",
+            verdict.matched_user_log.as_deref(),
+        ),
+        (
+            "The runtime's log line that tells",
+            verdict.matched_platform_log.as_deref(),
+        ),
+    ];
+    for (title, lines) in quotes {
+        page.section(title, &quoted(lines.unwrap_or_default()));
+    }
+    page.section("Where it stands", read_on);
+    let events: Vec<String> = verdict.device_events.iter().map(device_event).collect();
+    page.section("What was reported of its devices", &events.join("\n"));
+    page.section("By which rule", &judged_by(verdict).unwrap_or_default());
+    page.section("Last lines of the log", &quoted(&verdict.user_log));
+    page.section(
+        "Last lines of the runtime's log",
+        &quoted(&verdict.platform_log),
     );
-    quote(
-        "The runtime's log line that tells",
-        verdict.matched_platform_log.as_deref().unwrap_or_default(),
-    );
-    quote("Last lines of the log", &verdict.user_log);
-    quote("Last lines of the runtime's log", &verdict.platform_log);
+}
+
+/// The lines of a log, each behind a bar.
+fn quoted(log: &str) -> String {
+    let lines = log.trim_end().lines();
+    let lines: Vec<String> = lines.map(|line| format!("| {line}")).collect();
+    match log.trim().is_empty() {
+        true => String::new(),
+        false => lines.join("\n"),
+    }
+}
+
+/// `2026-11-30 15:03:09  GPU 1  xid 48: Double Bit ECC Error`
+fn device_event(event: &DeviceEvent) -> String {
+    let DeviceEvent {
+        subject,
+        at_ms,
+        code,
+        text,
+        ..
+    } = event;
+    format!("{}  {subject}  {code}: {text}", date(*at_ms))
 }
 
 fn tasks(detail: &JobDetail) -> TextTable<9> {

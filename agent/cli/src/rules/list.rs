@@ -2,6 +2,7 @@
 
 use muster_failure_rules::RuleSet;
 use muster_model::exit::{Behavior, ExitSpec};
+use serde::Serialize;
 
 use super::RULES;
 use crate::api::Api;
@@ -31,16 +32,32 @@ pub(super) async fn list(
             "version {version} of the rules cannot be read by this program; update it:\n{problems}"
         ))
     })?;
-    let specs: Vec<&ExitSpec> = rules.specs().collect();
-    output.write(console, &specs, |specs, paint| table(specs, paint))?;
+    let listed = rules.specs().map(|spec| ListedRule {
+        spec,
+        shadow: rules.is_in_shadow(spec.code),
+    });
+    let listed: Vec<ListedRule<'_>> = listed.collect();
+    output.write(console, &listed, |listed, paint| table(listed, paint))?;
     Ok(CliStatus::Ok)
 }
 
-fn table(specs: &[&ExitSpec], paint: Paint) -> String {
+/// A rule as it is listed.
+#[derive(Serialize)]
+struct ListedRule<'a> {
+    #[serde(flatten)]
+    spec: &'a ExitSpec,
+    /// Whether it decides nothing.
+    shadow: bool,
+}
+
+fn table(listed: &[ListedRule<'_>], paint: Paint) -> String {
     let mut table = TextTable::new(["CODE", "PHRASE", "RETRIED", "REASON"]);
-    for spec in specs {
+    for ListedRule { spec, shadow } in listed {
         let reason = spec.reason.clone().unwrap_or_default();
-        let retried = retried(spec.behavior);
+        let retried = match shadow {
+            true => "in shadow",
+            false => retried(spec.behavior),
+        };
         table.row([
             spec.code.into(),
             spec.phrase.clone().into(),

@@ -1,7 +1,7 @@
 //! `muster rules test`.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use muster_failure_rules::{RULES_BYTES_MAX, RuleSet};
@@ -25,30 +25,33 @@ pub(super) const EXAMPLES: &str = "\
 Examples:
   muster rules test new.yaml
   muster rules show > new.yaml && vi new.yaml && muster rules test new.yaml && muster rules apply new.yaml
+  muster rules test                    # what the rules in shadow would have said
   muster rules test new.yaml -o json | jq -r '.changes[] | [.count, .before.code, .after.code] | @tsv'
 
 Every node keeps its failures of the last 30 days: how they ended, what devices reported, the ends of their logs
 without secrets. All nodes judge theirs by the rules in force and by the new ones, and change nothing. Failures that
 the new rules do not know are listed by what their logs end with, each with an expression to begin a rule with.
+Rules in shadow are tried as if they decided.
 
 Exits with 0 if no verdict would change, with 1 if one would, with 2 if the rules cannot be used.";
 
 /// Arguments of `test`.
 #[derive(Debug, Args)]
 pub struct RulesTestArguments {
-    /// The rule file; - for stdin.
-    file: PathBuf,
+    /// The rule file; - for stdin [default: the rules in force on the agent's machine].
+    file: Option<PathBuf>,
     #[command(flatten)]
     output: OutputOption,
 }
 
 impl RulesTestArguments {
     pub(super) async fn run(self, api: &Api, console: &Console) -> Result<CliStatus, CliError> {
-        let text = document_file::read(&self.file, RULES_BYTES_MAX as u64)?;
-        RuleSet::parse(&text).map_err(|problems| CliError::unusable(&self.file, &problems))?;
-        let (_, text) = RULES.unmarked(&text);
+        let text = match &self.file {
+            Some(file) => from_file(file)?,
+            None => api.text(RULES.name, None).await?.text,
+        };
         let spinner = Spinner::new("all nodes try the rules on their failures");
-        let test = api.test_rules(text.to_owned()).await?;
+        let test = api.test_rules(text).await?;
         spinner.clear();
         let now_ms = now_ms();
         self.output
@@ -58,6 +61,14 @@ impl RulesTestArguments {
         }
         Ok(CliStatus::of(test.changed == 0))
     }
+}
+
+/// The text of a rule file that can be used, without the marks of `muster rules show`.
+fn from_file(file: &Path) -> Result<String, CliError> {
+    let text = document_file::read(file, RULES_BYTES_MAX as u64)?;
+    RuleSet::parse(&text).map_err(|problems| CliError::unusable(file, &problems))?;
+    let (_, text) = RULES.unmarked(&text);
+    Ok(text.to_owned())
 }
 
 /// What was found, for people.

@@ -8,6 +8,7 @@ use muster_placement::gang::GangNumber as Number;
 use muster_placement::plan::{Plan, advance};
 use muster_placement::queue::{GangQueue, Queued};
 
+use super::elsewhere::away_from_faults;
 use super::{Admission, GANGS_PER_MS, Impossible, PlanDue, Planner, REPLAN_MS};
 use crate::coordinator::context::Context;
 use crate::coordinator::inventory::{Inventory, Terms};
@@ -82,12 +83,15 @@ impl Planner {
         let Some(cells) = inventory.layout_mut().cells_mut() else {
             return Vec::new();
         };
-        let plan = advance(
+        let mut plan = advance(
             cells,
             &queue,
             &context.options.policy.placement,
             context.wall,
         );
+        if self.waiting.is_empty() && self.preempting.is_empty() {
+            away_from_faults(context, inventory, queue, &queued, &mut plan);
+        }
         self.take(inventory, plan, queued)
     }
 

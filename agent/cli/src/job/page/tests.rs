@@ -1,6 +1,7 @@
-use muster_model::exit::ExitSpec;
+use muster_model::exit::{Behavior, ExitSpec, JudgedBy, LogPlace};
 use muster_model::id::TaskId;
 use muster_model::remark::Remark;
+use muster_model::rule_test::JudgedAs;
 use muster_model::state::SubState;
 use muster_model::task_use::TaskUsed;
 use muster_model::view::{Retries, RoleView, TaskAttemptView, Trigger};
@@ -36,6 +37,23 @@ fn verdict() -> Verdict {
             memory_mb: 2048,
             ..TaskUsed::default()
         }),
+        judged: Some(JudgedBy {
+            rules_version: 3,
+            pattern: Some(2),
+            place: Some(LogPlace {
+                offset: 7,
+                line: Some(2),
+                to_end: 12,
+            }),
+            shadow: Some(JudgedAs {
+                code: 201,
+                phrase: "LoaderKilled".into(),
+                behavior: Behavior::Unknown,
+            }),
+            goes_elsewhere: false,
+            in_a_row_max: None,
+        }),
+        progress: None,
         diagnostics: "The kernel killed main:0 at its memory limit of 2048 MiB.".into(),
     }
 }
@@ -116,12 +134,25 @@ How it ended
   The command exited with 9, from signal 9.
   Decided by main:0: FailedTaskCount 1 has reached MinFailedTaskCount 1
 
+What was done
+  It was not tried again: the job allows no retries (`jobRetryCount`).
+
+Who can act
+  The owner of the job
+
 What to do
   - Ask for more memory.
   - Use smaller batches.
 
 The log line that tells
   | MemoryError
+
+Where it stands
+  Line 2, at byte 7 of the log of main:0. Read on from there:
+    muster job logs ada~train --attempt 1 --role main --index 0 --tail 12
+
+By which rule
+  Pattern 2 of rule 137 held, in version 3 of the failure rules. With the rules in shadow it would be 201 LoaderKilled.
 
 Last lines of the log
   | step 1

@@ -85,6 +85,11 @@ impl Layout {
         }
     }
 
+    /// Nodes that the cells were told cannot be reached.
+    pub(in crate::coordinator) const fn cut_off(&self) -> &BTreeSet<NodeId> {
+        &self.cut_off
+    }
+
     /// Tells the cells which nodes an admin keeps free.
     pub(in crate::coordinator) fn cordon(&mut self, cordoned: BTreeSet<NodeId>) {
         let before = std::mem::replace(&mut self.cordoned, cordoned);
