@@ -3,8 +3,7 @@
 # permissions to execute" it. For a name without a slash it ends with 66, and says that it did not find the file. A file
 # that is there and may not be executed gives the same 183 and the same words as one that does not exist.
 #
-# 183 is above 128, and no signal was involved (183 - 128 is no signal that a program gets). Open MPI 4 ended with 132
-# and 134. The program that reports is called prterun in all messages, never mpirun, and the line on a rank that a
+# 183 is above 128, and no signal was involved. Open MPI 4 ended with 132 and 134. The program that reports is called prterun in all messages, never mpirun, and the line on a rank that a
 # signal ended is broken in two before the word "signal": a rule for Open MPI 4's line does not find it.
 #
 # Needs root, debootstrap, and a mirror of Debian 13. Fails if the behaviour is not there any more.
@@ -39,6 +38,5 @@ ends_with() {
 ends_with 183 'prterun was unable to launch the specified application as it lacked permissions' '-n 1 ./missing'
 ends_with 183 'prterun was unable to launch the specified application as it lacked permissions' '-n 1 ./plain'
 ends_with 66 'prterun was unable to find the specified executable file' '-n 1 missing'
-# The inner shell takes the backslash away.
 ends_with 137 'exited on signal 9 (Killed)' "-n 2 sh -c '[ \$OMPI_COMM_WORLD_RANK = 0 ] || kill -9 \$\$; sleep 9'"
 grep -q 'exited on$' "$work/output"
