@@ -450,7 +450,7 @@ impl CauseTexts {
     }
 }
 
-/// Two causes share their codes with others, for which OpenPAI's rows are.
+/// These causes share their codes with others, for which OpenPAI's rows are.
 const fn own_words(cause: Cause) -> Option<CauseTexts> {
     match cause {
         Cause::RegistryUnknown => Some(CauseTexts {
@@ -462,6 +462,12 @@ const fn own_words(cause: Cause) -> Option<CauseTexts> {
             reaction: "ALWAYS_BACKOFF_RETRY",
             reason: "The image could not be fetched",
             solution: "Wait for the next retry; if it comes back, check that the machine reaches the registry.",
+        }),
+        // A retry is charged: see `own_behavior`.
+        Cause::DiskLimit => Some(CauseTexts {
+            reaction: "RETRY_TO_MAX",
+            reason: "The task wrote more to its container's own disk than it may",
+            solution: "Write less to the container's own disk, or write to a mounted storage.",
         }),
         _ => None,
     }

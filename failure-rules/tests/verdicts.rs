@@ -155,6 +155,15 @@ fn each_cause_has_its_code() {
 }
 
 #[test]
+fn a_full_layer_is_told_as_the_task_s_own_doing() {
+    let verdict = verdict(&ended_by(Cause::DiskLimit, ExitPhase::UserCommands));
+    assert_eq!(verdict.spec.reaction.as_deref(), Some("RETRY_TO_MAX"));
+    let told = "The task wrote more to its container's own disk than it may";
+    assert!(verdict.diagnostics.starts_with(told), "{verdict:?}");
+    assert_eq!(verdict.spec.solution.len(), 1, "{verdict:?}");
+}
+
+#[test]
 fn a_cause_keeps_its_meaning_under_any_file() {
     let rules =
         RuleSet::parse("- containerExitCode: 16\n  patterns:\n  - exitCode: 1\n").expect("valid");

@@ -108,21 +108,33 @@ impl ActiveRequest {
 
     /// The server waits for the client.
     fn theirs(&self) {
-        if self.is_ours.swap(false, Ordering::Relaxed) {
-            self.change(|state| state.serving -= 1);
-        }
+        self.turn(false);
     }
 
     /// The server works.
     fn ours(&self) {
-        if !self.is_ours.swap(true, Ordering::Relaxed) {
-            self.change(|state| state.serving += 1);
-        }
+        self.turn(true);
     }
 
-    fn change(&self, change: impl FnOnce(&mut ActivityState)) {
+    /// The body of the request and that of its answer may turn at a time: whose turn it is changes together with
+    /// the count of it.
+    fn turn(&self, is_ours: bool) {
+        if self.is_ours.load(Ordering::Relaxed) == is_ours {
+            return;
+        }
         let mut state = self.activity.state();
-        change(&mut state);
+        if self.is_ours.swap(is_ours, Ordering::Relaxed) == is_ours {
+            return;
+        }
+        if is_ours {
+            state.serving += 1;
+        } else {
+            state.serving -= 1;
+        }
+        self.touch(&mut state);
+    }
+
+    fn touch(&self, state: &mut ActivityState) {
         if self.counts.load(Ordering::Relaxed) {
             state.last = Instant::now();
         }
@@ -132,10 +144,11 @@ impl ActiveRequest {
 impl Drop for ActiveRequest {
     fn drop(&mut self) {
         let is_ours = *self.is_ours.get_mut();
-        self.change(|state| {
-            state.open -= 1;
-            state.serving -= u32::from(is_ours);
-        });
+        let mut state = self.activity.state();
+        state.open -= 1;
+        state.serving -= u32::from(is_ours);
+        self.touch(&mut state);
+        drop(state);
         self.activity.ended.notify_one();
     }
 }
@@ -245,6 +258,26 @@ mod tests {
         drop(turn);
         assert!(activity.idle_since() >= Some(before));
         assert!(deadline() >= Some(before + BETWEEN));
+    }
+
+    /// As while an image is imported: the archive comes in, and its progress goes out.
+    #[test]
+    fn both_bodies_of_a_request_may_turn_at_a_time() {
+        let activity = Activity::new(Instant::now());
+        let turn = activity.begin();
+        let both = std::sync::Barrier::new(2);
+        let often = |change: fn(&ActiveRequest)| {
+            both.wait();
+            (0..5_000_000).for_each(|_| change(&turn));
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| often(ActiveRequest::theirs));
+            scope.spawn(|| often(ActiveRequest::ours));
+        });
+        turn.ours();
+        assert_eq!(activity.idle_since(), None);
+        drop(turn);
+        assert!(activity.idle_since().is_some());
     }
 
     #[test]

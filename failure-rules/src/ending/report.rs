@@ -131,7 +131,13 @@ const LAST_WORD_LINES: usize = 64;
 /// Lines between two rules of MPI's launchers at most.
 const BLOCK_LINES_MAX: usize = 30;
 /// Words in blocks of MPI's launchers.
-const OF_MPI: &[&str] = &["mpirun", "MPI_ABORT", "BAD TERMINATION", "Primary job"];
+const OF_MPI: &[&str] = &[
+    "mpirun",
+    "prterun",
+    "MPI_ABORT",
+    "BAD TERMINATION",
+    "Primary job",
+];
 /// Words in those that say how a program ended.
 const OF_AN_END: &[&str] = &[
     "MPI_ABORT was invoked",
@@ -174,7 +180,7 @@ static LINES: LazyLock<ReportLines> = LazyLock::new(|| ReportLines {
         r"ProcessExitedException: process \d+ terminated with (?:exit code (?P<code>\d+)|signal (?P<name>SIG[A-Z0-9]+))",
     ),
     open_mpi_signal: regex(
-        r"noticed that process rank \d+ with PID \d+ on node \S+ exited on signal (?P<signal>\d+)",
+        r"noticed that process rank \d+ with PID \d+ on node \S+ exited on\s+signal (?P<signal>\d+)",
     ),
     open_mpi_code: regex(r"^ *Exit code: +(?P<code>\d+)$"),
     mpich_signal: regex(
@@ -207,7 +213,7 @@ static LINES: LazyLock<ReportLines> = LazyLock::new(|| ReportLines {
 const WORDS: [&str; 29] = [
     "CalledProcessError",
     "ProcessExitedException",
-    "exited on signal",
+    "exited on",
     "Exit code:",
     "EXIT STRING",
     "MPI_Abort",
@@ -306,9 +312,19 @@ impl<'a> ReportReader<'a> {
         &self.text[self.lines[line].body()]
     }
 
-    /// What a line by itself reports.
+    /// A line, with the next one where Open MPI 5 goes on there.
+    fn unbroken(&self, line: usize) -> &'a [u8] {
+        match self.lines.get(line + 1) {
+            Some(next) if self.body(line).ends_with(b" exited on") => {
+                &self.text[self.lines[line].start..next.end]
+            }
+            _ => self.body(line),
+        }
+    }
+
+    /// What a line reports.
     fn line(&self, line: usize) -> Option<(Launcher, ReportedEnd)> {
-        let body = self.body(line);
+        let body = self.unbroken(line);
         let known = &*LINES;
         let of_line = [
             (Launcher::Python, &known.python),

@@ -220,6 +220,11 @@ fn each_launcher_reports_in_its_words() {
             OpenMpi,
             Signal(11),
         ),
+        (
+            "prterun noticed that process rank 1 with PID 8 on node node-0 exited on\nsignal 9 (Killed).",
+            OpenMpi,
+            Signal(9),
+        ),
         ("  Exit code:    3", OpenMpi, Exit(3)),
         (
             "YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Killed (signal 9)",
@@ -263,6 +268,7 @@ fn each_launcher_reports_in_its_words() {
         "Killed\nand then it went on\n",
         "make: Leaving directory '/a'\n",
         "exit code: 3 of the optional tool\n",
+        "noticed that process rank 1 with PID 8 on node node-0 exited on\nMonday\n",
     ] {
         assert_eq!(read(log).reported(), None, "{log}");
     }
