@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use muster_model::exit::{
-    Behavior, Cause, DEVICE_EVENTS_MAX, Evidence, ExitPhase, ExitSpec, JudgedBy, LogPlace, Verdict,
+    Behavior, Cause, DEVICE_EVENTS_MAX, Evidence, ExitPhase, ExitSpec, JudgedBy, LinePlace, Verdict,
 };
 use muster_model::health::{DeviceEvent, EventClass};
 use muster_model::rule_test::JudgedAs;
@@ -17,6 +17,7 @@ use crate::problem::RuleProblem;
 use crate::progress;
 use crate::reader::{self, Form, RuleFile};
 use crate::report::{self, Excerpt, PLATFORM_LINES_MAX, USER_LINES_MAX};
+use crate::scan::scanned;
 use crate::treatment::{Treatment, UsedRules};
 
 /// Stands for all negative codes that have no row.
@@ -360,17 +361,23 @@ impl RuleSet {
     }
 }
 
-/// Where the line with byte `at` of `searched`, the end of the log that was searched, stands in the log.
-fn place_in_log(evidence: &Evidence, searched: &[u8], at: usize) -> LogPlace {
-    let before = &searched[..at];
-    let begin = memchr::memrchr(b'\n', before).map_or(0, |end| end + 1);
-    let unsearched = evidence.user_log.len() - searched.len();
+/// Where the line with byte `at` of `searched`, the end of the log as it was searched, stands in the log. Bytes that are
+/// no text take more room there, so the line is found again by its number.
+fn place_in_log(evidence: &Evidence, searched: &[u8], at: usize) -> LinePlace {
+    let end = scanned(&evidence.user_log);
+    let lines_before = memchr::memchr_iter(b'\n', &searched[..at]).count();
+    let begin = match lines_before.checked_sub(1) {
+        None => 0,
+        Some(nth) => memchr::memchr_iter(b'\n', end)
+            .nth(nth)
+            .map_or(end.len(), |end| end + 1),
+    };
+    let unsearched = evidence.user_log.len() - end.len();
     let from = evidence.user_log_from + unsearched as u64;
-    let lines_before = memchr::memchr_iter(b'\n', before).count() as u64;
-    LogPlace {
+    LinePlace {
         offset: from + begin as u64,
-        line: (from == 0).then_some(lines_before + 1),
-        to_end: (searched.len() - begin) as u64,
+        line: (from == 0).then_some(lines_before as u64 + 1),
+        to_end: (end.len() - begin) as u64,
     }
 }
 

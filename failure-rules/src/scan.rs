@@ -52,10 +52,9 @@ impl LogPatterns {
 
     /// Prepares a search of the end of `log`. Nothing is read before the first question.
     pub(crate) fn scan<'a>(&'a self, log: &'a [u8]) -> Scan<'a> {
-        let end = &log[log.len().saturating_sub(LOG_BYTES_MAX)..];
         Scan {
             patterns: self,
-            log: end,
+            log: scanned(log),
             text: OnceCell::new(),
             starts: OnceCell::new(),
         }
@@ -168,6 +167,11 @@ impl Scan<'_> {
             .find_at(text, start.max(from))?;
         Some(found.range())
     }
+}
+
+/// The end of a log that is looked at.
+pub(crate) fn scanned(log: &[u8]) -> &[u8] {
+    &log[log.len().saturating_sub(LOG_BYTES_MAX)..]
 }
 
 fn as_go_reads(log: &[u8]) -> Cow<'_, [u8]> {

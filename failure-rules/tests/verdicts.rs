@@ -531,6 +531,10 @@ fn a_verdict_tells_by_which_pattern_and_where_in_the_log() {
     evidence.user_log_from = 1000;
     let place = rules.classify(&evidence).judged.unwrap().place.unwrap();
     assert_eq!((place.offset, place.line, place.to_end), (1014, None, 18));
+    let mut odd = exited(1, "");
+    odd.user_log = b"step \xff\xff\xff\nerror: no license\n".to_vec();
+    let place = rules.classify(&odd).judged.unwrap().place.unwrap();
+    assert_eq!((place.offset, place.line, place.to_end), (9, Some(2), 18));
     let by_code = rules.classify(&exited(77, "step 1\n")).judged.unwrap();
     assert_eq!((by_code.pattern, by_code.place), (Some(1), None));
     let unknown = rules.classify(&exited(1, "step 1\n")).judged.unwrap();

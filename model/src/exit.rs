@@ -263,7 +263,7 @@ pub struct JudgedBy {
     /// itself.
     pub pattern: Option<u32>,
     /// Where the lines that it matched stand in the task's log; absent if it matched none there.
-    pub place: Option<LogPlace>,
+    pub place: Option<LinePlace>,
     /// What the verdict would be if the rules in shadow decided; absent if it would be the same.
     pub shadow: Option<JudgedAs>,
     /// Whether the rule has the next attempt go to other nodes, if they have room.
@@ -274,7 +274,7 @@ pub struct JudgedBy {
 
 /// Where lines stand in the log of a task that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct LogPlace {
+pub struct LinePlace {
     /// The first byte of the first line, counted from the first byte that was ever written.
     pub offset: u64,
     /// The number of that line, counted from 1; absent if older lines are gone or were not read.

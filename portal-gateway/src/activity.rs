@@ -268,7 +268,7 @@ mod tests {
         let both = std::sync::Barrier::new(2);
         let often = |change: fn(&ActiveRequest)| {
             both.wait();
-            (0..5_000_000).for_each(|_| change(&turn));
+            (0..500_000).for_each(|_| change(&turn));
         };
         std::thread::scope(|scope| {
             scope.spawn(|| often(ActiveRequest::theirs));

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 use muster_model::aftermath::{Actor, judged_by};
-use muster_model::exit::{LogPlace, Verdict};
+use muster_model::exit::{LinePlace, Verdict};
 use muster_model::explanation::{Earliest, Explanation, GangExplanation};
 use muster_model::health::DeviceEvent;
 use muster_model::pull::Pull;
@@ -147,7 +147,7 @@ pub(super) fn verdict(verdict: &Verdict, done: Option<&str>, log: Option<&str>) 
     }
 }
 
-fn place(verdict: &Verdict) -> Option<LogPlace> {
+fn place(verdict: &Verdict) -> Option<LinePlace> {
     verdict.judged.as_ref()?.place
 }
 

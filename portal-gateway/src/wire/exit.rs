@@ -1,7 +1,7 @@
 //! How an end looks: the exit spec row and the messages around it.
 
 use muster_model::aftermath::Actor;
-use muster_model::exit::{Behavior, ExitSpec, LogPlace, Verdict};
+use muster_model::exit::{Behavior, ExitSpec, LinePlace, Verdict};
 use muster_model::health::DeviceEvent;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -132,22 +132,23 @@ pub(crate) struct JudgedExit {
     pattern: Option<u32>,
     /// Where the lines that led to it stand in the log `all` of the task.
     #[serde(skip_serializing_if = "Option::is_none")]
-    log_place: Option<LogPlace>,
+    log_place: Option<LinePlace>,
     /// What was reported of the task's devices while it ran.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     device_events: Vec<DeviceEvent>,
 }
 
 impl JudgedExit {
-    pub(crate) fn of(verdict: &Verdict) -> Self {
+    /// None for a success, which needs no explanation.
+    pub(crate) fn of(verdict: &Verdict) -> Option<Self> {
         let judged = verdict.judged.as_ref();
-        Self {
+        (verdict.code() != 0).then(|| Self {
             who_acts: Actor::of(&verdict.spec).as_str(),
             rules_version: judged.map(|judged| judged.rules_version),
             pattern: judged.and_then(|judged| judged.pattern),
             log_place: judged.and_then(|judged| judged.place),
             device_events: verdict.device_events.clone(),
-        }
+        })
     }
 }
 

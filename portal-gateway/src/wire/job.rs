@@ -204,7 +204,7 @@ struct WireJobAttempt {
     app_exit_trigger_task_role_name: Option<String>,
     app_exit_trigger_task_index: Option<u32>,
     app_exit_type: Option<&'static str>,
-    /// Ours: which rule led to it, where in the log, and who can act.
+    /// Ours, of a failure: which rule led to it, where in the log, and who can act.
     #[serde(skip_serializing_if = "Option::is_none")]
     app_exit_judged: Option<exit::JudgedExit>,
 }
@@ -284,7 +284,7 @@ impl WireJobAttempt {
             app_exit_trigger_task_role_name: task.map(|task| task.role.to_string()),
             app_exit_trigger_task_index: task.map(|task| task.index),
             app_exit_type: code.map(exit::kind),
-            app_exit_judged: verdict.map(exit::JudgedExit::of),
+            app_exit_judged: verdict.and_then(exit::JudgedExit::of),
         }
     }
 

@@ -110,7 +110,7 @@ pub(crate) struct WireTaskAttempt {
     container_exit_code: Option<i32>,
     container_exit_spec: Option<exit::ExitSpecRow>,
     container_exit_diagnostics: Option<String>,
-    /// Ours: which rule led to it, where in the log, and who can act.
+    /// Ours, of a failure: which rule led to it, where in the log, and who can act.
     #[serde(skip_serializing_if = "Option::is_none")]
     container_exit_judged: Option<exit::JudgedExit>,
     /// Only of tasks that ask for cells, as upstream has it where HiveD schedules.
@@ -153,7 +153,7 @@ impl WireTaskAttempt {
             container_exit_code: code(view),
             container_exit_spec: verdict.map(|verdict| exit::ExitSpecRow::of(&verdict.spec)),
             container_exit_diagnostics: verdict.map(|verdict| verdict.diagnostics.clone()),
-            container_exit_judged: verdict.map(exit::JudgedExit::of),
+            container_exit_judged: verdict.and_then(exit::JudgedExit::of),
             hived: place.task.by_cells.then(|| place.hived()),
         }
     }

@@ -1,4 +1,4 @@
-use muster_model::exit::{Behavior, ExitSpec, JudgedBy, LogPlace};
+use muster_model::exit::{Behavior, ExitSpec, JudgedBy, LinePlace};
 use muster_model::id::TaskId;
 use muster_model::remark::Remark;
 use muster_model::rule_test::JudgedAs;
@@ -40,7 +40,7 @@ fn verdict() -> Verdict {
         judged: Some(JudgedBy {
             rules_version: 3,
             pattern: Some(2),
-            place: Some(LogPlace {
+            place: Some(LinePlace {
                 offset: 7,
                 line: Some(2),
                 to_end: 12,
