@@ -14,6 +14,7 @@ pub mod log;
 mod oci;
 pub mod port;
 pub mod preflight;
+pub mod stacks;
 pub mod task;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

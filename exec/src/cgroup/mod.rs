@@ -6,12 +6,15 @@
 
 mod counter;
 mod disk;
+mod member_ids;
 
 use std::path::{Path, PathBuf};
 
 use crate::engine::Usage;
 use counter::{field, number};
 use disk::{disk_v1, disk_v2};
+pub use member_ids::MEMBERS_MAX;
+use member_ids::member_ids;
 
 /// Why control groups cannot be used or read.
 #[derive(Debug, thiserror::Error)]
@@ -135,6 +138,16 @@ impl Cgroups {
             CgroupVersion::V1 => self.usage_v1(name),
             CgroupVersion::V2 => self.usage_v2(name),
         }
+    }
+
+    /// The processes of container `name`, those in groups that it has made in its own included, by their numbers on
+    /// this machine. At most [`MEMBERS_MAX`].
+    pub fn process_ids(&self, name: &str) -> Result<Vec<u32>, CgroupError> {
+        let controller = match self.version {
+            CgroupVersion::V1 => "pids",
+            CgroupVersion::V2 => "",
+        };
+        member_ids(&self.group(controller, name))
     }
 
     fn usage_v1(&self, name: &str) -> Result<Usage, CgroupError> {

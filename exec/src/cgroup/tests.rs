@@ -131,3 +131,26 @@ fn what_is_missing_is_named() {
         Err(CgroupError::BadParent(_))
     ));
 }
+
+#[test]
+fn processes_of_groups_within_the_container_are_its_own() {
+    let v2 = [
+        ("sys/fs/cgroup/cgroup.controllers", "cpu memory pids\n"),
+        ("sys/fs/cgroup/muster/t1/cgroup.procs", "12\n10\n"),
+        ("sys/fs/cgroup/muster/t1/made/cgroup.procs", "15\n"),
+        ("sys/fs/cgroup/muster/t1/made/deep/cgroup.procs", "16\n"),
+        ("sys/fs/cgroup/muster/t2/cgroup.procs", "99\n"),
+    ];
+    let v1 = [
+        ("sys/fs/cgroup/memory/x", ""),
+        ("sys/fs/cgroup/pids/muster/t1/cgroup.procs", "12\n10\n"),
+        ("sys/fs/cgroup/pids/muster/t1/made/cgroup.procs", "15\n16\n"),
+    ];
+    for files in [&v2[..], &v1[..]] {
+        let root = tree(files);
+        let cgroups = Cgroups::detect(root.path(), "muster").unwrap();
+        assert_eq!(cgroups.process_ids("t1").unwrap(), [10, 12, 15, 16]);
+        let missing = cgroups.process_ids("t9").unwrap_err().to_string();
+        assert!(missing.contains("t9/cgroup.procs"), "{missing}");
+    }
+}

@@ -243,6 +243,7 @@ async fn what_is_not_there_is_said(bench: &EngineUnderTest<'_>) {
     assert!(absent(within(engine.wait(&nobody)).await.unwrap_err()));
     assert!(absent(engine.signal(&nobody, 15).await.unwrap_err()));
     assert!(absent(engine.usage(&nobody).await.unwrap_err()));
+    assert!(absent(engine.process_ids(&nobody).await.unwrap_err()));
     assert!(absent(engine.writable_bytes(&nobody).await.unwrap_err()));
     let mut spec = bench.spec("imageless", "true");
     spec.image = "test.local/missing:1".to_owned();
@@ -278,6 +279,11 @@ async fn a_layer_and_usage_are_measured(bench: &EngineUnderTest<'_>) {
     assert!((3_000_000..4_000_000).contains(&bytes), "{bytes}");
     let usage = bench.engine.usage(&spec.uid).await.unwrap();
     assert!(usage.pids >= 1 && usage.memory_bytes > 0, "{usage:?}");
+    let processes = bench.engine.process_ids(&spec.uid).await.unwrap();
+    let Some(ContainerStatus::Running { pid }) = bench.status(&spec.uid).await else {
+        panic!("it does not run");
+    };
+    assert!(processes.contains(&pid), "{pid} is not in {processes:?}");
     bench.engine.remove(&spec.uid).await.unwrap();
 }
 
@@ -561,6 +567,7 @@ async fn what_a_crash_leaves_is_listed_completed_and_removed() {
     ));
     assert!(no_process(engine.signal(&spec.uid, 15).await.unwrap_err()));
     assert!(no_process(engine.usage(&spec.uid).await.unwrap_err()));
+    assert!(no_process(engine.process_ids(&spec.uid).await.unwrap_err()));
     assert_eq!(bench.run_spec(&spec).await.0, 3, "created again, it runs");
 
     let killed = bench.spec("shimless", "sleep 1000");

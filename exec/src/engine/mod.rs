@@ -225,6 +225,9 @@ pub trait Engine: Send + Sync + fmt::Debug {
     /// What it uses now, from the kernel's counters. Works until it is removed.
     async fn usage(&self, uid: &AttemptUid) -> Result<Usage, EngineError>;
 
+    /// Its processes, by their numbers on this machine.
+    async fn process_ids(&self, uid: &AttemptUid) -> Result<Vec<u32>, EngineError>;
+
     /// Bytes in its writable layer.
     async fn writable_bytes(&self, uid: &AttemptUid) -> Result<u64, EngineError>;
 }

@@ -59,6 +59,9 @@ impl Engine for Apart {
     async fn usage(&self, uid: &AttemptUid) -> Result<Usage, EngineError> {
         self.fake.usage(uid).await
     }
+    async fn process_ids(&self, uid: &AttemptUid) -> Result<Vec<u32>, EngineError> {
+        self.fake.process_ids(uid).await
+    }
     async fn writable_bytes(&self, uid: &AttemptUid) -> Result<u64, EngineError> {
         self.fake.writable_bytes(uid).await
     }

@@ -30,7 +30,7 @@ use tonic::Code;
 use super::{
     ContainerInfo, ContainerSpec, ContainerStatus, Engine, EngineError, EngineExit, Usage,
 };
-use crate::cgroup::Cgroups;
+use crate::cgroup::{CgroupError, Cgroups};
 use crate::oci::{self, HostFacts};
 use connection::EngineConnection;
 use image::ImageCache;
@@ -213,16 +213,20 @@ impl Engine for Containerd {
     }
 
     async fn usage(&self, uid: &AttemptUid) -> Result<Usage, EngineError> {
-        let error = match self.host.cgroups.usage(uid.as_str()) {
-            Ok(usage) => return Ok(usage),
-            Err(error) => error,
-        };
-        match self.process(uid).await? {
-            Some(_) => Err(EngineError::Refused {
-                call: "count the container's usage",
-                reason: with_source(&error),
-            }),
-            None => Err(self.absent(uid).await),
+        match self.host.cgroups.usage(uid.as_str()) {
+            Ok(usage) => Ok(usage),
+            Err(error) => Err(self
+                .uncounted(uid, ("count the container's usage", error))
+                .await),
+        }
+    }
+
+    async fn process_ids(&self, uid: &AttemptUid) -> Result<Vec<u32>, EngineError> {
+        match self.host.cgroups.process_ids(uid.as_str()) {
+            Ok(found) => Ok(found),
+            Err(error) => Err(self
+                .uncounted(uid, ("list the container's processes", error))
+                .await),
         }
     }
 
@@ -231,6 +235,24 @@ impl Engine for Containerd {
             Ok(bytes) => Ok(bytes),
             Err(fault) if fault.is(Code::NotFound) => Err(self.absent(uid).await),
             Err(fault) => Err(self.connection.error("measure the writable layer", fault)),
+        }
+    }
+}
+
+impl Containerd {
+    /// Why a container's control group cannot be read.
+    async fn uncounted(
+        &self,
+        uid: &AttemptUid,
+        (call, error): (&'static str, CgroupError),
+    ) -> EngineError {
+        match self.process(uid).await {
+            Err(error) => error,
+            Ok(Some(_)) => EngineError::Refused {
+                call,
+                reason: with_source(&error),
+            },
+            Ok(None) => self.absent(uid).await,
         }
     }
 }

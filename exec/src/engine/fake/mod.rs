@@ -228,6 +228,11 @@ impl Engine for FakeEngine {
             .unwrap_or_default())
     }
 
+    async fn process_ids(&self, uid: &AttemptUid) -> Result<Vec<u32>, EngineError> {
+        let group = self.entry(uid).await?.pid;
+        Ok(group.map(proc::members).unwrap_or_default())
+    }
+
     async fn writable_bytes(&self, uid: &AttemptUid) -> Result<u64, EngineError> {
         Ok(proc::tree_bytes(&self.entry(uid).await?.dir))
     }

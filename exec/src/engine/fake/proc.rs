@@ -22,6 +22,16 @@ pub(super) fn usage(group: u32) -> Usage {
     sum
 }
 
+/// The processes of the group that have not ended.
+pub(super) fn members(group: u32) -> Vec<u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let members = entries.filter_map(|entry| {
+        let pid = entry.file_name().to_str()?.parse().ok()?;
+        usage_in_group(&entry.path(), group).map(|_| pid)
+    });
+    members.collect()
+}
+
 /// One process, if it is of the group and alive.
 fn usage_in_group(dir: &Path, group: u32) -> Option<Usage> {
     let stat = fs::read_to_string(dir.join("stat")).ok()?;
