@@ -10,6 +10,7 @@ mod logs;
 mod membership;
 mod nodes;
 mod sights;
+mod stacks;
 mod storages;
 mod users;
 mod uses;

@@ -55,6 +55,8 @@ mod requests;
 mod seal;
 pub mod service;
 mod sockets;
+pub mod stack_reader;
+mod stacks;
 mod systemd;
 mod task_uses;
 mod thread;

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use muster_agent::{diagnose, inventory, service};
+use muster_agent::{diagnose, inventory, service, stack_reader};
 use muster_cli::{Command, NodeCommand};
 
 /// Set in `.cargo/config.toml`.
@@ -14,6 +14,7 @@ fn main() -> ExitCode {
     let cli = muster_cli::parse();
     match &cli.command {
         Command::Agent(arguments) => service::main(arguments),
+        Command::ReadStacks(arguments) => stack_reader::main(arguments),
         // The command line may not read the machine; see the star of imports.
         Command::Node(NodeCommand::Inventory(arguments)) => inventory::main(arguments),
         Command::Node(NodeCommand::Topology(arguments)) => inventory::topology(arguments),

@@ -21,6 +21,7 @@ use crate::loops::disk::DiskState;
 use crate::loops::hardware::HardwareState;
 use crate::loops::node::NodeHandle;
 use crate::port;
+use crate::stacks::StackTaker;
 use crate::vc::VcHandle;
 
 /// The node is shown also while its virtual cluster hangs, on a disk say; after this, without it.
@@ -47,6 +48,8 @@ pub(crate) struct NodeStatus {
     pub(crate) parts: NodeParts,
     /// Tries failure rules on its failures.
     pub(crate) tester: RuleTester,
+    /// Looks what its tasks do.
+    pub(crate) stacks: StackTaker,
     /// What is wrong with the disk that holds the state.
     pub(crate) disk: DiskState,
     /// Why REST and the mesh are not served, if so.

@@ -14,7 +14,7 @@ use muster_control::request::cluster::OfCluster;
 use muster_control::request::member::{
     AcceptInventory, CopyAge, GetKnownClusterMap, KeepBody, ListCommitted, ListCopies, ListHealth,
     ListImages, ListPulls, MarkPart, OfMember, ReadBody, RecoverCluster, RenewLed, Succeed,
-    TestRules,
+    TakeStacks, TestRules,
 };
 use muster_control::request::search::{self, Clues, LeaderSearch, SearchTraits, unknown_outcome};
 use muster_control::request::vc::{OfCopy, OfVc};
@@ -28,12 +28,13 @@ use muster_gossip::mesh::Reach;
 use muster_gossip::net::driver::MeshHandle;
 use muster_gossip::net::quic::{Delivery, MESSAGE_BYTES_MAX, NetHandle, RequestError};
 use muster_model::health::HealthCheck;
-use muster_model::id::NodeId;
+use muster_model::id::{AttemptUid, NodeId};
 use muster_model::image::ImageView;
 use muster_model::inventory::InventoryProblem;
 use muster_model::mesh::RecoveryView;
 use muster_model::pull::Pull;
 use muster_model::rule_test::RuleTest;
+use muster_model::stacks::TakenStacks;
 use muster_model::time::Time;
 use muster_portal_gateway::port::Images;
 use tokio::sync::Semaphore;
@@ -44,6 +45,7 @@ use crate::failures::RuleTester;
 use crate::groups::ClusterGroup;
 use crate::health::NodeParts;
 use crate::images::NodeImages;
+use crate::stacks::StackTaker;
 use crate::vc::{AtCopy, AtLeader, LedVcs, LocalCopies};
 
 /// How long a member may take for a request that can be sent to another one.
@@ -96,6 +98,8 @@ pub(crate) struct RequestDependencies {
     pub(crate) parts: NodeParts,
     /// Tries failure rules on the failures of this node.
     pub(crate) tester: RuleTester,
+    /// Looks what the tasks of this node do.
+    pub(crate) stacks: StackTaker,
     /// The way to other members.
     pub(crate) way: PeerClient,
     /// Bounds how many requests about the cluster are answered at a time.
@@ -315,6 +319,32 @@ impl RequestRouter {
             .await
     }
 
+    /// Asks each of these members something else that it alone answers, all at the same moment and for so long at
+    /// most. Those that cannot be reached are left out.
+    pub(crate) async fn of_each<R: OfMember>(
+        &self,
+        requests: BTreeMap<NodeId, R>,
+        limit: Duration,
+    ) -> Vec<(NodeId, Result<R::Answer, RequestFailure>)>
+    where
+        Self: Answers<R>,
+    {
+        let members = self.0.way.reached(requests.keys().cloned().collect()).await;
+        let asked = members.into_iter().filter_map(|(node, member)| {
+            let request = requests.get(&node)?.clone();
+            let asked = timeout(limit, self.member(member, request));
+            let late = move || format!("it does not answer within {} s", limit.as_secs());
+            Some(async move {
+                let answer = asked.await;
+                (
+                    node,
+                    answer.unwrap_or_else(|_| Err(RequestFailure::unavailable(late()))),
+                )
+            })
+        });
+        join_all(asked).await
+    }
+
     /// Who leads a group, as far as the copy here knows.
     pub(crate) async fn leader_here(&self, group: GroupId) -> Option<MemberId> {
         let look = |local: Local<'_>| local.standing.view.leader;
@@ -509,6 +539,16 @@ impl Answers<AcceptInventory> for RequestRouter {
 impl Answers<TestRules> for RequestRouter {
     async fn answer(&self, _: MemberId, request: TestRules) -> Result<RuleTest, RequestFailure> {
         self.0.tester.test(request.rules).await
+    }
+}
+
+impl Answers<TakeStacks> for RequestRouter {
+    async fn answer(
+        &self,
+        _: MemberId,
+        request: TakeStacks,
+    ) -> Result<Vec<(AttemptUid, TakenStacks)>, RequestFailure> {
+        self.0.stacks.take(request.0).await
     }
 }
 

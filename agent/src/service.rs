@@ -65,6 +65,7 @@ use crate::mesh::peers::MeshPeers;
 use crate::node_status::NodeStatus;
 use crate::paths::{HOME_VARIABLE, Paths};
 use crate::port::{self, Port};
+use crate::stacks::StackTaker;
 use crate::systemd::Manager;
 use crate::thread::{OwnThread, WaitKind};
 use crate::vc::{Seat, VcHandle};
@@ -415,6 +416,7 @@ async fn start(
         hardware,
         health,
         tester: tester.clone(),
+        stacks: StackTaker::new((engine.clone(), uses.clone()), paths.tasks()),
         disk,
         ports: [http.problem(), mesh_port.problem()],
         lost_log: lost_log.clone(),

@@ -129,6 +129,7 @@ pub(crate) static PAGES: &[Route] = routes! { web:
     GET "jobs/:job" Page => job_page::page(jobs, nodes, membership);
     POST "jobs/:job" Page => job_page::change(jobs);
     GET "jobs/:job/use" Page => use_page::page(jobs, uses, membership);
+    POST "jobs/:job/stacks" Page => stacks_page::page(jobs, membership);
     GET "jobs/:job/attempts/:attempt/tasks/:role/:index/:task/log"
         Page => task_log::page(jobs, logs, membership);
     GET "jobs/:job/attempts/:attempt/tasks/:role/:index/:task/log/stream"
@@ -310,6 +311,7 @@ pub(crate) static ROUTES: &[Route] = routes! { handle:
     GET "api/muster/v1/jobs/:job" User => own::detail(jobs);
     GET "api/muster/v1/jobs/:job/explanation" User => own::explanation(jobs);
     GET "api/muster/v1/jobs/:job/wait" User => own::wait(jobs);
+    POST "api/muster/v1/jobs/:job/stacks" User => stacks::take(jobs);
     GET "api/muster/v1/jobs/:job/attempts/:attempt/tasks/:role/:index/:task/logs"
         User => logs::files(jobs, logs);
     GET "api/muster/v1/jobs/:job/attempts/:attempt/tasks/:role/:index/:task/logs/:file"

@@ -26,6 +26,7 @@ mod recovery;
 mod secrets;
 mod sim;
 mod slurm;
+mod stacks;
 mod stage;
 mod star;
 mod submissions;

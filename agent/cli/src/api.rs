@@ -21,6 +21,7 @@ use muster_model::image::ImageView;
 use muster_model::known_node::KnownNode;
 use muster_model::node::NodeView;
 use muster_model::remark::Remark;
+use muster_model::stacks::{JobStacks, StacksFilter};
 use muster_model::task_use::TaskUse;
 use muster_model::vc::VcView;
 use muster_model::view::{Dated, JobDetail};
@@ -207,6 +208,26 @@ impl Api {
         self.client
             .get(&format!("cannot explain {key}"), &path)
             .await
+    }
+
+    /// What the tasks of a running job do at this moment.
+    pub(super) async fn stacks(
+        &self,
+        key: &JobKey,
+        filter: &StacksFilter,
+    ) -> Result<JobStacks, CliError> {
+        let mut path = format!("/api/muster/v1/jobs/{key}/stacks");
+        let parameters = [
+            filter.role.as_ref().map(|role| format!("role={role}")),
+            filter.index.map(|index| format!("task={index}")),
+            filter.all_threads.then(|| "all_threads=true".to_owned()),
+        ];
+        let parameters: Vec<String> = parameters.into_iter().flatten().collect();
+        if !parameters.is_empty() {
+            let _ = write!(path, "?{}", parameters.join("&"));
+        }
+        let what = format!("cannot look what {key} does");
+        self.client.post(&what, &path, &json!({})).await
     }
 
     /// Returns when the job is final or `limit` has passed, whichever comes first.

@@ -219,6 +219,9 @@ pub enum Command {
     /// What shells call to complete a command line.
     #[command(name = "__complete", hide = true)]
     Complete(completion::CompleteArguments),
+    /// What the agent calls to read the stacks of processes; for no user.
+    #[command(name = "__read-stacks", hide = true)]
+    ReadStacks(ReadStacksArgs),
     /// Commands under other names: those of Slurm.
     #[command(subcommand)]
     Alias(alias::AliasCommand),
@@ -233,6 +236,20 @@ pub struct AgentArgs {
     /// The configuration file [default: /etc/muster/agent.toml, which may be missing].
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
+}
+
+/// Arguments of `muster __read-stacks`.
+#[derive(Debug, Args)]
+pub struct ReadStacksArgs {
+    /// All threads of a process, and not only the main one and those of Python.
+    #[arg(long)]
+    pub all_threads: bool,
+    /// How long it may take.
+    #[arg(long, value_name = "MS")]
+    pub limit_ms: u64,
+    /// The processes.
+    #[arg(value_name = "PID", required = true)]
+    pub pids: Vec<u32>,
 }
 
 /// Reads the command line. Prints help or a usage error and exits where there is one to print.
@@ -280,7 +297,9 @@ async fn dispatch(cli: Cli, console: &Console) -> Result<CliStatus, CliError> {
     let api = || Api::new(&connection, None);
     // Commands of many steps are boxed: all futures here share one stack frame, the largest decides.
     match cli.command {
-        Command::Agent(_) => Err(CliError::Usage("muster agent is started by main".into())),
+        Command::Agent(_) | Command::ReadStacks(_) => {
+            Err(CliError::Usage("this command is started by main".into()))
+        }
         Command::Job(command) => Box::pin(command.run(&connection, console)).await,
         Command::Run(arguments) => Box::pin(arguments.run(&connection, console)).await,
         Command::Image(command) => command.run(&api()?, console).await,

@@ -12,6 +12,7 @@ use muster_model::job::JobSpec;
 use muster_model::job_query::{JobFilter, JobQuery};
 use muster_model::protocol::{self, CheckedJob, NamedStorage};
 use muster_model::sight::JobSight;
+use muster_model::stacks::{JobStacks, StacksFilter};
 use muster_model::state::ExecutionType;
 use muster_model::vc::unknown;
 use muster_model::view::{Dated, JobDetail, JobEvent, JobSummary};
@@ -340,6 +341,16 @@ impl Jobs for LocalJobs {
         let mut explanation = told.await?;
         self.add_pulls(&mut explanation.launches).await;
         Ok(explanation)
+    }
+
+    async fn stacks(
+        &self,
+        sight: &JobSight,
+        key: &JobKey,
+        filter: &StacksFilter,
+    ) -> Result<JobStacks, PortError> {
+        let found = Jobs::job(self, sight, key, None).await?;
+        self.taken(&found.value, filter).await
     }
 
     async fn config(

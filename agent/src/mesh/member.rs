@@ -312,6 +312,7 @@ impl ActiveMembership {
             images: Arc::clone(&dependencies.node.images),
             parts: dependencies.node.parts.clone(),
             tester: dependencies.node.tester.clone(),
+            stacks: dependencies.node.stacks.clone(),
             way,
             turns: RequestRouter::turns(),
         });

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use muster_consensus::{GroupId, NodeId};
 use muster_control::answers::vc::VcLeaderView;
@@ -327,6 +328,23 @@ impl VcHandle {
         let seat = self.seat.borrow().clone();
         match seat {
             Seat::Shared(_, requests) => requests.of_nodes(nodes, request).await,
+            _ => Vec::new(),
+        }
+    }
+
+    /// Asks each of these nodes something else that it alone answers, all at the same moment and for so long at most.
+    /// Those that cannot be reached are left out.
+    pub(crate) async fn of_each<R: OfMember>(
+        &self,
+        requests: BTreeMap<id::NodeId, R>,
+        limit: Duration,
+    ) -> Vec<(id::NodeId, Result<R::Answer, RequestFailure>)>
+    where
+        RequestRouter: Answers<R>,
+    {
+        let seat = self.seat.borrow().clone();
+        match seat {
+            Seat::Shared(_, router) => router.of_each(requests, limit).await,
             _ => Vec::new(),
         }
     }

@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 
 use muster_gossip::record::ReplacementBody;
 use muster_model::health::{HealthCheck, PersonMark};
-use muster_model::id::NodeId;
+use muster_model::id::{AttemptUid, NodeId};
 use muster_model::image::ImageView;
 use muster_model::inventory::InventoryProblem;
 use muster_model::mesh::RecoveryView;
 use muster_model::pull::Pull;
 use muster_model::rule_test::RuleTest;
+use muster_model::stacks::{StacksWish, TakenStacks};
 use serde::{Deserialize, Serialize};
 
 use super::Request;
@@ -34,6 +35,7 @@ requests! {
         MarkPart,
         AcceptInventory,
         TestRules,
+        TakeStacks,
 }
 
 /// A text that the log is about to name is to be kept. Only the leader of the `cluster` group may
@@ -214,4 +216,13 @@ impl Request for TestRules {
     fn is_slow(&self) -> bool {
         true
     }
+}
+
+/// What tasks of the member do at this moment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TakeStacks(pub StacksWish);
+
+impl Request for TakeStacks {
+    /// Of each attempt that was named.
+    type Answer = Vec<(AttemptUid, TakenStacks)>;
 }

@@ -128,7 +128,9 @@ fn main_thread(threads: &[StackTrace], pid: u32) -> Option<usize> {
     let is_called = |trace: &StackTrace| trace.thread_name.as_deref() == Some(MAIN_THREAD);
     let by_number = threads.iter().position(is_main);
     let by_name = || threads.iter().position(is_called);
-    by_number.or_else(by_name).or(threads.len().checked_sub(1))
+    by_number
+        .or_else(by_name)
+        .or_else(|| threads.len().checked_sub(1))
 }
 
 fn frames(trace: &StackTrace) -> Vec<StackFrame> {

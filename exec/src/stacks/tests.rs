@@ -200,6 +200,62 @@ fn a_python_program_is_read_with_its_functions_and_lines() {
     assert_eq!(watcher.frames.last().unwrap().file, "threading.py");
 }
 
+/// As a container has it: namespaces of its own for mounts and numbers, a root of its own, and a program that is
+/// nowhere else.
+const APART: &str = "
+set -e
+mkdir root; mount --rbind / root; cd root; mkdir -p tmp/old-root
+pivot_root . tmp/old-root; cd /; umount -l tmp/old-root; rmdir tmp/old-root
+mount -t tmpfs tmpfs /mnt
+cp \"$(python3 -c 'import sys; print(sys.executable)')\" /mnt/python3
+cp \"$1\" /mnt/train.py
+exec env PYTHONHOME=\"$(python3 -c 'import sys; print(sys.base_prefix)')\" /mnt/python3 /mnt/train.py
+";
+
+#[test]
+fn a_python_program_in_namespaces_of_its_own_is_read() {
+    if !nix::unistd::geteuid().is_root() {
+        assert!(std::env::var_os("CI").is_none(), "in CI nothing is skipped");
+        eprintln!("SKIPPED: not root; see deploy/test.sh");
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("train.py");
+    std::fs::write(&file, PROGRAM).unwrap();
+    let mut unshare = Command::new("unshare");
+    unshare.args([
+        "--mount",
+        "--pid",
+        "--fork",
+        "--kill-child",
+        "sh",
+        "-c",
+        APART,
+        "sh",
+    ]);
+    let child = started(unshare.arg(&file).current_dir(directory.path()));
+    let children = format!("/proc/{0}/task/{0}/children", child.0.id());
+    let pid = std::fs::read_to_string(children).unwrap();
+    let pid = pid.trim().parse().unwrap();
+    let is_there = |process: &ProcessStack| {
+        let main = process.threads.first();
+        main.and_then(|main| main.frames.first())
+            .is_some_and(|it| it.function == "load_batch")
+    };
+    let process = once(pid, false, is_there);
+    assert_eq!((process.problem.as_deref(), process.pid), (None, 1));
+    let main = &process.threads[0];
+    assert_eq!((main.tid, main.syscall.as_deref()), (1, Some("futex")));
+    assert_eq!(main.frames[0].file, "/mnt/train.py");
+    // From Python 3.11 on the numbers of threads are known, as the program sees them.
+    let watcher = process
+        .threads
+        .iter()
+        .find(|it| it.name == "watcher")
+        .unwrap();
+    assert!(watcher.tid == 0 || watcher.state == "S", "{watcher:?}");
+}
+
 #[test]
 fn a_program_of_another_kind_is_told_by_the_kernel() {
     let child = started(Command::new("sh").args(["-c", "echo ready; exec sleep 600"]));

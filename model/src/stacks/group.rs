@@ -38,7 +38,7 @@ impl JobStacks {
         let groups = grouped(&compared);
         let mut summary = vec![sentence::who_is_where(&groups)];
         summary.extend(unread.iter().map(sentence::unread));
-        summary.extend(compared.iter().filter_map(sentence::uninterruptible));
+        summary.extend(compared.iter().filter_map(sentence::held));
         summary.extend(sentence::silence(&tasks));
         summary.extend(tasks.iter().filter_map(sentence::problem));
         summary.extend(unheard.iter().map(sentence::unheard));

@@ -14,7 +14,7 @@ mod tests;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::id::{AttemptUid, JobKey, NodeId, TaskId};
+use crate::id::{AttemptUid, JobKey, NodeId, RoleName, TaskId};
 use crate::rule_test::UnheardNode;
 
 /// Processes of a task that are read.
@@ -117,6 +117,17 @@ pub struct StacksWish {
     pub all_threads: bool,
     /// Bytes that may be told of a task.
     pub task_bytes_max: u64,
+}
+
+/// What a user asks about the tasks of a job.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StacksFilter {
+    /// Only tasks of this role.
+    pub role: Option<RoleName>,
+    /// Only tasks with this index.
+    pub index: Option<u32>,
+    /// All threads are to be told; else the main one and those of Python.
+    pub all_threads: bool,
 }
 
 /// What a task does.

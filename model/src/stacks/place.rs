@@ -3,10 +3,10 @@
 use super::StackFrame;
 
 /// A file, and functions in it; none named: all of them.
-type Known = (&'static str, &'static [&'static str]);
+type KnownPlace = (&'static str, &'static [&'static str]);
 
 /// Where Python waits whatever a program does. What called these tells more.
-const WAITS: &[Known] = &[
+const WAITS: &[KnownPlace] = &[
     (
         "threading.py",
         &[
@@ -40,7 +40,7 @@ const WAITS: &[Known] = &[
 ];
 
 /// Where a main thread waits for another thread that does the work.
-const HANDS_OVER: &[Known] = &[
+const HANDS_OVER: &[KnownPlace] = &[
     (
         "threading.py",
         &["join", "_wait_for_tstate_lock", "_shutdown"],
@@ -49,7 +49,7 @@ const HANDS_OVER: &[Known] = &[
 ];
 
 /// Where a process looks after others that do the work.
-const LAUNCHES: &[Known] = &[
+const LAUNCHES: &[KnownPlace] = &[
     ("torch/distributed/run.py", &[]),
     ("torch/distributed/launcher/api.py", &[]),
     ("torch/distributed/elastic/agent/server/api.py", &[]),
@@ -70,7 +70,7 @@ const LAUNCHES: &[Known] = &[
 ];
 
 /// Where a process serves another one of the same task.
-const HELPS: &[Known] = &[
+const HELPS: &[KnownPlace] = &[
     ("torch/utils/data/_utils/worker.py", &["_worker_loop"]),
     ("multiprocessing/resource_tracker.py", &[]),
     ("multiprocessing/forkserver.py", &["main"]),
@@ -80,7 +80,7 @@ const HELPS: &[Known] = &[
     ("torch/_inductor/compile_worker/", &[]),
 ];
 
-fn is_at(frame: &StackFrame, known: &[Known]) -> bool {
+fn is_at(frame: &StackFrame, known: &[KnownPlace]) -> bool {
     let function = last_word(&frame.function);
     known.iter().any(|(file, functions)| {
         let is_there = is_file(&frame.file, file);
@@ -125,7 +125,7 @@ pub(super) fn is_helper(frames: &[StackFrame]) -> bool {
 /// The frame that says best where a thread is: the innermost that is not a place where every program waits.
 pub(super) fn telling(frames: &[StackFrame]) -> Option<&StackFrame> {
     let told = frames.iter().find(|frame| !is_at(frame, WAITS));
-    told.or(frames.first())
+    told.or_else(|| frames.first())
 }
 
 /// A file as a sentence names it: of packages the path in them, of others the name alone.

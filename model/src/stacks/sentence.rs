@@ -149,21 +149,24 @@ pub(super) fn unread(one: &ComparedProcess<'_>) -> String {
     format!("The Python stack of {member} could not be read: {why}.")
 }
 
-/// A process that cannot be ended: a device or a file server does not answer it.
-pub(super) fn uninterruptible(one: &ComparedProcess<'_>) -> Option<String> {
-    if one.thread.state != "D" {
-        return None;
+/// A process that does not go on whatever the others do: one that cannot be ended, for a device or a file server does
+/// not answer it, and one that somebody has stopped.
+pub(super) fn held(one: &ComparedProcess<'_>) -> Option<String> {
+    let member = member(&one.member);
+    let thread = one.thread;
+    match thread.state.as_str() {
+        "D" => {
+            let place = thread.wchan.as_deref().or(thread.syscall.as_deref());
+            let place = place.map_or_else(String::new, |place| format!(", in {place}"));
+            Some(format!(
+                "{member} is in uninterruptible sleep (D){place}: a device, a disk or a file server does not answer it."
+            ))
+        }
+        "T" | "t" => Some(format!(
+            "{member} was stopped, by a signal or a debugger, and does not go on by itself."
+        )),
+        _ => None,
     }
-    let place = one
-        .thread
-        .wchan
-        .as_deref()
-        .or(one.thread.syscall.as_deref());
-    let place = place.map_or_else(String::new, |place| format!(", in {place}"));
-    Some(format!(
-        "{} is in uninterruptible sleep (D){place}: a device, a disk or a file server does not answer it.",
-        member(&one.member)
-    ))
 }
 
 /// Whether all tasks have been silent for long, and what their devices did meanwhile.

@@ -362,6 +362,18 @@ fn what_nobody_can_end_is_told() {
 }
 
 #[test]
+fn what_was_stopped_is_told_wherever_it_was() {
+    let mut tasks: Vec<_> = (0..3).map(|index| worker(index, ALL_REDUCE)).collect();
+    tasks[1].taken.processes[1].threads[0].state = "T".to_owned();
+    let stacks = grouped(tasks);
+    assert_eq!(odd(&stacks), Vec::<String>::new());
+    assert_eq!(
+        stacks.summary[1],
+        "worker:1 was stopped, by a signal or a debugger, and does not go on by itself."
+    );
+}
+
+#[test]
 fn silence_is_told_when_all_are_silent_and_with_what_devices_do() {
     let silent = |silent_s, devices_busy| {
         let mut task = worker(0, LOAD);

@@ -4,6 +4,7 @@ use muster_model::id::{JobKey, TaskId};
 use muster_model::job_query::{JobFilter, JobQuery};
 use muster_model::policy::{AccessPolicy, JobVisibility};
 use muster_model::sight::JobSight;
+use muster_model::stacks::StacksFilter;
 use muster_model::state::ExecutionType;
 
 use crate::port::{Awaited, Caller, JobReader, Jobs, PortError};
@@ -32,6 +33,8 @@ async fn missing(jobs: &dyn Jobs, key: &JobKey) {
     let (task, stop) = (task(), ExecutionType::Stop);
     refused!(jobs.job(ALL, key, None), PortError::NoJob(_));
     refused!(jobs.explanation(ALL, key), PortError::NoJob(_));
+    let all = StacksFilter::default();
+    refused!(jobs.stacks(ALL, key, &all), PortError::NoJob(_));
     refused!(jobs.config(ALL, key), PortError::NoJob(_));
     refused!(jobs.events(ALL, key), PortError::NoJob(_));
     refused!(jobs.task(ALL, key, (0, &task)), PortError::NoJob(_));
@@ -147,6 +150,10 @@ async fn hidden(jobs: &dyn Jobs, key: &JobKey) {
     refused!(jobs.job(sight, key, None), PortError::Hidden(_));
     refused!(jobs.job(sight, key, Some(99)), PortError::Hidden(_));
     refused!(jobs.explanation(sight, key), PortError::Hidden(_));
+    let all = StacksFilter::default();
+    refused!(jobs.stacks(sight, key, &all), PortError::Hidden(_));
+    // Its image is nowhere: it never runs.
+    refused!(jobs.stacks(ALL, key, &all), PortError::NotNow(_));
     refused!(jobs.config(sight, key), PortError::Hidden(_));
     refused!(jobs.events(sight, key), PortError::Hidden(_));
     refused!(jobs.task(sight, key, (0, &task)), PortError::Hidden(_));

@@ -12,6 +12,7 @@ use muster_model::policy::AccessPolicy;
 use muster_model::protocol::{JobProblem, ProblemAdvice};
 use muster_model::remark::Remark;
 use muster_model::sight::JobSight;
+use muster_model::stacks::{JobStacks, StacksFilter, TaskStacks};
 use muster_model::state::{ExecutionType, SubState};
 use muster_model::vc::Amount;
 use muster_model::view::{Age, Dated, JobDetail, JobEvent, JobSummary, Retries};
@@ -41,6 +42,7 @@ pub(super) struct FakeJobs {
     access: watch::Sender<AccessPolicy>,
     forecast: Option<JobForecast>,
     explanations: BTreeMap<JobKey, Explanation>,
+    stacks: BTreeMap<JobKey, Vec<TaskStacks>>,
     configs: BTreeMap<JobKey, serde_json::Value>,
 }
 
@@ -92,6 +94,11 @@ impl FakeCluster {
     pub fn set_explanation(&self, told: Explanation) {
         let explanations = &mut self.state().jobs.explanations;
         explanations.insert(told.key.clone(), told);
+    }
+
+    /// Says what the tasks of a job do, so that it can be looked at.
+    pub fn set_stacks(&self, key: &JobKey, tasks: Vec<TaskStacks>) {
+        self.state().jobs.stacks.insert(key.clone(), tasks);
     }
 
     /// Says what the document of a job is.
@@ -337,6 +344,31 @@ impl Jobs for FakeCluster {
             gangs: Vec::new(),
             launches: Vec::new(),
         })
+    }
+
+    async fn stacks(
+        &self,
+        sight: &JobSight,
+        key: &JobKey,
+        filter: &StacksFilter,
+    ) -> Result<JobStacks, PortError> {
+        let summary = self.job(sight, key, None).await?.value.summary;
+        let state = self.state();
+        let told = state.jobs.stacks.get(key);
+        let Some(told) = told.filter(|_| !summary.state().is_final()) else {
+            let state = summary.state();
+            return Err(PortError::NotNow(format!("Job {key} is {state}")));
+        };
+        let is_wanted = |one: &&TaskStacks| {
+            let role = filter.role.as_ref();
+            role.is_none_or(|role| *role == one.task.role)
+                && filter.index.is_none_or(|index| index == one.task.index)
+        };
+        let tasks: Vec<_> = told.iter().filter(is_wanted).cloned().collect();
+        if tasks.is_empty() {
+            return Err(PortError::Invalid(format!("role: {key} has no such task")));
+        }
+        Ok(JobStacks::of((key.clone(), 0), tasks, Vec::new(), 0))
     }
 
     async fn config(

@@ -11,6 +11,7 @@ use muster_model::id::{JobKey, TaskId, UserName, VcName};
 use muster_model::job_query::{JobFilter, JobQuery};
 use muster_model::remark::Remark;
 use muster_model::sight::{HiddenJobs, JobSight};
+use muster_model::stacks::{JobStacks, StacksFilter};
 use muster_model::state::ExecutionType;
 use muster_model::view::{Age, Dated, JobDetail, JobEvent, JobSummary, TaskView};
 
@@ -120,6 +121,14 @@ pub trait Jobs: std::fmt::Debug + Send + Sync {
     ) -> Result<Dated<JobDetail>, PortError>;
     /// Why a job waits, in full.
     async fn explanation(&self, sight: &JobSight, key: &JobKey) -> Result<Explanation, PortError>;
+    /// What the tasks of a job do at this moment. [`PortError::NotNow`] where none of those that are asked for runs,
+    /// [`PortError::Invalid`] where there is no such task.
+    async fn stacks(
+        &self,
+        sight: &JobSight,
+        key: &JobKey,
+        filter: &StacksFilter,
+    ) -> Result<JobStacks, PortError>;
     /// The job as submitted, its secrets replaced by `******`.
     async fn config(
         &self,

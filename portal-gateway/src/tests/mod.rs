@@ -33,6 +33,7 @@ mod secure;
 mod serving;
 mod setup;
 mod sight;
+mod stacks;
 mod storages;
 mod tokens;
 mod usage;

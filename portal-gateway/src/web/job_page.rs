@@ -11,7 +11,9 @@ use muster_model::view::{
 };
 
 use super::frame::{self, PortalPage, Section};
-use super::{chip, explained, form, job_list, moment, node_list, placement, time_line};
+use super::{
+    chip, explained, form, job_list, moment, node_list, placement, stacks_page, time_line,
+};
 use crate::call::Call;
 use crate::error::ApiError;
 use crate::handle::jobs::checked_tag;
@@ -171,6 +173,9 @@ fn head(call: &Call, job: &JobSummary) -> Markup {
                                 button.danger name="action" value="stop" { "Stop the job" }
                             }
                         }
+                    }
+                    @if job.state() == JobState::Running {
+                        (stacks_page::button(call, &job.key, "Where are its tasks?"))
                     }
                 }
             }

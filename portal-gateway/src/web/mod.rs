@@ -36,6 +36,7 @@ pub(crate) mod plugin;
 mod rollout;
 pub(crate) mod rule_try;
 pub(crate) mod session;
+pub(crate) mod stacks_page;
 pub(crate) mod submit;
 pub(crate) mod task_log;
 mod template;

@@ -7,6 +7,7 @@ mod list;
 mod logs;
 mod page;
 mod show;
+mod stacks;
 mod stop;
 mod submit;
 mod top;
@@ -44,6 +45,9 @@ pub enum JobCommand {
     /// Show what a job's tasks use of CPU and memory, and used at most.
     #[command(after_help = top::EXAMPLES)]
     Top(top::TopArguments),
+    /// Look what a running job's tasks do at this moment, and name the one that is elsewhere.
+    #[command(after_help = stacks::EXAMPLES)]
+    Stacks(stacks::StacksArguments),
     /// Stop a job. A stopped job is not started again.
     #[command(after_help = stop::EXAMPLES)]
     Stop(stop::StopArguments),
@@ -68,6 +72,7 @@ impl JobCommand {
             Self::Explain(arguments) => arguments.run(connection, console).await,
             Self::Logs(arguments) => arguments.run(connection, console).await,
             Self::Top(arguments) => arguments.run(connection, console).await,
+            Self::Stacks(arguments) => arguments.run(connection, console).await,
             Self::Stop(arguments) => arguments.run(connection, console).await,
             Self::Wait(arguments) => arguments.run(connection, console).await,
             Self::Validate(arguments) => arguments.run(console),

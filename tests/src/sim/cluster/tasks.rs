@@ -11,18 +11,21 @@ use muster_control::answers::vc::{AtCopy, AtLeader, committed, renew_all};
 use muster_control::cluster::{ClusterMap, RecoverableCopy};
 use muster_control::request::member::{
     AcceptInventory, CopyAge, GetKnownClusterMap, KeepBody, ListCommitted, ListCopies, ListHealth,
-    ListImages, ListPulls, MarkPart, ReadBody, RecoverCluster, RenewLed, Succeed, TestRules,
+    ListImages, ListPulls, MarkPart, ReadBody, RecoverCluster, RenewLed, Succeed, TakeStacks,
+    TestRules,
 };
 use muster_control::request::{Answers, AnyRequest, RequestFailure};
 use muster_gossip::mesh;
 use muster_gossip::record::{RecordKey, ReplacementBody};
 use muster_gossip::{MemberId, documents};
 use muster_model::health::HealthCheck;
+use muster_model::id::AttemptUid;
 use muster_model::image::ImageView;
 use muster_model::inventory::InventoryProblem;
 use muster_model::mesh::RecoveryView;
 use muster_model::pull::Pull;
 use muster_model::rule_test::RuleTest;
+use muster_model::stacks::TakenStacks;
 
 use super::asking::Call;
 use super::frame::ClusterFrame;
@@ -360,5 +363,15 @@ impl Answers<ListImages> for Side {
 impl Answers<TestRules> for Side {
     async fn answer(&self, _: MemberId, _: TestRules) -> Result<RuleTest, RequestFailure> {
         Ok(RuleTest::default())
+    }
+}
+
+impl Answers<TakeStacks> for Side {
+    async fn answer(
+        &self,
+        _: MemberId,
+        _: TakeStacks,
+    ) -> Result<Vec<(AttemptUid, TakenStacks)>, RequestFailure> {
+        Ok(Vec::new())
     }
 }
