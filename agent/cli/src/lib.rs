@@ -220,7 +220,7 @@ pub enum Command {
     #[command(name = "__complete", hide = true)]
     Complete(completion::CompleteArguments),
     /// What the agent calls to read the stacks of processes; for no user.
-    #[command(name = "__read-stacks", hide = true)]
+    #[command(name = "__read-stacks", hide = true, after_help = READ_STACKS_EXAMPLES)]
     ReadStacks(ReadStacksArgs),
     /// Commands under other names: those of Slurm.
     #[command(subcommand)]
@@ -237,6 +237,10 @@ pub struct AgentArgs {
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 }
+
+const READ_STACKS_EXAMPLES: &str = "\
+Examples:
+  muster __read-stacks --limit-ms 5000 4711";
 
 /// Arguments of `muster __read-stacks`.
 #[derive(Debug, Args)]

@@ -207,6 +207,7 @@ mod tests {
         };
         let process = ProcessStack {
             pid: 9,
+            host_pid: 4711,
             name: "python3".to_owned(),
             command: "python3 train.py".to_owned(),
             rank: Some(index),
