@@ -44,6 +44,8 @@ pub(super) struct ErrorRead {
     pub(super) is_of_launcher: bool,
     /// It ended a thread or was ignored; the program went on.
     pub(super) is_aside: bool,
+    /// A part of a framework noted it in its log, and went on. It ended the command only if nothing else did.
+    pub(super) is_noted: bool,
 }
 
 /// All errors, in order. An error that came from others is one with them.
@@ -186,6 +188,7 @@ impl<'a> ErrorReader<'a> {
         let sure_end = (message + 1..end).find(is_plain).unwrap_or(end);
         let before = frames.start.checked_sub(1).map(|line| self.body(line));
         let is_aside = before.is_some_and(is_heading_aside);
+        let is_noted = before.is_some_and(is_note_of_dask);
         let rank = self.lines[message].rank;
         ErrorRead {
             found: EndError {
@@ -199,6 +202,7 @@ impl<'a> ErrorReader<'a> {
             rank,
             is_of_launcher,
             is_aside,
+            is_noted,
         }
     }
 
@@ -311,6 +315,14 @@ fn is_heading_aside(body: &[u8]) -> bool {
     let is_java = body.starts_with(b"Exception in thread \"");
     let starts: [&[u8]; 2] = [b"Exception in thread ", b"Exception ignored "];
     !is_java && starts.iter().any(|start| body.starts_with(start))
+}
+
+/// Whether a part of Dask notes an error in its log: `2026-11-30 16:02:13,621 - distributed.nanny - ERROR - `. When a
+/// program ends with an error of its own, Dask's parts lose each other, and note that after it. What the scheduler says of
+/// a task that failed is no such note: the program's own error may follow it at once.
+fn is_note_of_dask(body: &[u8]) -> bool {
+    let has = |words: &[u8]| memchr::memmem::find(body, words).is_some();
+    has(b" - distributed.") && has(b" - ERROR -") && !has(b" marked as failed because ")
 }
 
 /// What native programs print when they abort.

@@ -209,6 +209,7 @@ fn tell_apart(
     let mut newest: Vec<&ErrorRead> = own
         .filter(|error| !error.is_of_launcher && !error.is_aside)
         .collect();
+    newest.sort_by_key(|error| error.is_noted);
     let first_rank = reports.first_rank();
     // The errors of other processes are what the first failure brought about, or its launcher's doing.
     let is_of_another = |error: &ErrorRead| {

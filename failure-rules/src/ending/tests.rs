@@ -88,6 +88,9 @@ fn the_last_error_that_was_not_outlived_decides() {
         // What ended a thread or was ignored did not end the program.
         (format!("Exception in thread Thread-1 (f):\n{RAISED}\n"), None, 0),
         (format!("Exception ignored in: <function f>\n{RAISED}\n"), None, 0),
+        // What a part of Dask notes after the program's own error decides only where that is missing.
+        (format!("{RAISED}2026-11-30 16:02:13,621 - distributed.nanny - ERROR - \n{other}"), Some("ValueError: bad label"), 1),
+        (format!("2026-11-30 16:02:13,621 - distributed.worker - ERROR - \n{RAISED}"), Some("ValueError: bad label"), 0),
         // A line alone, as some programs print their own errors.
         ("epoch 1\nOddError: bad label\n".to_owned(), Some("OddError: bad label"), 0),
         ("  File \"a.py\", line 1\n    def f(:\n          ^\nSyntaxError: invalid syntax\n".to_owned(), Some("SyntaxError: invalid syntax"), 0),
