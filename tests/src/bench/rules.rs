@@ -150,10 +150,10 @@ async fn in_force(node: &Client, version: u64, since: Instant) -> Result<Duratio
 /// Failures as an agent keeps them, of programs that end with different errors.
 fn keep_failures(directory: &Path, count: usize) -> Result<()> {
     fs::create_dir_all(directory)?;
-    let now_ms = std::time::UNIX_EPOCH.elapsed()?.as_millis();
+    let now_ms = u64::try_from(std::time::UNIX_EPOCH.elapsed()?.as_millis())?;
     for nth in 0..count {
         let log = log(nth);
-        let ended_ms = now_ms as u64 - nth as u64 * 1000;
+        let ended_ms = now_ms - nth as u64 * 1000;
         let head = json!({
             "user_log_bytes": log.len(), "platform_log_bytes": 0,
             "failure": {

@@ -45,7 +45,7 @@ async fn submits(client: &Client, name: &str) -> Result<(StatusCode, String)> {
 }
 
 /// Waits until a user can log in at a node, and says how long that took.
-async fn logged_in(
+pub(super) async fn logged_in(
     lan: &Lan,
     node: usize,
     user: &str,

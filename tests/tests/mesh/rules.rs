@@ -1,9 +1,14 @@
 //! The failure rules as a document of the cluster.
 
-use anyhow::{Context as _, Result, ensure};
-use muster_tests::net::{BareNode, Lan, View, Watch, missing};
-use serde_json::Value;
+use std::time::Instant;
 
+use anyhow::{Context as _, Result, ensure};
+use hyper::{Method, StatusCode};
+use muster_tests::client::Client;
+use muster_tests::net::{BareNode, Lan, View, Watch, missing};
+use serde_json::{Value, json};
+
+use super::people::logged_in;
 use super::{LIMIT, elsewhere, everywhere};
 
 /// So short that a test can wait for it.
@@ -134,11 +139,7 @@ async fn bad_and_conflicting_rules_are_refused() -> Result<()> {
     let put = |base: u64, text: String| {
         let path = format!("/api/muster/v1/documents/failure-rules?base={base}&now=true");
         let client = client.clone();
-        async move {
-            client
-                .send(hyper::Method::PUT, &path, "text/yaml", text)
-                .await
-        }
+        async move { client.send(Method::PUT, &path, "text/yaml", text).await }
     };
     let (status, text) = put(0, broken).await?;
     assert_eq!(status.as_u16(), 400, "{text}");
@@ -208,5 +209,59 @@ async fn rules_outlive_a_restart() -> Result<()> {
     alone.each("in force from the disk", LIMIT, kept).await?;
     let shown = lan.node(2).prints(&["rules", "show"])?;
     ensure!(shown.contains("Kept"), "{shown}");
+    Ok(())
+}
+
+/// Has an administrator change something of people.
+async fn change(admin: &Client, method: Method, path: &str, body: Value) -> Result<()> {
+    let sent = admin.send(method, path, "application/json", body.to_string());
+    let (status, text) = sent.await?;
+    ensure!(status.is_success(), "{path}: {status} {text}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_former_admin_sends_again_changes_no_rules() -> Result<()> {
+    let Some(lan) = short_soak(3).await? else {
+        return Ok(());
+    };
+    let all = everywhere(&lan);
+    let root = super::users::admin(&lan, 1).await?;
+    let user = json!({"username": "eve", "email": "", "password": "correct horse", "admin": true});
+    change(&root, Method::POST, "/api/v2/users", user).await?;
+    let (login, _) = logged_in(&lan, 2, "eve", "correct horse").await?;
+    let eve = |node: usize| lan.node(node).visitor().with_token(login.token());
+    let put = |node: usize, base: u64| {
+        let path = format!("/api/muster/v1/documents/failure-rules?base={base}&now=true");
+        let client = eve(node);
+        async move {
+            let text = rules("Eve");
+            client.send(Method::PUT, &path, "text/yaml", text).await
+        }
+    };
+    let (status, text) = put(2, 0).await?;
+    ensure!(status.is_success(), "{status} {text}");
+    all.each("1 is in force", LIMIT, |view| in_force(view, 1, 3))
+        .await?;
+    let demoted = json!({"admin": false});
+    change(&root, Method::PUT, "/api/v2/users/eve/admin", demoted).await?;
+    for node in 1..=3 {
+        let begun = Instant::now();
+        let client = eve(node);
+        while client.text("/api/muster/v1/audit?limit=1").await.is_ok() {
+            ensure!(begun.elapsed() < LIMIT, "n{node} takes her for an admin");
+        }
+        // The same request, and the one that would come next.
+        for base in [0, 1] {
+            let (status, text) = put(node, base).await?;
+            assert_eq!(status, StatusCode::FORBIDDEN, "n{node}: {text}");
+        }
+    }
+    let history = lan.node(3).json(&["rules", "history"])?;
+    assert_eq!(
+        history.as_array().context("history")?.len(),
+        1,
+        "{history:#}"
+    );
     Ok(())
 }
