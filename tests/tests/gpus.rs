@@ -120,10 +120,18 @@ async fn a_machine_is_tested_only_while_it_is_cordoned() -> Result<()> {
     let home = AgentHome::new("")?;
     let _agent = home.agent()?;
     let diagnose = || home.muster(&["node", "diagnose", "-o", "json"]);
-    let refused = diagnose()?;
-    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
-    ensure!(refused.status.code() == Some(4), "{refused:?}");
-    ensure!(told.contains("first muster cordon"), "{told}");
+    let begun = Instant::now();
+    loop {
+        let refused = diagnose()?;
+        ensure!(refused.status.code() == Some(4), "{refused:?}");
+        let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+        if told.contains("first muster cordon") {
+            break;
+        }
+        // The leader lists a machine a moment after its start.
+        ensure!(begun.elapsed() < LIMIT, "{told}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
     let shown = home.muster(&["node", "show", "-o", "json"])?;
     let shown: serde_json::Value = serde_json::from_slice(&shown.stdout)?;
     let id = shown["id"].as_str().unwrap_or_default();

@@ -99,8 +99,14 @@ fn may_begin(id: &NodeId, tasks: usize, nodes: &[KnownNode]) -> Result<(), CliEr
         what: format!("cannot test {id}"),
         message,
     };
-    let mut nodes = nodes.iter();
-    if nodes.any(|known| known.id == *id && known.closed.is_empty()) {
+    let known = nodes.iter().find(|known| known.id == *id);
+    // One that its leader does not know yet may get tasks a moment later.
+    let Some(known) = known else {
+        return Err(refused(
+            "its leader does not list it yet; try again in a moment".into(),
+        ));
+    };
+    if known.closed.is_empty() {
         let what = "new tasks may be placed on it while tests run";
         return Err(refused(format!(
             "{what}; first muster cordon {id} --reason TEXT"
@@ -166,6 +172,8 @@ mod tests {
             |tasks, nodes: &[KnownNode]| may_begin(&id, tasks, nodes).unwrap_err().to_string();
         let open = refused(0, &known(&[]));
         assert!(open.contains("first muster cordon n7"), "{open}");
+        let unlisted = refused(0, &[]);
+        assert!(unlisted.contains("does not list it yet"), "{unlisted}");
         let busy = refused(2, &cordoned);
         assert!(busy.contains("2 of them"), "{busy}");
     }
