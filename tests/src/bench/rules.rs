@@ -112,7 +112,7 @@ impl RuleClients {
 fn with_rule(shipped: &str, phrase: &str) -> String {
     let rule = format!(
         "- code: 215\n  phrase: {phrase}\n  pattern:\n    runtimeContainerPatterns:\n    - userLogRegex: 'shard \
-         [0-9]*7 is not there'\n      userLogIn: error\n"
+         [0-9]*8 is not there'\n      userLogIn: error\n"
     );
     // The first line of what is shown tells the version.
     let file = shipped
