@@ -80,8 +80,8 @@ fn one_line(text: &str) -> String {
 }
 
 impl PythonStacks {
-    /// Adds the stacks to what is known of the process. Threads of Python come behind the main one, and before all
-    /// others.
+    /// Adds the Python stacks to the process, which has its threads from `/proc`. The order is then: the main thread,
+    /// other threads of Python, all other threads.
     pub(super) fn add_to(self, process: &mut ProcessStack, files: &ProcFiles) {
         process.python = Some(self.version);
         let main_at = main_thread(&self.threads, process.pid);

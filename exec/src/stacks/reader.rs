@@ -121,7 +121,7 @@ async fn listen(child: &mut Child, said: &mut Vec<u8>, bytes_max: u64) -> bool {
     let Some(stdout) = child.stdout.take() else {
         return true;
     };
-    // What was said before an error is kept.
+    // After an error the bytes that were read before it count.
     let _ = stdout.take(bytes_max).read_to_end(said).await;
     (said.len() as u64) < bytes_max
 }

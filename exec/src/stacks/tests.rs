@@ -81,8 +81,8 @@ fn files_are_told_below_their_packages() {
         ),
         ("/usr/lib/python3/dist-packages/numpy/x.py", "numpy/x.py"),
         ("/usr/lib/python3.11/threading.py", "threading.py"),
-        ("/work/lib/pythonic/data.py", "/work/lib/pythonic/data.py"),
-        ("/work/train.py", "/work/train.py"),
+        ("/code/lib/pythonic/data.py", "/code/lib/pythonic/data.py"),
+        ("/code/train.py", "/code/train.py"),
         ("<string>", "<string>"),
     ] {
         assert_eq!(in_package(path), expect, "{path}");

@@ -90,7 +90,7 @@ const ALL_REDUCE: &[&str] = &[
     "<module> train.py 120",
 ];
 const LOAD: &[&str] = &[
-    "load_batch /work/data.py 41",
+    "load_batch /code/data.py 41",
     "step train.py 80",
     "<module> train.py 120",
 ];

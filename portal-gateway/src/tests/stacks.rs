@@ -13,7 +13,7 @@ const PATH: &str = "/api/muster/v1/jobs/ann~job/stacks";
 fn worker(index: u32, function: &str) -> TaskStacks {
     let frame = StackFrame {
         function: function.to_owned(),
-        file: "/work/train.py".to_owned(),
+        file: "/code/train.py".to_owned(),
         line: 7,
     };
     let process = ProcessStack {
@@ -131,7 +131,7 @@ async fn a_page_shows_the_groups_and_the_job_leads_to_it() {
         "<strong>2 of 3 tasks wait in reduce (train.py); worker:1 waits in load (train.py:7).</strong>",
         "The job has written nothing for 11 min, while its devices are busy 100 % of the time",
         "and most others do not",
-        "load (/work/train.py:7)",
+        "load (/code/train.py:7)",
         "Look again",
     ] {
         assert!(shown.text().contains(part), "{part}: {}", shown.text());

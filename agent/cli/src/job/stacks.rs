@@ -201,7 +201,7 @@ mod tests {
             kernel: vec!["futex_wait".to_owned()],
             frames: vec![StackFrame {
                 function: function.to_owned(),
-                file: "/work/train.py".to_owned(),
+                file: "/code/train.py".to_owned(),
                 line: 8,
             }],
         };
@@ -252,7 +252,7 @@ mod tests {
         for part in [
             "The job has written nothing for 25 min, and its devices are idle.",
             "worker:2  (elsewhere than most)",
-            "load (/work/train.py:8)",
+            "load (/code/train.py:8)",
             "25m",
             "0 %",
         ] {
