@@ -177,7 +177,7 @@ fn no_secret_is_written() {
 }
 
 #[test]
-fn ends_that_somebody_wanted_are_no_failures() {
+fn ends_that_a_user_or_the_scheduler_asked_for_are_no_failures() {
     for (code, change, expect) in [
         (255, exit(), true),
         (0, exit(), false),

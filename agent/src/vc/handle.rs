@@ -332,7 +332,7 @@ impl VcHandle {
         }
     }
 
-    /// Asks each of these nodes something else that it alone answers, all at the same moment and for so long at most.
+    /// Asks each of these nodes its own request, all at the same moment, and waits for `limit` at most.
     /// Those that cannot be reached are left out.
     pub(crate) async fn of_each<R: OfMember>(
         &self,

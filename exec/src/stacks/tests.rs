@@ -155,6 +155,18 @@ def main():
 main()
 ";
 
+/// The kernel's files are read before Python's stacks. A first reading can thus find the thread on its way to the lock,
+/// without a system call, and its function later.
+fn waits_in_load_batch(process: &ProcessStack) -> bool {
+    process.threads.first().is_some_and(|main| {
+        let is_in_function = main
+            .frames
+            .first()
+            .is_some_and(|it| it.function == "load_batch");
+        is_in_function && main.syscall.is_some()
+    })
+}
+
 #[test]
 fn a_python_program_is_read_with_its_functions_and_lines() {
     let directory = tempfile::tempdir().unwrap();
@@ -162,12 +174,7 @@ fn a_python_program_is_read_with_its_functions_and_lines() {
     std::fs::write(&file, PROGRAM).unwrap();
     let child = started(Command::new("python3").arg(&file).env("RANK", "5"));
     let pid = child.0.id();
-    let is_there = |process: &ProcessStack| {
-        let main = process.threads.first();
-        main.and_then(|main| main.frames.first())
-            .is_some_and(|it| it.function == "load_batch")
-    };
-    let process = once(pid, false, is_there);
+    let process = once(pid, false, waits_in_load_batch);
     assert_eq!(process.problem, None);
     assert!(
         process.is_python
@@ -237,12 +244,7 @@ fn a_python_program_in_namespaces_of_its_own_is_read() {
     let children = format!("/proc/{0}/task/{0}/children", child.0.id());
     let pid = std::fs::read_to_string(children).unwrap();
     let pid = pid.trim().parse().unwrap();
-    let is_there = |process: &ProcessStack| {
-        let main = process.threads.first();
-        main.and_then(|main| main.frames.first())
-            .is_some_and(|it| it.function == "load_batch")
-    };
-    let process = once(pid, false, is_there);
+    let process = once(pid, false, waits_in_load_batch);
     assert_eq!((process.problem.as_deref(), process.pid), (None, 1));
     let main = &process.threads[0];
     assert_eq!((main.tid, main.syscall.as_deref()), (1, Some("futex")));

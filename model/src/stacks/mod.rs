@@ -25,7 +25,7 @@ pub const THREADS_MAX: usize = 64;
 pub const FRAMES_MAX: usize = 64;
 /// Bytes of a name, a command line or a path that are told.
 pub const TEXT_BYTES_MAX: usize = 256;
-/// Without a line of output for so long, in seconds, a task is called silent.
+/// A task without a line of output for this time, in seconds, is called silent.
 pub const SILENT_S: u64 = 600;
 /// Devices are called idle up to this utilization, in percent.
 pub const IDLE_PERCENT: u8 = 1;
