@@ -1,12 +1,14 @@
 //! The failure rules that verdicts are made by, now: the shipped ones, or the cluster's.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use muster_failure_rules::RuleSet;
+use muster_failure_rules::{RuleProblem, RuleSet};
 use muster_gossip::record::DocumentId;
 use muster_model::exit::{Evidence, JudgedBy, Verdict};
 use muster_portal_gateway::port::PortError;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 
 use super::kind::{About, DocumentKind, PutInForce, Versioned, lines};
@@ -18,13 +20,66 @@ pub(super) const ABOUT: About = About {
     is_staged: true,
 };
 
+/// Bytes of a digest of rules that are kept.
+const DIGEST_BYTES: usize = 8;
+
+/// Rules with their text. To compile and try them takes longer than all else of an edit.
+#[derive(Clone, Debug)]
+struct CompiledRules {
+    set: Arc<RuleSet>,
+    text: Arc<str>,
+    digest: RulesDigest,
+}
+
+impl CompiledRules {
+    fn of(text: &str) -> Result<Self, Vec<RuleProblem>> {
+        Ok(Self {
+            set: Arc::new(RuleSet::parse(text)?),
+            text: text.into(),
+            digest: RulesDigest::of(text),
+        })
+    }
+
+    fn numbered(self, version: u64) -> Rules {
+        let Self { set, text, digest } = self;
+        Rules {
+            set,
+            text,
+            digest,
+            version,
+        }
+    }
+}
+
+/// Tells the rules that a verdict was made by from others, whatever their versions: shipped ones are of version 0 in
+/// each release.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct RulesDigest(String);
+
+impl RulesDigest {
+    /// Of rules with this text.
+    pub(crate) fn of(text: &str) -> Self {
+        let digest = Sha256::digest(text.as_bytes());
+        Self(
+            digest
+                .iter()
+                .take(DIGEST_BYTES)
+                .map(|byte| format!("{byte:02x}"))
+                .collect(),
+        )
+    }
+}
+
 /// Rules with their text.
 #[derive(Debug)]
 pub(crate) struct Rules {
     /// The rules.
-    pub(crate) set: RuleSet,
+    pub(crate) set: Arc<RuleSet>,
     /// What they were read from.
     pub(crate) text: Arc<str>,
+    /// Which they are.
+    pub(crate) digest: RulesDigest,
     /// The document's version; 0 for the shipped ones.
     pub(crate) version: u64,
 }
@@ -35,16 +90,11 @@ impl Rules {
     /// # Errors
     /// None: a test reads them.
     pub(crate) fn shipped() -> anyhow::Result<Self> {
-        let text = RuleSet::shipped_text();
-        let set = RuleSet::parse(text).map_err(|problems| {
+        let compiled = CompiledRules::of(RuleSet::shipped_text()).map_err(|problems| {
             let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
             anyhow::anyhow!("the shipped rules are not valid:\n{}", lines.join("\n"))
         })?;
-        Ok(Self {
-            set,
-            text: text.into(),
-            version: 0,
-        })
+        Ok(compiled.numbered(0))
     }
 
     /// The verdict on an end, with the version of the rules that made it.
@@ -63,6 +113,8 @@ impl Rules {
 pub(crate) struct RulesInForce {
     now: Arc<watch::Sender<Arc<Rules>>>,
     shipped: Arc<Rules>,
+    /// Those that were compiled last: an edit is checked first, and put in force a moment later.
+    compiled: Arc<Mutex<Option<CompiledRules>>>,
 }
 
 impl RulesInForce {
@@ -72,7 +124,17 @@ impl RulesInForce {
         Self {
             now: Arc::new(watch::Sender::new(Arc::clone(&shipped))),
             shipped,
+            compiled: Arc::default(),
         }
+    }
+
+    fn compiled(&self, text: &str) -> Result<CompiledRules, Vec<String>> {
+        let mut last = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(last) = last.as_ref().filter(|last| *last.text == *text) {
+            return Ok(last.clone());
+        }
+        let compiled = CompiledRules::of(text).map_err(|problems| lines(&problems))?;
+        Ok(last.insert(compiled).clone())
     }
 
     /// The rules now. A verdict is made by one set, whatever happens meanwhile.
@@ -88,12 +150,7 @@ impl DocumentKind for RulesInForce {
     }
 
     fn read(&self, text: &str, version: u64) -> Result<PutInForce, Vec<String>> {
-        let set = RuleSet::parse(text).map_err(|problems| lines(&problems))?;
-        let rules = Arc::new(Rules {
-            set,
-            text: text.into(),
-            version,
-        });
+        let rules = Arc::new(self.compiled(text)?.numbered(version));
         let now = Arc::clone(&self.now);
         Ok(Box::new(move || drop(now.send_replace(rules))))
     }

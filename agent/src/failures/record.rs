@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::mask::SecretMask;
 use super::notes::FailureNote;
+use crate::documents::failure_rules::RulesDigest;
 
 /// Bytes of the user's and the runtime's log that are kept: the first size from which the rules draw the verdict that
 /// they drew from the whole logs.
@@ -43,6 +44,8 @@ pub(crate) struct FailureRecord {
     pub(crate) judged: JudgedAs,
     /// The version of the rules that it was made by.
     pub(crate) rules_version: u64,
+    /// Which rules those are.
+    pub(crate) rules: RulesDigest,
     /// Whether those rules draw the same verdict from what is kept.
     pub(crate) is_whole: bool,
     /// The end of the user log.
@@ -85,6 +88,7 @@ impl FailureRecord {
             device_events: evidence.device_events.clone(),
             judged: judged.clone(),
             rules_version: rules.version,
+            rules: rules.digest.clone(),
             is_whole: true,
             user_log: tail(&user_log, user_max).to_vec(),
             platform_log: tail(&platform_log, platform_max).to_vec(),

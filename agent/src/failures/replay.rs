@@ -12,6 +12,7 @@ use muster_model::rule_test::{
 
 use super::record::FailureRecord;
 use super::retention::FailureName;
+use crate::documents::failure_rules::RulesDigest;
 
 /// The longest line of an example, in bytes.
 const LINE_BYTES_MAX: usize = 240;
@@ -21,6 +22,8 @@ const LINE_BYTES_MAX: usize = 240;
 pub(super) struct RuleReplay<'a> {
     /// The rules in force.
     pub(super) before: &'a RuleSet,
+    /// Which those are.
+    pub(super) digest: &'a RulesDigest,
     /// The new ones.
     pub(super) after: &'a RuleSet,
     /// The name of this node.
@@ -81,7 +84,12 @@ impl RuleReplay<'_> {
             }
         };
         let evidence = record.evidence();
-        let before = JudgedAs::from(&self.before.classify(&evidence));
+        // What they said when the task ended, if that is what they say of what is kept.
+        let is_known = record.is_whole && record.rules == *self.digest;
+        let before = match is_known {
+            true => record.judged.clone(),
+            false => JudgedAs::from(&self.before.classify(&evidence)),
+        };
         let verdict = self.after.classify(&evidence);
         let after = JudgedAs::from(&verdict);
         let example = |line: String| ExampleFailure {

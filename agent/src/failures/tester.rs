@@ -75,6 +75,7 @@ impl RuleTesterParts {
         let in_force = self.rules.now();
         let replay = RuleReplay {
             before: &in_force.set,
+            digest: &in_force.digest,
             after: &after,
             node: &self.node,
             until: Instant::now() + TIME_MAX,

@@ -14,7 +14,8 @@ use super::replay::RuleReplay;
 use super::retention::FailureName;
 use super::store::FailureStore;
 use super::tester::RuleTester;
-use crate::documents::failure_rules::{Rules, RulesInForce};
+use crate::documents::DocumentKind as _;
+use crate::documents::failure_rules::{Rules, RulesDigest, RulesInForce};
 
 /// Knows one failure.
 const NEW: &str = "spec:\n- {code: 217, phrase: NoFlux, behavior: TRANSIENT, \
@@ -134,8 +135,9 @@ fn only_as_much_of_a_log_is_kept_as_its_verdict_needs() {
 
     // Rules that look at the whole log say something else of its end.
     let rules = Arc::new(Rules {
-        set: RuleSet::parse(NEW).unwrap(),
+        set: Arc::new(RuleSet::parse(NEW).unwrap()),
         text: NEW.into(),
+        digest: RulesDigest::of(NEW),
         version: 3,
     });
     let far = |bytes: usize| {
@@ -292,8 +294,10 @@ async fn a_test_of_rules_names_exactly_what_would_change() {
 fn what_there_is_no_time_for_is_told() {
     let names: Vec<_> = (0..9).map(|number| name(&record(number, "x"))).collect();
     let rules = RuleSet::shipped();
+    let digest = RulesDigest::of(RuleSet::shipped_text());
     let replay = RuleReplay {
         before: rules,
+        digest: &digest,
         after: rules,
         node: "n1",
         until: Instant::now(),
@@ -308,4 +312,50 @@ fn what_there_is_no_time_for_is_told() {
     assert_eq!((test.tried, test.untried), (9, 0));
     let dropped = replay.run(&names, 2, |_| Ok(None));
     assert_eq!((dropped.tried, dropped.untried), (0, 0));
+}
+
+#[test]
+fn what_rules_have_said_is_asked_once_and_of_other_rules_anew() {
+    let rules = RuleSet::shipped();
+    let digest = RulesDigest::of(RuleSet::shipped_text());
+    let replay = RuleReplay {
+        before: rules,
+        digest: &digest,
+        after: rules,
+        node: "n1",
+        until: Instant::now() + Duration::from_secs(60),
+    };
+    let names = [name(&record(1, "x"))];
+    let kept = |change: &dyn Fn(&mut FailureRecord)| {
+        let mut record = record(1, "x");
+        // Not what the rules say, so that it shows whether they were asked.
+        record.judged.code = 77;
+        change(&mut record);
+        let test = replay.run(&names, 1, |_| Ok(Some(record.clone())));
+        test.changes.first().map(|change| change.before.code)
+    };
+    assert_eq!(kept(&|_| {}), Some(77));
+    assert_eq!(kept(&|record| record.is_whole = false), None);
+    assert_eq!(
+        kept(&|record| record.rules = RulesDigest::of("others")),
+        None
+    );
+}
+
+#[test]
+fn rules_are_compiled_once_for_the_check_and_the_use_of_an_edit() {
+    let rules = RulesInForce::new(Rules::shipped().unwrap());
+    let put_in_force = |text: &str, version| rules.read(text, version).map(|put| put());
+    rules.read(NEW, 0).map(drop).unwrap();
+    put_in_force(NEW, 1).unwrap();
+    let first = rules.now();
+    put_in_force(NEW, 2).unwrap();
+    let second = rules.now();
+    assert!(Arc::ptr_eq(&first.set, &second.set));
+    assert_eq!((first.version, second.version), (1, 2));
+    put_in_force(&NEW.replace("flux", "flow"), 3).unwrap();
+    assert!(!Arc::ptr_eq(&second.set, &rules.now().set));
+    assert!(rules.read("spec: 7", 4).is_err());
+    put_in_force(NEW, 5).unwrap();
+    assert_eq!(rules.now().text, second.text);
 }

@@ -14,6 +14,7 @@ use hyper::Method;
 use muster_tests::client::Client;
 use muster_tests::net::{Lan, View, Watch};
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 use tokio::time::sleep;
 
 use crate::sample::{Sample, round};
@@ -55,22 +56,38 @@ pub(crate) async fn run(arguments: &RulesArguments) -> Result<Value> {
     for nth in 0..arguments.edits {
         edited.add(nodes.edit(nth, &shipped).await?);
     }
-    for (at, node) in lan.nodes().iter().enumerate() {
-        let share = arguments.failures / AGENTS + usize::from(at < arguments.failures % AGENTS);
-        keep_failures(&node.home().join("state/failures"), share)?;
+    let in_force = lan.node(1).prints(&["rules", "show"])?;
+    let known = nodes.judged(&in_force).await?;
+    let mut took = Vec::new();
+    for judged in [known, JudgedKinds::by_others()] {
+        for (at, node) in lan.nodes().iter().enumerate() {
+            let share = arguments.failures / AGENTS + usize::from(at < arguments.failures % AGENTS);
+            keep_failures(&node.home().join("state/failures"), share, &judged)?;
+        }
+        let begun = Instant::now();
+        let tested = nodes.test(&with_rule(&shipped, "Tested")).await?;
+        took.push((
+            round(begun.elapsed().as_secs_f64()),
+            tested["changed"].clone(),
+        ));
+        ensure!(
+            tested["tried"] == arguments.failures && tested["untried"] == 0,
+            "{tested}"
+        );
     }
-    let begun = Instant::now();
-    let tested = nodes.test(&with_rule(&shipped, "Tested")).await?;
-    let test_s = round(begun.elapsed().as_secs_f64());
+    let [(test_s, changed), (test_other_s, of_others)] = &took[..] else {
+        unreachable!("there are two tests")
+    };
     ensure!(
-        tested["tried"] == arguments.failures && tested["untried"] == 0,
-        "{tested}"
+        changed == of_others,
+        "{changed} and {of_others} verdicts change"
     );
-    let met = edited.ms(0.99) <= EDIT_P99_MS_MAX && test_s <= TEST_S_MAX;
+    let met = edited.ms(0.99) <= EDIT_P99_MS_MAX && *test_s <= TEST_S_MAX;
     Ok(json!({
         "bench": "rules", "agents": AGENTS, "edits": arguments.edits,
         "edit_p50_ms": edited.ms(0.5), "edit_p99_ms": edited.ms(0.99), "edit_ms": edited.ms(1.0),
-        "failures": arguments.failures, "changed": tested["changed"], "test_s": test_s, "met": met,
+        "failures": arguments.failures, "changed": changed, "test_s": test_s, "test_other_s": test_other_s,
+        "met": met,
     }))
 }
 
@@ -101,6 +118,34 @@ impl RuleClients {
         let times = self.0.iter().map(|node| in_force(node, version, since));
         let times = try_join_all(times).await?;
         Ok(times.into_iter().max().unwrap_or_default())
+    }
+
+    /// What the rules in force say of each kind of failure.
+    async fn judged(&self, rules: &str) -> Result<JudgedKinds> {
+        let mut kinds = Vec::new();
+        for example in JudgedKinds::EXAMPLES {
+            let end = json!({ "exit_code": 1, "user_log": log(example) }).to_string();
+            let path = "/api/muster/v1/failure-rules/try";
+            let (status, text) = self.0[0]
+                .send(Method::POST, path, "application/json", end)
+                .await?;
+            ensure!(status.is_success(), "{path}: {status} {text}");
+            let verdict: Value = serde_json::from_str(&text)?;
+            let spec = &verdict["spec"];
+            kinds.push(json!({
+                "code": spec["code"], "phrase": spec["phrase"], "behavior": spec["behavior"],
+            }));
+        }
+        let text = rules
+            .split_inclusive('\n')
+            .filter(|line| !line.starts_with("# version"));
+        let digest = Sha256::digest(text.collect::<String>().as_bytes());
+        let digest = digest
+            .iter()
+            .take(8)
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        Ok(JudgedKinds { kinds, digest })
     }
 
     async fn test(&self, rules: &str) -> Result<Value> {
@@ -147,8 +192,33 @@ async fn in_force(node: &Client, version: u64, since: Instant) -> Result<Duratio
     }
 }
 
+/// The verdicts that are kept with failures, and the digest of the rules that made them.
+struct JudgedKinds {
+    kinds: Vec<Value>,
+    digest: String,
+}
+
+impl JudgedKinds {
+    /// A failure of each kind: of the four errors, and of the first one where the added rule knows it.
+    const EXAMPLES: [usize; 5] = [0, 1, 2, 3, 8];
+
+    /// Verdicts of rules that are not in force any more: those in force are asked anew.
+    fn by_others() -> Self {
+        let kept = json!({"code": 1, "phrase": "Kept", "behavior": "UNKNOWN"});
+        Self {
+            kinds: vec![kept; Self::EXAMPLES.len()],
+            digest: String::new(),
+        }
+    }
+
+    fn of(&self, nth: usize) -> &Value {
+        let is_known = nth.is_multiple_of(4) && nth % 10 == 8;
+        &self.kinds[if is_known { 4 } else { nth % 4 }]
+    }
+}
+
 /// Failures as an agent keeps them, of programs that end with different errors.
-fn keep_failures(directory: &Path, count: usize) -> Result<()> {
+fn keep_failures(directory: &Path, count: usize, judged: &JudgedKinds) -> Result<()> {
     fs::create_dir_all(directory)?;
     let now_ms = u64::try_from(std::time::UNIX_EPOCH.elapsed()?.as_millis())?;
     for nth in 0..count {
@@ -162,8 +232,8 @@ fn keep_failures(directory: &Path, count: usize) -> Result<()> {
                     "code": 1, "signal": null, "oom_killed": false, "own_doing": true, "phase": "UserCommands",
                     "cause": null, "message": "", "ended_ms": ended_ms,
                 },
-                "device_events": [], "rules_version": 0, "is_whole": true,
-                "judged": {"code": 1, "phrase": "Kept", "behavior": "UNKNOWN"},
+                "device_events": [], "rules_version": 0, "rules": judged.digest, "is_whole": true,
+                "judged": judged.of(nth),
             },
         });
         let file = directory.join(format!("{ended_ms:014}-bench-{nth}.gz"));

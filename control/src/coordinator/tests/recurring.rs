@@ -1,6 +1,6 @@
 //! Attempts that fail alike on the same node.
 
-use muster_model::exit::Progress;
+use muster_model::exit::{JudgedBy, Progress, Verdict};
 
 use super::*;
 
@@ -15,6 +15,16 @@ fn patient(name: &str, retries: i32) -> VcEntry {
 
 /// The node that the next attempt is placed on; it runs there until it ends with this code.
 fn runs_and_fails(bench: &mut Bench, code: i32, step: Option<u64>) -> String {
+    runs_and_ends(bench, code, |verdict| {
+        verdict.progress = step.map(|step| Progress {
+            epoch: None,
+            step: Some(step),
+        });
+    })
+}
+
+/// As [`runs_and_fails`], with a verdict that is changed so.
+fn runs_and_ends(bench: &mut Bench, code: i32, change: impl FnOnce(&mut Verdict)) -> String {
     let heard = bench.heard();
     let (name, _) = heard.rsplit_once(' ').unwrap_or((&heard, ""));
     let name = name.rsplit(' ').next().unwrap_or_default().to_owned();
@@ -24,10 +34,7 @@ fn runs_and_fails(bench: &mut Bench, code: i32, step: Option<u64>) -> String {
     let TaskStanding::Ended(mut verdict) = ended(code) else {
         unreachable!("it has ended")
     };
-    verdict.progress = step.map(|step| Progress {
-        epoch: None,
-        step: Some(step),
-    });
+    change(&mut verdict);
     bench.stands(&name, &TaskStanding::Ended(verdict));
     bench.wait();
     name
@@ -65,5 +72,26 @@ fn without_room_elsewhere_it_has_its_place_back() {
     bench.commit(&patient("x", 9));
     for _ in 0..4 {
         assert_eq!(runs_and_fails(&mut bench, 1, None), "n1");
+    }
+}
+
+#[test]
+fn a_rule_can_send_the_next_attempt_elsewhere_after_one_failure() {
+    for goes_elsewhere in [true, false] {
+        let judge = |verdict: &mut Verdict| {
+            verdict.judged = Some(JudgedBy {
+                rules_version: 7,
+                pattern: Some(1),
+                place: None,
+                shadow: None,
+                goes_elsewhere,
+                in_a_row_max: None,
+            });
+        };
+        let mut bench = Bench::new();
+        bench.commit(&patient("x", 9));
+        let first = runs_and_ends(&mut bench, 1, judge);
+        let second = runs_and_ends(&mut bench, 2, judge);
+        assert_eq!(second != first, goes_elsewhere);
     }
 }

@@ -1,5 +1,6 @@
 //! Attempts that fail again and again: what is said of them, and when it is over.
 
+use muster_model::exit::JudgedBy;
 use muster_model::view::LastEnd;
 
 use super::*;
@@ -132,4 +133,45 @@ fn a_task_that_is_tried_again_alone_is_told_and_ends_alike() {
         verdict.diagnostics.contains("5 attempts in a row"),
         "{verdict:?}"
     );
+}
+
+/// An end that a rule lets happen this often in a row.
+fn limited(code: i32, behavior: Behavior, in_a_row_max: u32) -> TaskEnd {
+    let TaskEnd::Exit(mut verdict) = exit(code, behavior) else {
+        unreachable!("it is an exit")
+    };
+    verdict.judged = Some(JudgedBy {
+        rules_version: 7,
+        pattern: Some(1),
+        place: None,
+        shadow: None,
+        goes_elsewhere: false,
+        in_a_row_max: Some(in_a_row_max),
+    });
+    TaskEnd::Exit(verdict)
+}
+
+#[test]
+fn a_rule_ends_the_job_after_so_many_ends_in_a_row() {
+    for behavior in [Behavior::Unknown, Behavior::Transient] {
+        let mut bench = Bench::new(spec(true, 100, &[("w", 1, 1, -1)]));
+        let mut ends = |code, max| {
+            bench.start();
+            bench.end("w", 0, limited(code, behavior, max));
+            (bench.state(), last_end(&bench))
+        };
+        for tries in 1..=2 {
+            let (_, last) = ends(7, 3);
+            let last = last.expect("another attempt follows");
+            assert_eq!((last.in_a_row, last.tries_max), (tries, Some(3)));
+        }
+        // Another end between them begins the row anew.
+        ends(8, 3);
+        for _ in 0..2 {
+            assert!(ends(7, 3).1.is_some());
+        }
+        assert_eq!(ends(7, 3).0, (JobState::Failed, Some(7)), "{behavior:?}");
+        let told = messages(&bench).pop().unwrap();
+        assert!(told.ends_with("as 3 attempts in a row did."), "{told}");
+    }
 }
