@@ -7,6 +7,7 @@
 #        sh deploy/vm.sh --steps compare                            instead: until the first job has run, beside Slurm
 #        sh deploy/vm.sh --steps docs                               instead: docs/install.md, word for word
 #        sh deploy/vm.sh --steps hardware                           instead: NUMA, PCIe switches, RDMA, faults of them
+#        sh deploy/vm.sh --steps storages                           instead: NFS and Samba, used by tasks, and away
 #
 # MUSTER_VM_DEBS   a folder with two packages of different versions; default: made by deploy/build-deb.sh
 # MUSTER_VM_CACHE  where the root of each release is kept; default: target/vm
@@ -23,7 +24,7 @@ steps='install hello devices memory stop upgrade reload engine reboot power remo
 suite=trixie
 while [ $# -gt 0 ]; do
     case $1 in
-        -h | --help) sed -n '2,16s/^# \{0,1\}//p' "$0"; exit 0 ;;
+        -h | --help) sed -n '2,17s/^# \{0,1\}//p' "$0"; exit 0 ;;
         --list) echo "$steps" | tr ' ' '\n'; exit 0 ;;
         --steps) steps=$(echo "${2:?--steps needs a list}" | tr ',' ' '); shift ;;
         bookworm | trixie | sid) suite=$1 ;;
@@ -48,15 +49,23 @@ case " $steps " in *' hardware '*)
     steps='hardware_install hardware_inventory hardware_levels hardware_fabric hardware_unplug hardware_cpus'
     ;;
 esac
+case " $steps " in *' storages '*)
+    # The one for clouds has no NFS server.
+    kernel=linux-image-amd64
+    steps='storages_install storages_nfs storages_squash storages_samba storages_refused storages_full'
+    steps="$steps storages_away storages_restarted storages_idle"
+    ;;
+esac
 echo "==> $suite: the root file system"
 make_root "$suite"
 bring_packages "$suite" engine containerd runc crun adduser wget busybox nftables jq
+case " $steps " in *storages_*) bring_packages "$suite" storage nfs-kernel-server nfs-common samba cifs-utils ;; esac
 case " $steps " in *' compare '*) bring_packages "$suite" slurm slurm-wlm ;; esac
 echo "==> the packages"
 bring_muster
 sh deploy/busybox-image.sh muster/busybox "$work/trial/busybox.tar"
 cp deploy/examples/hello.yaml docs/install.md README.md "$work/trial/"
-for script in trial steps compare docs hardware; do cp "deploy/vm/$script.sh" "$work/trial/"; done
+for script in trial steps compare docs hardware storages; do cp "deploy/vm/$script.sh" "$work/trial/"; done
 echo "$steps" >"$work/trial/steps"
 make_disk
 echo "==> starting the virtual machine ($accel)"

@@ -4,6 +4,7 @@
 //! tokens are good and secrets open also after a restart with nobody to ask.
 
 mod file;
+mod storages;
 #[cfg(test)]
 pub(crate) mod tests;
 

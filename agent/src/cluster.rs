@@ -100,6 +100,7 @@ pub(crate) fn ports(parts: ClusterDependencies) -> Ports {
         documents: Arc::new(LocalDocuments {
             documents: parts.documents,
             rules: parts.rules,
+            accounts: parts.accounts.clone(),
             tester: parts.tester,
             membership: membership.clone(),
         }),

@@ -6,6 +6,7 @@ mod launch;
 mod news;
 mod sealed_secrets;
 mod share;
+mod storages;
 mod uses;
 
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use std::time::Duration;
 use muster_control::lease;
 use muster_control::ledger::{ExecutorStep, Observation};
 use muster_exec::engine::Engine;
+use muster_exec::storage::{StorageMounts, StorageTimes};
 use muster_exec::task::{Adoption, Handle, RunnerConfig, TaskRunner, task_dir};
 use muster_model::exit::{Cause, RawExit};
 use muster_model::id::AttemptUid;
@@ -30,6 +32,7 @@ use crate::cluster::LocalUses;
 use crate::config::Tasks;
 use crate::documents::failure_rules::RulesInForce;
 use crate::documents::policy::PolicyInForce;
+use crate::documents::storages::StoragesInForce;
 use crate::failures::FailureNotes;
 use crate::health::NodeHealth;
 use crate::images::NodeImages;
@@ -65,6 +68,8 @@ pub(crate) struct ExecutorDependencies {
     pub(crate) uses: LocalUses,
     /// Keeps failures.
     pub(crate) failures: FailureNotes,
+    /// The storages that the cluster declares.
+    pub(crate) storages: StoragesInForce,
 }
 
 /// The executor of this node.
@@ -89,6 +94,9 @@ struct ExecutorShared {
     name: String,
     uses: LocalUses,
     failures: FailureNotes,
+    storages_declared: StoragesInForce,
+    /// Those that are mounted here.
+    storages: Arc<StorageMounts>,
     runner: TaskRunner,
     config: RunnerConfig,
     tasks: Mutex<BTreeMap<AttemptUid, ExecutorTask>>,
@@ -106,16 +114,18 @@ enum ExecutorTask {
 }
 
 /// What was wanted of a task before its runner had it.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Meanwhile {
     stop: Option<StopRequest>,
     /// Until when its lease lets it run, since boot.
     lease: Option<Duration>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct StopRequest {
     cause: Cause,
+    /// Why, where the cause does not say it all.
+    message: Arc<str>,
     grace: Duration,
 }
 
@@ -140,6 +150,12 @@ impl Executor {
             host_name: parts.host_name,
             uses: parts.uses,
             failures: parts.failures,
+            storages_declared: parts.storages,
+            storages: Arc::new(StorageMounts::new(
+                config.storage_helper.clone(),
+                &config.storages_dir,
+                StorageTimes::default(),
+            )),
             name: config.tasks_dir.display().to_string(),
             config,
             tasks: Mutex::default(),
@@ -147,6 +163,7 @@ impl Executor {
         });
         tokio::spawn(news::run(Arc::clone(&shared), received));
         tokio::spawn(uses::run(Arc::clone(&shared)));
+        tokio::spawn(storages::run(Arc::clone(&shared)));
         Self { shared }
     }
 
@@ -213,6 +230,7 @@ impl Executor {
     fn stop(&self, uid: AttemptUid, cause: Cause, grace_ms: u64) {
         let stop = StopRequest {
             cause,
+            message: "".into(),
             grace: Duration::from_millis(grace_ms),
         };
         if !self.shared.stop(&uid, stop) {
@@ -262,6 +280,7 @@ impl TaskStopper {
     pub(crate) fn device_lost(&self, uid: &AttemptUid) {
         let stop = StopRequest {
             cause: Cause::DeviceLost,
+            message: "".into(),
             grace: DEVICE_GRACE,
         };
         self.0.stop(uid, stop);
@@ -278,7 +297,9 @@ impl ExecutorShared {
     fn stop(&self, uid: &AttemptUid, stop: StopRequest) -> bool {
         let tasks = self.lock();
         match tasks.get(uid) {
-            Some(ExecutorTask::Running(handle)) => handle.stop(stop.cause, stop.grace),
+            Some(ExecutorTask::Running(handle)) => {
+                handle.stop_because(stop.cause, &stop.message, stop.grace);
+            }
             Some(ExecutorTask::Preparing(sender)) => {
                 sender.send_modify(|meanwhile| meanwhile.stop = Some(stop));
             }
@@ -290,12 +311,12 @@ impl ExecutorShared {
     /// Hands a prepared task to its runner, with what came meanwhile.
     fn running(&self, handle: Handle, came: &watch::Receiver<Meanwhile>) {
         let mut tasks = self.lock();
-        let Meanwhile { stop, lease } = *came.borrow();
+        let Meanwhile { stop, lease } = came.borrow().clone();
         if let Some(ends) = lease {
             handle.renew(ends, LEASE_GRACE);
         }
         if let Some(stop) = stop {
-            handle.stop(stop.cause, stop.grace);
+            handle.stop_because(stop.cause, &stop.message, stop.grace);
         }
         tasks.insert(handle.uid().clone(), ExecutorTask::Running(handle));
     }
@@ -344,6 +365,9 @@ async fn adopt(shared: Arc<ExecutorShared>, uid: AttemptUid, came: watch::Receiv
         }
     };
     if left.is_some() || task_dir(&shared.config, &uid).exit_report().exists() {
+        if let Some(left) = &left {
+            storages::adopt(&shared, &uid, &left.labels);
+        }
         let ordered_mb = left.as_ref().and_then(launch::ordered_disk_mb);
         let ordered_mb = ordered_mb.unwrap_or_else(|| shared.policy.now().tasks.disk_mb);
         let adoption = Adoption {

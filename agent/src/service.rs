@@ -278,6 +278,7 @@ async fn start(
     let lost_log = lost_log::problem(paths);
     let descriptions = Descriptions::default();
     let policy = PolicyInForce::default();
+    let storages = StoragesInForce::default();
     let alarms = Alarms::new(identity.node.as_str());
     let (groups, ends) = groups::handle::queue();
     let (node_handle, node_queue) = loops::node::queue();
@@ -328,6 +329,7 @@ async fn start(
         host_name: identity.host_name.clone(),
         uses: uses.clone(),
         failures,
+        storages: storages.clone(),
     });
 
     let OpenedStore {
@@ -423,7 +425,6 @@ async fn start(
         certificate: certificate.clone(),
     };
     let described = VirtualClusters::new(descriptions.clone(), vc_handle.clone());
-    let storages = StoragesInForce::default();
     let documents = DocumentKinds::new(policy.clone(), rules.clone(), described, storages.clone());
     let dependencies = MembershipDependencies {
         config: config.mesh.clone(),

@@ -5,6 +5,7 @@ use muster_model::launch::{TaskLimits, TaskSpec};
 
 use crate::environment::{self, TaskContext};
 use crate::lease::LeaseTime;
+use crate::vc::AcceptedJob;
 
 /// Processes and threads of one task at most; bounds a fork bomb.
 pub(crate) const PIDS_MAX: u32 = 32_768;
@@ -15,7 +16,7 @@ pub(crate) fn task_spec(
     role: &RoleSpec,
     disk_mb: u64,
     lease: Option<LeaseTime>,
-    sealed_secrets: &[u8],
+    job: &AcceptedJob,
 ) -> TaskSpec {
     TaskSpec {
         job: part.key.clone(),
@@ -32,10 +33,11 @@ pub(crate) fn task_spec(
         },
         lease_s: lease.map(|lease| lease.seconds),
         infiniband: role.infiniband,
+        storages: job.spec.storages.clone(),
         pre_commands: role.pre_commands.clone(),
         entrypoint: role.entrypoint.clone(),
         post_commands: role.post_commands.clone(),
         environment: environment::own(part),
-        sealed_secrets: sealed_secrets.to_vec(),
+        sealed_secrets: job.sealed_secrets.clone(),
     }
 }

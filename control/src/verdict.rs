@@ -10,6 +10,8 @@ pub const EXIT_BARRIER_TIMEOUT: i32 = 251;
 pub const EXIT_IMAGE: i32 = 254;
 /// Exit code of a task that vanished.
 pub const EXIT_LOST: i32 = -101;
+/// A storage of the task cannot be used.
+pub const EXIT_STORAGE: i32 = 219;
 
 /// Exit code of a task whose container could not be made, by the machine's fault or its own.
 pub const EXIT_NOT_CREATED: i32 = -1204;
@@ -109,6 +111,7 @@ pub fn stopped(cause: Cause) -> Verdict {
         | Cause::EngineRefused
         | Cause::PortConflict
         | Cause::RuntimeFailed
+        | Cause::StorageFailed
         | Cause::DiskLimit => {
             let kind = ["PAI_FC", "USER_STOP", "USER_STOP", "UNKNOWN"];
             let reason = "The task was stopped because its job attempt was decided.";

@@ -9,6 +9,7 @@ cd /opt/trial || exit 1
 . ./compare.sh
 . ./docs.sh
 . ./hardware.sh
+. ./storages.sh
 mkdir -p marks
 
 tell() { printf 'TRIAL: %s\n' "$*"; }

@@ -15,6 +15,7 @@ mod oci;
 pub mod port;
 pub mod preflight;
 pub mod stacks;
+pub mod storage;
 pub mod task;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

@@ -160,6 +160,7 @@ mod tests {
             },
             lease_s: None,
             infiniband: true,
+            storages: Vec::new(),
             pre_commands: Vec::new(),
             entrypoint: String::new(),
             post_commands: Vec::new(),

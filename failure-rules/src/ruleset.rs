@@ -415,6 +415,7 @@ const fn code_of(cause: Cause) -> i32 {
         Cause::RuntimeFailed | Cause::ImageNotFetched => 250,
         Cause::DiskLimit => -1000,
         Cause::DeviceLost => DEVICE_LOST,
+        Cause::StorageFailed => 219,
         Cause::Lost
         | Cause::NodeRestarted
         | Cause::LeaseEnded

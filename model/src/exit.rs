@@ -63,6 +63,8 @@ pub enum Cause {
     RegistryUnknown,
     /// The image could not be fetched for a reason that may pass: the registry, or the way to it (250).
     ImageNotFetched,
+    /// A storage of the task cannot be mounted, or its server does not answer (219).
+    StorageFailed,
 }
 
 /// The facts of one task's end, as its node saw them. Input of the failure rules.

@@ -28,6 +28,8 @@ pub struct JobSpec {
     pub max_run_s: Option<u64>,
     /// What becomes of it when one of its nodes falls silent.
     pub partition: Partition,
+    /// The storages that all its tasks have.
+    pub storages: Vec<JobStorage>,
     /// Roles in the order the user wrote them; at least one.
     pub roles: Vec<RoleSpec>,
     /// What is accepted of the job and not carried out, or not as it reads. For the user.
@@ -52,6 +54,32 @@ impl JobSpec {
             .iter()
             .map(|role| role.instances.saturating_mul(role.resources.gpu))
             .sum()
+    }
+}
+
+/// A storage as a job has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobStorage {
+    /// The storage's name in the cluster.
+    pub name: String,
+    /// Where tasks see it: an absolute path.
+    pub mount_path: String,
+    /// The directory of it that tasks see, relative, made if it is not there; empty for the whole. Of a storage that
+    /// users have directories of their own in, it is below the user's.
+    pub sub_path: String,
+    /// Whether the job wants to read only.
+    pub read_only: bool,
+}
+
+impl JobStorage {
+    /// The whole storage where OpenPAI mounts it.
+    pub fn usual(name: String) -> Self {
+        Self {
+            mount_path: format!("/mnt/{name}"),
+            name,
+            sub_path: String::new(),
+            read_only: false,
+        }
     }
 }
 

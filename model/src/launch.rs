@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::id::{AttemptUid, JobKey, TaskId};
+use crate::job::JobStorage;
 use crate::node::DeviceId;
 
 /// Where a task of an attempt runs, and what it holds there.
@@ -79,6 +80,8 @@ pub struct TaskSpec {
     pub lease_s: Option<u32>,
     /// Map `/dev/infiniband` and lift the locked-memory limit.
     pub infiniband: bool,
+    /// The storages that it has.
+    pub storages: Vec<JobStorage>,
     /// Runtime plugins' commands before the user's. May hold `<% $secrets.x %>`.
     pub pre_commands: Vec<String>,
     /// The user's commands, rendered but for `<% $secrets.x %>`.

@@ -1,5 +1,7 @@
 //! The storages of a cluster: one of its documents declares them, in the terms of OpenPAI's `StorageDetail`.
 
+mod sealed;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
@@ -7,6 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::cluster_spec::SpecProblem;
 use crate::document_text::{self, TextLimits};
+
+pub use sealed::{SEALED_PREFIX, seal_credentials};
 
 /// The name of the document. It may hold passwords: only admins read it.
 pub const STORAGES_DOCUMENT: &str = "storages";
@@ -58,10 +62,26 @@ pub struct Storage {
     /// How it is mounted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mount_options: Vec<String>,
+    /// Seconds that its server may be silent before the tasks that use it fail; 0: they wait for it.
+    #[serde(default = "fail_after", skip_serializing_if = "is_usual")]
+    pub fail_after_seconds: u32,
 }
 
 const fn yes() -> bool {
     true
+}
+
+/// How long a server may be silent if the declaration does not say, in seconds. A server that is started anew is back
+/// by then.
+pub const FAIL_AFTER_SECONDS: u32 = 600;
+
+const fn fail_after() -> u32 {
+    FAIL_AFTER_SECONDS
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+const fn is_usual(seconds: &u32) -> bool {
+    *seconds == FAIL_AFTER_SECONDS
 }
 
 /// A storage, and what a user has of it.
@@ -90,6 +110,8 @@ pub enum StorageKind {
     AzureBlob,
     /// Upstream's cache in front of others.
     Dshuttle,
+    /// A directory that is on all machines alike.
+    HostPath,
     /// Anything else.
     Other,
 }
@@ -103,6 +125,7 @@ impl StorageKind {
             Self::AzureFile => "azureFile",
             Self::AzureBlob => "azureBlob",
             Self::Dshuttle => "dshuttle",
+            Self::HostPath => "hostPath",
             Self::Other => "other",
         }
     }
@@ -117,7 +140,16 @@ impl StorageKind {
                 &["containerName"],
                 &["accountName", "accountKey", "accountSASToken"],
             )),
+            Self::HostPath => Some((&["path"], &[])),
             Self::Dshuttle | Self::Other => None,
+        }
+    }
+
+    /// Whether Muster mounts it.
+    pub const fn is_mounted(self) -> bool {
+        match self {
+            Self::Nfs | Self::Samba | Self::AzureFile | Self::HostPath => true,
+            Self::AzureBlob | Self::Dshuttle | Self::Other => false,
         }
     }
 }
@@ -190,6 +222,12 @@ impl Storage {
         storage
     }
 
+    /// Whether it can be mounted with what is declared of it.
+    pub fn is_mounted(&self) -> bool {
+        let has_account = || self.data.contains_key("accountName");
+        self.kind.is_mounted() && (self.kind != StorageKind::AzureFile || has_account())
+    }
+
     /// Where it is, in a few words and without secrets.
     pub fn place(&self) -> String {
         let entry = |name: &str| self.data.get(name).map_or("", String::as_str);
@@ -198,6 +236,7 @@ impl Storage {
             StorageKind::Samba => entry("address").to_owned(),
             StorageKind::AzureFile => entry("shareName").to_owned(),
             StorageKind::AzureBlob => entry("containerName").to_owned(),
+            StorageKind::HostPath => entry("path").to_owned(),
             StorageKind::Dshuttle | StorageKind::Other => String::new(),
         }
     }
@@ -223,7 +262,33 @@ impl Storage {
             );
             wrong("mountOptions", rule);
         }
+        if self.kind == StorageKind::HostPath && !self.mount_options.is_empty() {
+            let rule = "have no effect for the type hostPath: the machine has mounted it already";
+            wrong("mountOptions", rule.to_owned());
+        }
+        for (index, problem) in self.bad_options() {
+            wrong(&format!("mountOptions[{index}]"), problem.to_owned());
+        }
         self.check_data(wrong);
+    }
+
+    /// Options that cannot be used, by their place in the list. An item may hold several, as for `mount -o`.
+    fn bad_options(&self) -> impl Iterator<Item = (usize, &'static str)> {
+        let items = self.mount_options.iter().enumerate();
+        items.filter_map(|(index, item)| {
+            let problem = item.split(',').find_map(|option| {
+                let (name, value) = option.split_once('=').unwrap_or((option, ""));
+                match name.trim() {
+                    "password" | "pass" => Some("all can read it: write the password to data.password"),
+                    "sec" if value.starts_with("krb5") => Some(
+                        "Kerberos is not supported: a task has no ticket of its user. Use sec=sys, and restrict the export \
+                         to the machines of the cluster",
+                    ),
+                    _ => None,
+                }
+            });
+            Some((index, problem?))
+        })
     }
 
     fn check_data(&self, wrong: &mut impl FnMut(&str, String)) {
@@ -255,12 +320,35 @@ impl Storage {
                 );
             }
         }
-        let path = self
-            .data
-            .get("path")
-            .filter(|_| self.kind == StorageKind::Nfs);
+        let has_path = matches!(self.kind, StorageKind::Nfs | StorageKind::HostPath);
+        let path = self.data.get("path").filter(|_| has_path);
         if path.is_some_and(|path| !path.starts_with('/')) {
             wrong("data.path", "must begin with a slash".to_owned());
+        }
+        if path.is_some_and(|path| path.split('/').any(|part| part == "..")) {
+            wrong("data.path", "must not have .. in it".to_owned());
+        }
+        if self.kind == StorageKind::HostPath
+            && path.is_some_and(|path| path.trim_matches('/').is_empty())
+        {
+            let rule = "must be a directory below /: tasks would have the whole machine";
+            wrong("data.path", rule.to_owned());
+        }
+        let server = self.data.get("server").map_or("", String::as_str);
+        if server.starts_with('-') || server.contains(['/', ' ']) {
+            wrong(
+                "data.server",
+                "must be the name or address of a server".to_owned(),
+            );
+        }
+        for name in ["username", "accountName"] {
+            // It becomes one of the options of mount, which commas divide.
+            if self.data.get(name).is_some_and(|text| text.contains(',')) {
+                wrong(
+                    &format!("data.{name}"),
+                    "must not have a comma in it".to_owned(),
+                );
+            }
         }
         let address = self
             .data

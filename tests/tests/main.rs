@@ -29,6 +29,7 @@ mod slurm;
 mod stacks;
 mod stage;
 mod star;
+mod storages;
 mod submissions;
 mod survival;
 mod usage;

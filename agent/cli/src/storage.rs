@@ -26,9 +26,10 @@ const STORAGES: DocumentTexts = DocumentTexts {
 
 const APPLY: &str = "\
 The file declares all storages of the cluster; `muster storage show` prints those there are, and says what
-each field means. Jobs name them in extras.storages. Muster mounts none yet: a job that names one is told so.
-Who may use which, groups say: muster group set GROUP --storage NAME. Only admins can read the file back, for
-it may hold passwords. An edit of a version that somebody else has replaced since is refused.
+each field means. Jobs name them in extras.storages, and the machines that run their tasks mount them.
+Who may use which, groups say: muster group set GROUP --storage NAME. Passwords and keys are sealed before they are
+kept: muster storage show prints sealed:..., which may stay there. An edit of a version that another edit has replaced
+since is refused.
 
 Examples:
   muster storage apply storages.yaml

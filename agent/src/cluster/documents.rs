@@ -12,10 +12,12 @@ use muster_model::exit::{Evidence, TriedEnd, Verdict};
 use muster_model::id::NodeId;
 use muster_model::mesh::{DocumentText, DocumentView, VersionView};
 use muster_model::rule_test::{RuleTest, RuleTestTally, SIGNATURES_MAX};
+use muster_model::storage::{STORAGES_DOCUMENT, seal_credentials};
 use muster_portal_gateway::port::{self, Caller, EditedText, PortError};
 
 use super::errors::{told, told_of};
 use super::membership::LocalMembership;
+use crate::accounts::Accounts;
 use crate::documents::DocumentKind as _;
 use crate::documents::DocumentKinds;
 use crate::documents::failure_rules::RulesInForce;
@@ -29,6 +31,8 @@ pub(super) struct LocalDocuments {
     pub(super) documents: DocumentKinds,
     /// Those by which the executor judges.
     pub(super) rules: RulesInForce,
+    /// Seal credentials.
+    pub(super) accounts: Accounts,
     /// Tries others on the failures of this node.
     pub(super) tester: RuleTester,
     pub(super) membership: Arc<LocalMembership>,
@@ -76,10 +80,14 @@ impl port::Documents for LocalDocuments {
     async fn edit(&self, caller: &Caller, name: &str, edit: EditedText) -> Result<u64, PortError> {
         let kind = self.documents.named(name)?;
         kind.check_edit(&edit.text).await?;
+        let text = match kind.about().name {
+            STORAGES_DOCUMENT => self.sealed(&edit.text)?,
+            _ => edit.text,
+        };
         let request = EditDocument {
             document: kind.about().id.0,
             base: edit.base,
-            text: edit.text,
+            text,
             now: edit.now,
             by: caller.user.to_string(),
         };
@@ -167,6 +175,14 @@ impl port::Documents for LocalDocuments {
 }
 
 impl LocalDocuments {
+    /// The storages with their credentials sealed: the cluster keeps and shows no others.
+    fn sealed(&self, text: &str) -> Result<String, PortError> {
+        let seal = |name: &str, secret: &str| self.accounts.seal_credential(name, secret);
+        seal_credentials(text, seal).map_err(|why| {
+            PortError::Unavailable(format!("the storages' credentials cannot be sealed: {why}"))
+        })
+    }
+
     /// Has a document say again what nodes were shipped with, which the cluster keeps no version of.
     async fn edit_as_shipped(&self, caller: &Caller, name: &str) -> Result<u64, PortError> {
         let all = port::Documents::list(self).await?;

@@ -8,12 +8,14 @@ use muster_control::vc::{AcceptedJob, JobDocument, NotFound, VcEntry};
 use muster_model::explanation::Explanation;
 use muster_model::forecast::JobForecast;
 use muster_model::id::{JobKey, TaskId, UserName, VcName};
-use muster_model::job::JobSpec;
+use muster_model::job::{JobSpec, JobStorage};
 use muster_model::job_query::{JobFilter, JobQuery};
 use muster_model::protocol::{self, CheckedJob, NamedStorage};
+use muster_model::remark::Remark;
 use muster_model::sight::JobSight;
 use muster_model::stacks::{JobStacks, StacksFilter};
 use muster_model::state::ExecutionType;
+use muster_model::storage::Storage;
 use muster_model::vc::unknown;
 use muster_model::view::{Dated, JobDetail, JobEvent, JobSummary};
 use muster_portal_gateway::port::{
@@ -162,9 +164,36 @@ impl LocalJobs {
         if !missing.is_empty() {
             return Err(PortError::NoStorage(missing));
         }
-        let mut defaults = self.default_storages(caller);
-        defaults.retain(is_there);
-        spec.warnings.extend(protocol.default_storages(&defaults));
+        let unmounted = |one: &NamedStorage| {
+            let storage = declared.find(one.name.as_ref()?)?;
+            (!storage.is_mounted()).then(|| one.unmounted(storage.kind.as_str()))
+        };
+        let unmounted: Vec<_> = named.iter().filter_map(unmounted).collect();
+        if !unmounted.is_empty() {
+            return Err(PortError::NoStorage(unmounted));
+        }
+        if protocol.wants_default_storages() {
+            let mut defaults = self.default_storages(caller);
+            defaults.retain(is_there);
+            for name in defaults {
+                let is_mounted = declared.find(&name).is_some_and(Storage::is_mounted);
+                let storage = JobStorage::usual(name);
+                let problem = match is_mounted {
+                    true => protocol::beside(&spec.storages, &storage),
+                    false => Some("it is of a type that Muster does not mount".to_owned()),
+                };
+                match problem {
+                    None => spec.storages.push(storage),
+                    Some(why) => spec.warnings.push(Remark::at(
+                        ".extras.storages",
+                        format!(
+                            "Your default storage {} is not mounted: {why}.",
+                            storage.name
+                        ),
+                    )),
+                }
+            }
+        }
         Ok(())
     }
 

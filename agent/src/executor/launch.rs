@@ -17,6 +17,7 @@ use tokio::sync::watch;
 
 use super::collectives::CollectiveLinks;
 use super::sealed_secrets::SealedSecrets;
+use super::storages::{self, TaskStorages};
 use super::{ExecutorShared, Meanwhile, share};
 use crate::causes::causes;
 use crate::clock;
@@ -33,24 +34,26 @@ pub(super) async fn run(
     let uid = spec.placement.uid.clone();
     let prepared = tokio::select! {
         prepared = prepare(&shared, spec) => prepared,
-        cause = stop(&mut came) => Err((cause, "stopped before it was started".to_owned())),
+        stop = stop(&mut came) => Err(stop),
     };
     match prepared {
         Ok(order) => shared.running(shared.runner.spawn(order), &came),
         Err((cause, message)) => {
+            shared.storages.release(&uid);
             tracing::info!(%uid, message, "a task is not started");
             shared.not_launched(uid, not_launched(cause, message)).await;
         }
     }
 }
 
-async fn stop(came: &mut watch::Receiver<Meanwhile>) -> Cause {
+async fn stop(came: &mut watch::Receiver<Meanwhile>) -> (Cause, String) {
     let stopped = came.wait_for(|meanwhile| meanwhile.stop.is_some());
     if stopped.await.is_err() {
         std::future::pending::<()>().await;
     }
-    let stop = came.borrow().stop;
-    stop.map_or(Cause::UserStop, |stop| stop.cause)
+    let stop = came.borrow().stop.clone();
+    let cause = stop.map_or(Cause::UserStop, |stop| stop.cause);
+    (cause, "stopped before it was started".to_owned())
 }
 
 async fn prepare(
@@ -71,6 +74,7 @@ async fn prepare(
         }
     };
     check(shared, &spec).map_err(|error| (Cause::PortConflict, causes(&error)))?;
+    let storages = storages::acquire(shared, &spec).await?;
     let gate = gate(shared, &spec.placement).await;
     gate.map_err(|why| (Cause::PortConflict, why))?;
     let disk_mb = disk_mb(shared, spec.limits.disk_mb).await;
@@ -84,7 +88,8 @@ async fn prepare(
         .filter(|(name, _)| name.starts_with(HOOK_PREFIX));
     Ok(TaskOrder {
         uid: spec.placement.uid.clone(),
-        labels: labels(&spec, &shared.name),
+        labels: labels(&spec, &shared.name, &storages),
+        storages: storages.places,
         image,
         devices: devices(&capacity, &spec.placement),
         default_environment: collectives(&spec),
@@ -219,17 +224,17 @@ pub(super) fn ordered_disk_mb(container: &ContainerInfo) -> Option<u64> {
     container.labels.get(DISK_MB)?.parse().ok()
 }
 
-fn labels(spec: &TaskSpec, agent: &str) -> BTreeMap<String, String> {
-    [
+fn labels(spec: &TaskSpec, agent: &str, storages: &TaskStorages) -> BTreeMap<String, String> {
+    let own = [
         (AGENT, agent.to_owned()),
         ("muster.io/job", spec.job.to_string()),
         ("muster.io/attempt", spec.attempt.to_string()),
         ("muster.io/task", spec.placement.task.to_string()),
         (DISK_MB, spec.limits.disk_mb.to_string()),
         (INFINIBAND, spec.infiniband.to_string()),
-    ]
-    .map(|(key, value)| (key.to_owned(), value))
-    .into()
+    ];
+    let all = own.into_iter().chain(storages.label());
+    all.map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
 /// The class of NVIDIA's CDI names. Its tool names a device by its index or by its UUID.

@@ -58,6 +58,7 @@ pub(super) async fn run(shared: Arc<ExecutorShared>, mut events: mpsc::Receiver<
             }
             TaskEvent::Gone { uid } => {
                 shared.lock().remove(&uid);
+                shared.storages.release(&uid);
                 (uid, Observation::Gone)
             }
         };

@@ -59,6 +59,7 @@ fn spec(roles: Vec<RoleSpec>) -> JobSpec {
         lazy: false,
         max_run_s: None,
         partition: Partition::default(),
+        storages: Vec::new(),
         roles,
         warnings: Vec::new(),
     }

@@ -12,7 +12,7 @@ use muster_model::state::{EXIT_ATTEMPT_COMPLETED, EXIT_STOPPED};
 use serde::{Deserialize, Serialize};
 
 use crate::gang::hash;
-use crate::verdict::{EXIT_IMAGE, EXIT_LOST, EXIT_PREEMPTED};
+use crate::verdict::{EXIT_IMAGE, EXIT_LOST, EXIT_PREEMPTED, EXIT_STORAGE};
 
 /// Transient failures that are repeated at once.
 pub const TRANSIENT_AT_ONCE: u32 = 3;
@@ -223,7 +223,8 @@ pub(crate) fn next(policy: RetryPolicy, verdict: &Verdict, count: Count, name: &
     };
     // No container of the task had an exit, or one that its machine brought about: it was not the task
     // that failed.
-    let charge = match verdict.container_exit_code.filter(|_| code != EXIT_LOST) {
+    let is_of_platform = [EXIT_LOST, EXIT_STORAGE].contains(&code);
+    let charge = match verdict.container_exit_code.filter(|_| !is_of_platform) {
         None => Charge::Platform,
         // The device is not granted again, so the next try has another one.
         Some(_) if verdict.is_device_fault() => Charge::Platform,
@@ -374,6 +375,9 @@ mod tests {
         assert_eq!(pauses.len(), 1000);
         assert_eq!(pauses[..3], [0, 0, 0]);
         assert!(pauses[999] > TRANSIENT_PAUSE_MAX_MS / 3);
+        let mut storage = verdict_of(EXIT_STORAGE, Behavior::Transient);
+        storage.container_exit_code = Some(137);
+        assert_eq!(repeat(&storage, &mut count.clone(), 1000).len(), 1000);
         let mut lease_ended = verdict::stopped(muster_model::exit::Cause::LeaseEnded);
         lease_ended.container_exit_code = Some(137);
         assert_eq!(repeat(&lease_ended, &mut count.clone(), 1000).len(), 1000);

@@ -64,6 +64,7 @@ fn spec(gang: bool, retries: i32, roles: &[(&str, u32, i32, i32)]) -> JobSpec {
         lazy: false,
         max_run_s: None,
         partition: Partition::default(),
+        storages: Vec::new(),
         roles: roles.iter().map(role).collect(),
         warnings: Vec::new(),
     }

@@ -1,8 +1,10 @@
-//! muster-init: the first process of every container, and the logger process beside it.
+//! muster-init: the first process of every container, the logger process beside it, and the helper that mounts
+//! storages.
 //!
-//! The binary has two modes, [`container::run`] (PID 1) and [`logger::run`] (started by the
-//! container engine on the host). The library is what the agent shares with them: the
-//! [`message`]s of the two sockets, the [`exit_report`] and the layout of a [`task_dir`].
+//! The binary has three modes: [`container::run`] (PID 1), [`logger::run`] (started by the
+//! container engine on the host) and [`storage::run`] (started by the agent). The library is what the agent shares
+//! with them: the [`message`]s of the two sockets, the [`exit_report`], the layout of a [`task_dir`] and the
+//! requests to the helper.
 //!
 //! It needs nothing from the image: no files, no libraries, no name resolution. All messages
 //! live as long as a task does, so a later agent must understand every released form of them;
@@ -16,5 +18,6 @@ pub mod exit_report;
 pub mod frame;
 pub mod logger;
 pub mod message;
+pub mod storage;
 pub mod task_dir;
 mod wall_clock;

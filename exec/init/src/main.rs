@@ -6,10 +6,11 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use muster_init::task_dir::CONTAINER_CTL;
-use muster_init::{container, logger};
+use muster_init::{container, logger, storage};
 
 const USAGE: &str = "usage: muster-init [run CTL_DIR]   as PID 1 of a container
-       muster-init log-dir LOG_DIR  as its logger, with its output on fd 3 and 4";
+       muster-init log-dir LOG_DIR  as its logger, with its output on fd 3 and 4
+       muster-init storage          as the helper that mounts storages, with a request on stdin";
 
 /// What `main` returns when it was called wrongly.
 const EXIT_USAGE: u8 = 64;
@@ -20,6 +21,7 @@ fn main() -> ExitCode {
         [] => container::run(Path::new(CONTAINER_CTL)),
         [mode, ctl] if mode == "run" => container::run(Path::new(ctl)),
         [mode, dir] if mode == "log-dir" => logger::run(Path::new(dir)),
+        [mode] if mode == "storage" => storage::run(),
         [mode] if mode == "--version" => {
             println!("muster-init {}", env!("CARGO_PKG_VERSION"));
             ExitCode::SUCCESS

@@ -53,7 +53,7 @@ impl TaskLife {
                     let now = wanted.borrow_and_update().clone();
                     self.send_lease(link).await;
                     if let Some(stop) = &now.stop {
-                        let asked = StopCause { cause: stop.cause, message: String::new() };
+                        let asked = StopCause { cause: stop.cause, message: stop.message.clone() };
                         self.stop.get_or_insert(asked);
                         kill_at = sooner(kill_at, self.ask_stop(link, stop.grace).await);
                     } else if now.go {

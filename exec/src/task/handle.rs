@@ -27,6 +27,7 @@ pub(super) struct RenewedLease {
 #[derive(Clone, Debug)]
 pub(super) struct AskedStop {
     pub(super) cause: Cause,
+    pub(super) message: String,
     pub(super) grace: Duration,
 }
 
@@ -69,9 +70,21 @@ impl Handle {
     /// Ends it: SIGTERM now, SIGKILL after `grace`. The first stop's cause is kept; a later
     /// stop may shorten the grace.
     pub fn stop(&self, cause: Cause, grace: Duration) {
+        self.stop_because(cause, "", grace);
+    }
+
+    /// As [`Handle::stop`], with a text that says more than the cause.
+    pub fn stop_because(&self, cause: Cause, message: &str, grace: Duration) {
         self.wanted.send_modify(|wanted| match &mut wanted.stop {
             Some(stop) => stop.grace = stop.grace.min(grace),
-            none => *none = Some(AskedStop { cause, grace }),
+            none => {
+                let message = message.to_owned();
+                *none = Some(AskedStop {
+                    cause,
+                    message,
+                    grace,
+                });
+            }
         });
     }
 }

@@ -12,6 +12,7 @@ use muster_model::launch::TaskLimits;
 use super::dirs::HOSTS;
 use super::hosts::HostEntry;
 use crate::engine::{BindMount, ContainerSpec, DeviceGrant, Logger};
+use crate::storage::{AttachedPlace, StorageHelper};
 
 /// A task to run, every choice made and every secret opened.
 #[derive(Clone, Debug)]
@@ -35,6 +36,8 @@ pub struct TaskOrder {
     pub machines: Vec<HostEntry>,
     /// Host paths to map besides muster-init's own.
     pub mounts: Vec<BindMount>,
+    /// Storages, mounted already, to put into the container before its commands begin.
+    pub storages: Vec<AttachedPlace>,
     /// Map /dev/infiniband and lift the locked-memory limit.
     pub infiniband: bool,
     /// Let it open raw and packet sockets on the host's network.
@@ -99,6 +102,10 @@ pub struct RunnerConfig {
     pub tasks_dir: PathBuf,
     /// The static muster-init on the host.
     pub init_binary: PathBuf,
+    /// Where storages are mounted: `STATE/storages`.
+    pub storages_dir: PathBuf,
+    /// Puts storages into containers.
+    pub storage_helper: StorageHelper,
     /// Size of one log file in bytes.
     pub log_file_bytes_max: u64,
     /// How much of the end of each log goes into the evidence, in bytes.
@@ -119,9 +126,13 @@ pub struct RunnerConfig {
 impl RunnerConfig {
     /// The usual settings, for a state directory and a muster-init.
     pub fn new(tasks_dir: PathBuf, init_binary: PathBuf) -> Self {
+        let storages_dir = tasks_dir.with_file_name("storages");
+        let storage_helper = StorageHelper::new(init_binary.clone(), storages_dir.clone());
         Self {
             tasks_dir,
             init_binary,
+            storages_dir,
+            storage_helper,
             log_file_bytes_max: 64 << 20,
             log_tail_bytes_max: 10 << 20,
             disk_interval: Duration::from_secs(10),

@@ -20,6 +20,7 @@ use super::handle::{Handle, WantedState};
 use super::init_link::InitLink;
 use super::order::{Adoption, RunnerConfig, TaskOrder};
 use crate::engine::{self, ContainerStatus, Engine};
+use crate::storage::AttachedPlace;
 
 /// Runs tasks; each on a tokio task of its own.
 #[derive(Clone, Debug)]
@@ -151,7 +152,23 @@ impl TaskLife {
         let engine = Arc::clone(&self.runner.engine);
         self.try_engine(|| engine.create(&spec)).await?;
         let pid = self.try_engine(|| engine.start(&spec.uid)).await?;
+        self.attach(pid, &order.storages).await;
         Ok((listener, pid))
+    }
+
+    /// Puts storages into the container, whose muster-init waits for what to run. Without them the task is ended before
+    /// its commands.
+    async fn attach(&mut self, pid: u32, places: &[AttachedPlace]) {
+        if places.is_empty() {
+            return;
+        }
+        let helper = &self.runner.config.storage_helper;
+        if let Err(error) = helper.attach(pid, places.to_vec()).await {
+            self.stop = Some(StopCause {
+                cause: Cause::StorageFailed,
+                message: format!("its storages cannot be mounted in the container: {error}"),
+            });
+        }
     }
 
     /// Asks the engine until it answers, so often as a launch may, or until a stop.

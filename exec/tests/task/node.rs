@@ -126,6 +126,7 @@ pub(crate) fn order(name: &str, script: &str) -> TaskOrder {
         default_environment: BTreeMap::new(),
         machines: Vec::new(),
         mounts: Vec::new(),
+        storages: Vec::new(),
         infiniband: false,
         raw_sockets: false,
         setup: setup(script),

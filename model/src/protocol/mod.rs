@@ -3,14 +3,14 @@
 //! [`parse`] judges what upstream's rest-server judges, and tells everything that is wrong at
 //! once: the YAML text (`yaml`), its shape (`schema`, `rules`), then the references inside it
 //! (`references`). A [`CheckedJob`] that came out of it renders its commands (`template`), turns
-//! into a [`JobSpec`](crate::job::JobSpec) (`spec`, `plugins`) and gives up its secrets
+//! into a [`JobSpec`](crate::job::JobSpec) (`spec`, `plugins`, `storages`) and gives up its secrets
 //! ([`Secrets`]).
 //!
 //! A form that shows a few of its fields reads them from the text, and changes them there ([`JobForm`]).
 //!
 //! What needs the cluster is not judged here: which SKUs and virtual clusters exist, quotas,
 //! and who may submit where. What is accepted and not carried out is told by the warnings of the
-//! [`JobSpec`](crate::job::JobSpec) (`warnings`), storages among it (`storages`).
+//! [`JobSpec`](crate::job::JobSpec) (`warnings`).
 //!
 //! Where this differs from upstream on purpose:
 //! - broken YAML and unclosed `<%` are problems of the job, not server errors;
@@ -60,8 +60,10 @@ pub use problem::{JobProblem, ProblemAdvice, remarks, upstream_message};
 pub use rules::{CPU_MAX, GPU_MAX, MEMORY_MB_MAX, PLUGINS_MAX, PORTS_PER_LABEL_MAX, TASKS_MAX};
 pub use secrets::{MASK, Secrets};
 pub use spec::{CPU_LEAST, MEMORY_MB_LEAST};
-pub use storages::NamedStorage;
+pub use storages::{JOB_STORAGES_MAX, NamedStorage, beside};
 pub use template::RENDERED_BYTES_MAX;
 pub use verdict::{JobValidation, verdict};
 pub use warnings::WARNINGS_MAX;
 pub use yaml::TEXT_BYTES_MAX;
+pub(crate) use yaml::read as read_yaml;
+pub(crate) use yaml_edit::{ValueStep, written as write_yaml};

@@ -7,7 +7,6 @@ use serde_json::Value;
 
 use crate::id::JobName;
 use crate::job::JobSpec;
-use crate::remark::Remark;
 
 use super::document::WrittenJob;
 use super::secrets::{Secrets, masked};
@@ -113,14 +112,14 @@ impl CheckedJob {
         spec::job_spec(&self.document, &self.source, &self.entrypoints)
     }
 
-    /// The storages that the job names, none of which is mounted yet. Which there are, a cluster knows.
+    /// The storages that the job names. Which there are, a cluster knows.
     pub fn storages(&self) -> Vec<NamedStorage> {
         storages::named(&self.document)
     }
 
-    /// A warning for a job that leaves the choice to the cluster: for a user with these default storages.
-    pub fn default_storages(&self, defaults: &[String]) -> Option<Remark> {
-        storages::of_empty_list(&self.document, defaults)
+    /// Whether the job asks for the user's default storages, by an empty list.
+    pub fn wants_default_storages(&self) -> bool {
+        storages::wants_defaults(&self.document)
     }
 
     /// The document as anyone may see it, and apart from it what was masked there.

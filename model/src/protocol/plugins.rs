@@ -1,4 +1,4 @@
-//! Runtime plugins: which a role uses, and the commands of `cmd`, the one that is carried out.
+//! Runtime plugins: which a role uses, and the commands of `cmd`.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use super::template::{RenderBudget, Scope, render};
 
 /// Name space of the plugins, and key of their section in `extras`.
 pub(super) const RUNTIME_PLUGIN: &str = "com.microsoft.pai.runtimeplugin";
-/// The one plugin that is carried out.
+/// The plugin that runs commands.
 pub(super) const CMD: &str = "cmd";
 
 /// What a role's plugins run, one script for each plugin.

@@ -13,6 +13,7 @@ use super::document::{
 use super::muster;
 use super::plugins::{PluginHooks, hooks};
 use super::secrets::password_reference;
+use super::storages;
 use super::template::{RenderBudget, Scope, TemplateError, render};
 use super::warnings::warnings;
 
@@ -53,6 +54,7 @@ pub(super) fn job_spec(
 ) -> Result<JobSpec, Vec<JobProblem>> {
     let mut budget = RenderBudget::whole_job();
     let wishes = muster::read(document)?;
+    let storages = storages::job_storages(document)?;
     let hived = document.extras.hived_scheduler.by_name();
     let roles = document.task_roles.iter().zip(entrypoints);
     let roles = collect(roles.map(|((name, role), (_, entrypoint))| {
@@ -78,6 +80,7 @@ pub(super) fn job_spec(
         lazy: document.extras.hived_scheduler.lazy_preemption_enable == Some(true),
         max_run_s: wishes.max_run_s,
         partition: wishes.partition,
+        storages,
         roles,
         warnings: warnings(document, source),
     })

@@ -1,17 +1,34 @@
-//! The storages that a job names. None is mounted yet.
+//! The storages that a job names, and where its tasks see them.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use serde_json::Value;
 
-use crate::remark::Remark;
+use crate::job::JobStorage;
 
 use super::JobProblem;
 use super::document::WrittenJob;
 use super::plugins::{RUNTIME_PLUGIN, uses};
 
-const PLUGIN: &str = "teamwise_storage";
+/// The plugin that upstream's server makes an entry of `extras.storages` of.
+pub(super) const PLUGIN: &str = "teamwise_storage";
 const NAMES: &str = "storageConfigNames";
+const LIST: &str = ".extras.storages";
+/// What an entry of the list may say.
+pub(super) const KEYS: [&str; 4] = ["name", "mountPath", "subPath", "readOnly"];
+/// Most storages of a job.
+pub const JOB_STORAGES_MAX: usize = 32;
+/// Most bytes of a path.
+const PATH_BYTES_MAX: usize = 1_024;
+/// Where no storage can be mounted, and nothing below: the kernel's own, and the runtime's.
+const KEPT: [&str; 5] = [
+    "/proc",
+    "/sys",
+    "/dev",
+    "/usr/local/muster",
+    "/usr/local/pai",
+];
 
 /// What a job wants mounted, with its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +37,16 @@ pub struct NamedStorage {
     pub path: String,
     /// Its name; none where there should be one.
     pub name: Option<String>,
+    /// How the tasks see it.
+    written: Written,
+}
+
+/// What an entry says beside the name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Written {
+    mount_path: Value,
+    sub_path: Value,
+    read_only: Value,
 }
 
 impl NamedStorage {
@@ -29,37 +56,134 @@ impl NamedStorage {
         JobProblem::at(&*self.path, format!("Storage {name} is not found."))
     }
 
-    /// That it is not mounted.
-    pub(super) fn warning(&self) -> Remark {
+    /// That it is of a kind that cannot be mounted.
+    pub fn unmounted(&self, kind: &str) -> JobProblem {
         let name = self.name.as_deref().unwrap_or_default();
-        Remark::at(
-            &*self.path,
-            format!(
-                "Storage {name} is not mounted yet: its files are missing in the tasks, and what they write \
-                 under its mount path is lost with the container. Have the commands fetch data and store \
-                 results."
-            ),
-        )
+        let message = format!(
+            "Storage {name} is of the type {kind}, which Muster does not mount. Leave it out, and have the commands fetch \
+             data and store results."
+        );
+        JobProblem::at(&*self.path, message)
+    }
+
+    /// As the tasks have it. One without a name is judged by [`NamedStorage::missing`].
+    fn read(&self) -> Result<Option<JobStorage>, JobProblem> {
+        let Some(name) = self.name.clone() else {
+            return Ok(None);
+        };
+        let wrong = |field: &str, message: &str| {
+            Err(JobProblem::at(format!("{}.{field}", self.path), message))
+        };
+        let usual = JobStorage::usual(name);
+        let mount_path = match &self.written.mount_path {
+            Value::Null => usual.mount_path,
+            Value::String(path) => path.trim_end_matches('/').to_owned(),
+            _ => return wrong("mountPath", "should be string"),
+        };
+        if let Some(problem) = mount_path_problem(&mount_path) {
+            return wrong("mountPath", &problem);
+        }
+        let sub_path = match &self.written.sub_path {
+            Value::Null => "",
+            Value::String(path) => path.trim_matches('/'),
+            _ => return wrong("subPath", "should be string"),
+        };
+        if sub_path.len() > PATH_BYTES_MAX || !sub_path.is_empty() && !is_plain(sub_path) {
+            return wrong(
+                "subPath",
+                "should be a relative path of at most 1024 bytes, without empty parts, . and ..",
+            );
+        }
+        let read_only = match &self.written.read_only {
+            Value::Null => false,
+            Value::Bool(read_only) => *read_only,
+            _ => return wrong("readOnly", "should be boolean"),
+        };
+        Ok(Some(JobStorage {
+            mount_path,
+            sub_path: sub_path.to_owned(),
+            read_only,
+            ..usual
+        }))
     }
 }
 
-/// That default storages are not mounted, which upstream mounts where the list is empty.
-pub(super) fn of_empty_list(document: &WrittenJob, defaults: &[String]) -> Option<Remark> {
-    let is_empty = matches!(&document.extras.storages, Value::Array(items) if items.is_empty());
-    (is_empty && !defaults.is_empty()).then(|| {
-        let names = defaults.join(", ");
-        Remark::at(
-            ".extras.storages",
-            format!("An empty list stands for your default storages ({names}), which are not mounted yet."),
-        )
+/// Why nothing can be mounted there; `None` if it can.
+fn mount_path_problem(path: &str) -> Option<String> {
+    let relative = path.strip_prefix('/').unwrap_or_default();
+    if path.len() > PATH_BYTES_MAX || !is_plain(relative) {
+        let rule = "should be an absolute path of at most 1024 bytes, not /, without empty parts, . and ..";
+        return Some(rule.to_owned());
+    }
+    let kept = KEPT.iter().find(|kept| Path::new(path).starts_with(kept))?;
+    Some(format!("should not be in {kept}"))
+}
+
+/// Whether each part of a relative path is a name.
+fn is_plain(path: &str) -> bool {
+    let is_name = |part: &str| {
+        !matches!(part, "" | "." | "..") && !part.chars().any(char::is_control) && part.len() <= 255
+    };
+    path.split('/').all(is_name)
+}
+
+/// The storages of all tasks, in the order that the job names them.
+pub(super) fn job_storages(document: &WrittenJob) -> Result<Vec<JobStorage>, Vec<JobProblem>> {
+    let mut storages: Vec<JobStorage> = Vec::new();
+    let mut problems = Vec::new();
+    for named in named(document) {
+        match named.read() {
+            Ok(None) => {}
+            // A plugin may name what the list names too.
+            Ok(Some(storage)) if storages.contains(&storage) => {}
+            Ok(Some(storage)) => match beside(&storages, &storage) {
+                None => storages.push(storage),
+                Some(message) => {
+                    problems.push(JobProblem::at(format!("{}.mountPath", named.path), message));
+                }
+            },
+            Err(problem) => problems.push(problem),
+        }
+    }
+    if storages.len() > JOB_STORAGES_MAX {
+        let message = format!("should NOT have more than {JOB_STORAGES_MAX} items");
+        problems.push(JobProblem::at(LIST, message));
+    }
+    match problems.is_empty() {
+        true => Ok(storages),
+        false => Err(problems),
+    }
+}
+
+/// Why a storage cannot be mounted beside the others; `None` if it can.
+pub fn beside(others: &[JobStorage], storage: &JobStorage) -> Option<String> {
+    let path = Path::new(&storage.mount_path);
+    others.iter().find_map(|other| {
+        let theirs = Path::new(&other.mount_path);
+        let name = &other.name;
+        if path == theirs {
+            return Some(format!(
+                "should be another path: storage {name} is mounted there"
+            ));
+        }
+        let is_inside = path.starts_with(theirs) || theirs.starts_with(path);
+        is_inside.then(|| {
+            let theirs = theirs.display();
+            format!("should not be inside of another storage's, or around it: {name} has {theirs}")
+        })
     })
+}
+
+/// Whether the job leaves it to the cluster which storages it has: upstream mounts the user's default ones then.
+pub(super) fn wants_defaults(document: &WrittenJob) -> bool {
+    matches!(&document.extras.storages, Value::Array(items) if items.is_empty())
 }
 
 /// Every storage that the job names.
 pub(super) fn named(document: &WrittenJob) -> Vec<NamedStorage> {
     let mut found = Vec::new();
-    for (path, storage) in each(".extras.storages", &document.extras.storages) {
-        found.push(of(path, storage.get("name").unwrap_or(storage)));
+    for (path, storage) in each(LIST, &document.extras.storages) {
+        found.push(of_entry(path, storage));
     }
     for (index, plugin) in document.extras.plugins.iter().enumerate() {
         if plugin.plugin == PLUGIN {
@@ -107,7 +231,22 @@ fn each<'v>(path: &str, value: &'v Value) -> impl Iterator<Item = (String, &'v V
     })
 }
 
+fn of_entry(path: String, entry: &Value) -> NamedStorage {
+    let field = |name: &str| entry.get(name).cloned().unwrap_or_default();
+    NamedStorage {
+        written: Written {
+            mount_path: field("mountPath"),
+            sub_path: field("subPath"),
+            read_only: field("readOnly"),
+        },
+        ..of(path, entry.get("name").unwrap_or(entry))
+    }
+}
+
 fn of(path: String, name: &Value) -> NamedStorage {
-    let name = name.as_str().map(str::to_owned);
-    NamedStorage { path, name }
+    NamedStorage {
+        path,
+        name: name.as_str().map(str::to_owned),
+        written: Written::default(),
+    }
 }

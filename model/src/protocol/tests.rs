@@ -9,6 +9,7 @@ mod references;
 mod rules;
 mod secrets;
 mod spec;
+mod storages;
 mod warnings;
 
 use serde_json::Value;

@@ -10,7 +10,7 @@ use super::document::{Deployment, WrittenJob, WrittenRole};
 use super::nearest::nearest;
 use super::plugins::{CMD, RUNTIME_PLUGIN, uses};
 use super::spec::{CPU_LEAST, MEMORY_MB_LEAST};
-use super::storages::{self, NamedStorage};
+use super::storages;
 use super::template::dropped;
 
 /// So many warnings are told of a job; where there are more, the last one counts the rest.
@@ -21,7 +21,6 @@ const NAME_CHARS_MAX: usize = 60;
 /// All of them, up to [`WARNINGS_MAX`].
 pub(super) fn warnings(document: &WrittenJob, source: &Value) -> Vec<Remark> {
     let mut found = Vec::new();
-    found.extend(storages::named(document).iter().map(NamedStorage::warning));
     of_keys(source, &mut found);
     of_plugins(document, &mut found);
     of_prerequisites(document, &mut found);
@@ -41,7 +40,7 @@ pub(super) fn warnings(document: &WrittenJob, source: &Value) -> Vec<Remark> {
 }
 
 /// The keys that mean something where the shape admits others too.
-const OPEN: [(&str, &[&str]); 8] = [
+const OPEN: [(&str, &[&str]); 9] = [
     (
         ".extras",
         &[
@@ -54,6 +53,7 @@ const OPEN: [(&str, &[&str]); 8] = [
             "muster",
         ],
     ),
+    (".extras.storages[]", &storages::KEYS),
     (".defaults", &["virtualCluster", "deployment"]),
     (
         ".taskRoles.*.extraContainerOptions",
@@ -168,7 +168,9 @@ fn of_plugins(document: &WrittenJob, found: &mut Vec<Remark>) {
                 continue;
             }
             let path = used.path.trim_end_matches(".parameters").to_owned();
-            if used.plugin != CMD {
+            if used.plugin == storages::PLUGIN {
+                // Its storages are mounted with those of the list.
+            } else if used.plugin != CMD {
                 let message = without_plugin(used.plugin, used.parameters);
                 found.extend(message.map(|message| Remark::at(path, message)));
             } else if !path.starts_with(".prerequisites") {
@@ -215,11 +217,11 @@ fn without_plugin(plugin: &str, parameters: &Value) -> Option<String> {
              resourcePerInstance.ports."
         }
         "git" => "nothing is cloned. Write git clone in the commands; the image has to have git.",
-        "teamwise_storage" => "nothing is mounted.",
         _ => {
             return Some(format!(
-                "There is no runtime plugin {}: it has no effect. The one that is carried out is {CMD}.",
-                short(plugin)
+                "There is no runtime plugin {}: it has no effect. Those that are carried out are {CMD} and {}.",
+                short(plugin),
+                storages::PLUGIN
             ));
         }
     };

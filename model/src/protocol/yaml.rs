@@ -29,7 +29,7 @@ const REPLAYED_EVENTS_MAX: usize = 20_000;
 const EXPANDED_BYTES_MAX: usize = 4 << 20;
 
 /// Reads one YAML document. An empty text is null.
-pub(super) fn read(text: &str) -> Result<Value, JobProblem> {
+pub(crate) fn read(text: &str) -> Result<Value, JobProblem> {
     if text.len() > TEXT_BYTES_MAX {
         let message = format!(
             "The job has {} bytes; at most {TEXT_BYTES_MAX} are allowed.",

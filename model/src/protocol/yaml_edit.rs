@@ -9,7 +9,7 @@ use super::{document_yaml, yaml};
 
 /// A step from a value to one inside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum ValueStep {
+pub(crate) enum ValueStep {
     Key(String),
     Item(usize),
 }
@@ -26,7 +26,7 @@ pub(super) fn value_at<'v>(document: &'v Value, path: &[ValueStep]) -> Option<&'
 ///
 /// # Errors
 /// When the document cannot be written.
-pub(super) fn written(text: &str, path: &[ValueStep], wanted: &Value) -> Result<String, String> {
+pub(crate) fn written(text: &str, path: &[ValueStep], wanted: &Value) -> Result<String, String> {
     for length in (1..=path.len()).rev() {
         let edited = YamlLines::of(text).edited(&path[..length], wanted);
         if let Some(edited) = edited.filter(|edited| reads_as(edited, wanted)) {

@@ -122,6 +122,7 @@ fn server_data(storage: &Storage) -> BTreeMap<&'static str, String> {
             ("accountName", entry("accountName")),
             ("key", entry("accountKey")),
         ],
+        StorageKind::HostPath => vec![("rootPath", entry("path"))],
         StorageKind::Dshuttle | StorageKind::Other => Vec::new(),
     };
     let known = pairs

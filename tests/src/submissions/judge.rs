@@ -95,7 +95,7 @@ fn decide(input: &[u8]) -> SubmitOutcome {
     let job = parse(text).and_then(|job| {
         job.job_spec()?;
         job.storages();
-        job.default_storages(&["default".to_owned()]);
+        job.wants_default_storages();
         job.split_secrets();
         Ok(job)
     });

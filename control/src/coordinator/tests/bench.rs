@@ -107,6 +107,7 @@ pub(super) fn job_of(name: &str, tasks: u32, cpu: u32, priority: Option<Priority
             lazy: false,
             max_run_s: None,
             partition: Partition::default(),
+            storages: Vec::new(),
             roles: vec![role],
             warnings: Vec::new(),
         },

@@ -79,6 +79,7 @@ impl World {
             priority: classes[self.chance.below(4) as usize],
             lazy: false,
             max_run_s: None,
+            storages: Vec::new(),
             partition: [
                 Partition::FailoverAfter { seconds: 15 },
                 Partition::FailoverAfter { seconds: 15 },

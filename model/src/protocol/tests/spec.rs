@@ -114,7 +114,6 @@ fn every_field_reaches_the_spec() {
     assert_eq!(spec.roles[1].pre_commands, ["other"]);
     let warned: Vec<&str> = spec.warnings.iter().map(|w| w.path.as_str()).collect();
     let paths = [
-        ".extras.storages[0]",
         ".extras.com.microsoft.pai.runtimeplugin[0]",
         ".taskRoles.worker.prerequisites[1]",
     ];

@@ -2,7 +2,7 @@
 
 use crate::remark::Remark;
 
-use super::super::{WARNINGS_MAX, verdict};
+use super::super::WARNINGS_MAX;
 use super::{SMALLEST, changed, valid};
 
 fn warnings(text: &str) -> Vec<Remark> {
@@ -42,7 +42,6 @@ fn every_plugin_that_does_not_run_is_named() {
             "TensorBoard",
         ),
         ("{plugin: git, parameters: {repo_uri: u}}", "git clone"),
-        ("{plugin: teamwise_storage}", "nothing is mounted"),
         ("{plugin: nosuch}", "no runtime plugin nosuch"),
     ] {
         check(&plugin(entry), PLUGIN, holds);
@@ -51,6 +50,7 @@ fn every_plugin_that_does_not_run_is_named() {
         "{plugin: ssh, parameters: {jobssh: false}}",
         "{plugin: cmd, parameters: {preCommands: [a], postCommands: [b]}}",
         "{plugin: cmd, parameters: {callbacks: []}, failurePolicy: ignore, taskroles: [worker]}",
+        "{plugin: teamwise_storage, parameters: {storageConfigNames: [nfs1]}}",
     ] {
         assert_eq!(warnings(&plugin(entry)), [], "{entry}");
     }
@@ -269,59 +269,4 @@ fn warnings_are_bounded() {
     let long = "k".repeat(900);
     let found = warnings(&changed("extras", &format!("{{{long}: 1}}")));
     assert!(found[0].to_string().len() < 400, "{found:?}");
-}
-
-#[test]
-fn storages_are_named_and_none_is_mounted() {
-    let names = format!("{PLUGIN}.parameters.storageConfigNames[1]");
-    for (extras, path, name) in [
-        ("{storages: [{name: nfs1}]}", ".extras.storages[0]", "nfs1"),
-        ("{storages: [nfs1]}", ".extras.storages[0]", "nfs1"),
-        ("{storages: nfs1}", ".extras.storages", "nfs1"),
-        (
-            "{com.microsoft.pai.runtimeplugin: [{plugin: teamwise_storage, taskroles: [other], parameters: \
-             {storageConfigNames: [a, b]}}]}",
-            names.as_str(),
-            "b",
-        ),
-    ] {
-        let text = changed("extras", extras);
-        let storages = valid(&text).storages();
-        let last = storages.last().unwrap();
-        assert_eq!(
-            (&*last.path, last.name.as_deref()),
-            (path, Some(name)),
-            "{extras}"
-        );
-        assert_eq!(
-            last.missing().message,
-            format!("Storage {name} is not found.")
-        );
-        let verdict = verdict(&text);
-        assert!(verdict.valid, "which there are, a cluster knows: {extras}");
-        let begin = format!("Storage {name} is not mounted yet: ");
-        let told = verdict.warnings.iter().find(|it| it.path == path).unwrap();
-        assert!(told.message.starts_with(&begin), "{told}");
-    }
-    let verdict = verdict(&changed("extras", "{storages: [{mountPath: /mnt}]}"));
-    assert!(!verdict.valid);
-    assert_eq!(verdict.errors[0].path, ".extras.storages[0]");
-    let empty = valid(&changed("extras", "{storages: []}"));
-    let told = empty.default_storages(&["home".to_owned()]).unwrap();
-    assert!(told.message.contains("(home)"), "{told}");
-    assert_eq!(empty.default_storages(&[]), None);
-    let none = valid(&changed("extras", "{storages: null}"));
-    assert_eq!(none.default_storages(&["home".to_owned()]), None);
-}
-
-#[test]
-fn lists_without_storages_need_none() {
-    for extras in [
-        "{storages: []}",
-        "{storages: null}",
-        "{com.microsoft.pai.runtimeplugin: [{plugin: teamwise_storage, parameters: {storageConfigNames: \
-         []}}]}",
-    ] {
-        assert!(verdict(&changed("extras", extras)).valid, "{extras}");
-    }
 }

@@ -1,0 +1,175 @@
+//! Puts mounted storages into a container whose first process waits for its orders.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Component, Path, PathBuf};
+
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, setns};
+use nix::unistd::{Gid, Uid, setfsgid, setfsuid};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags};
+use rustix::mount::{MoveMountFlags, OpenTreeFlags};
+
+use super::mount_table::OpenTable;
+use super::namespace::{self, change};
+use super::problem::StorageProblem;
+use super::request::{AttachedPlace, FileOwner, SubDirectory};
+
+/// Where no storage is put in a container, whatever links of its image lead there.
+const KEPT: [&str; 3] = ["/proc", "/sys", "/dev"];
+
+pub(super) fn attach(pin: &Path, pid: u32, places: &[AttachedPlace]) -> Result<(), StorageProblem> {
+    let container = File::open(format!("/proc/{pid}/ns/mnt"))
+        .map_err(|error| StorageProblem::of("find the container", &error))?;
+    let mut table = OpenTable::of(pid)
+        .map_err(|error| StorageProblem::of("read the container's mounts", &error))?;
+    // Without mounted storages there is no namespace of theirs, and paths of the host are all there is.
+    if namespace::is_there(pin) {
+        namespace::enter(pin)
+            .map_err(|error| StorageProblem::of("enter the namespace of storages", &error))?;
+    }
+    let mut trees = Vec::new();
+    for place in places {
+        trees.push(tree(place)?);
+    }
+    setns(&container, CloneFlags::CLONE_NEWNS)
+        .map_err(|error| StorageProblem::of("enter the container", &error.into()))?;
+    for (place, tree) in places.iter().zip(trees) {
+        let shown = place.target.display();
+        put(place, &tree, &mut table)
+            .map_err(|error| StorageProblem::of(&format!("mount {shown}"), &error))?;
+    }
+    Ok(())
+}
+
+/// A copy of the mount at the place, that is mounted nowhere.
+fn tree(place: &AttachedPlace) -> Result<OwnedFd, StorageProblem> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let mut directory = rustix::fs::open(&place.source, flags, Mode::empty())
+        .map_err(|error| StorageProblem::of("open it", &error.into()))?;
+    for below in &place.below {
+        directory = step(directory.as_fd(), below).map_err(|error| {
+            let SubDirectory { name, .. } = below;
+            let hint = match error.kind() {
+                io::ErrorKind::PermissionDenied => {
+                    ". If the server takes root for nobody (root_squash), make the directory there and give it to \
+                     its user"
+                }
+                _ => "",
+            };
+            StorageProblem::failed(format!("cannot make or open its directory {name}: {error}{hint}"))
+        })?;
+    }
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_EMPTY_PATH
+        | OpenTreeFlags::AT_RECURSIVE;
+    rustix::mount::open_tree(&directory, "", flags)
+        .map_err(|error| StorageProblem::of("copy its mount", &error.into()))
+}
+
+/// The directory of that name, which is made if it is not there. A link is not followed: users make links on
+/// storages, and this process sees the host's files.
+fn step(directory: BorrowedFd<'_>, below: &SubDirectory) -> io::Result<OwnedFd> {
+    match open_below(directory, &below.name) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        opened => return opened,
+    }
+    make(directory, below)?;
+    open_below(directory, &below.name)
+}
+
+fn open_below(directory: BorrowedFd<'_>, name: &str) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    Ok(rustix::fs::openat2(
+        directory,
+        name,
+        flags,
+        Mode::empty(),
+        resolve,
+    )?)
+}
+
+/// A server that takes root for nobody lets the owner alone make it, and another one root alone.
+fn make(directory: BorrowedFd<'_>, below: &SubDirectory) -> io::Result<()> {
+    let mode = Mode::from_raw_mode(below.mode);
+    let plain = || match rustix::fs::mkdirat(directory, below.name.as_str(), mode) {
+        // Another task of the user has just made it.
+        Err(rustix::io::Errno::EXIST) => Ok(()),
+        made => made,
+    };
+    let Some(FileOwner { uid, gid }) = below.owner else {
+        return Ok(plain()?);
+    };
+    let as_owner = {
+        setfsgid(Gid::from_raw(gid));
+        setfsuid(Uid::from_raw(uid));
+        let made = plain();
+        setfsuid(Uid::from_raw(0));
+        setfsgid(Gid::from_raw(0));
+        made
+    };
+    if as_owner.is_ok() {
+        return Ok(());
+    }
+    plain()?;
+    let (uid, gid) = (
+        rustix::fs::Uid::from_raw(uid),
+        rustix::fs::Gid::from_raw(gid),
+    );
+    let flags = AtFlags::SYMLINK_NOFOLLOW;
+    Ok(rustix::fs::chownat(
+        directory,
+        below.name.as_str(),
+        Some(uid),
+        Some(gid),
+        flags,
+    )?)
+}
+
+/// Mounts a copy in the container that this process is in.
+fn put(place: &AttachedPlace, tree: &OwnedFd, table: &mut OpenTable) -> io::Result<()> {
+    let target = made(&place.target)?;
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+    rustix::mount::move_mount(tree, "", CWD, &target, flags)?;
+    change(&target, MsFlags::MS_PRIVATE | MsFlags::MS_REC)?;
+    // A directory of the host may have mounts below it: each has flags of its own.
+    for entry in table.read()? {
+        if entry.point.starts_with(&target) {
+            restrict(&entry.point, entry.flags, place.read_only)?;
+        }
+    }
+    Ok(())
+}
+
+fn restrict(point: &Path, flags: MsFlags, read_only: bool) -> io::Result<()> {
+    let mut wanted = flags | MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
+    wanted.set(
+        MsFlags::MS_RDONLY,
+        read_only || flags.contains(MsFlags::MS_RDONLY),
+    );
+    if wanted == flags {
+        return Ok(());
+    }
+    let none = None::<&str>;
+    let how = MsFlags::MS_REMOUNT | MsFlags::MS_BIND | wanted;
+    Ok(mount(none, point, none, how, none)?)
+}
+
+/// The directory in the container with its links resolved, which is made if it is not there.
+fn made(target: &Path) -> io::Result<PathBuf> {
+    let is_plain = |part: Component<'_>| matches!(part, Component::RootDir | Component::Normal(_));
+    if !target.is_absolute() || !target.components().all(is_plain) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    std::fs::create_dir_all(target)?;
+    let target = target.canonicalize()?;
+    let is_kept = KEPT.iter().any(|kept| target.starts_with(kept));
+    if is_kept || target == Path::new("/") {
+        let message = format!("in this image it leads to {}", target.display());
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+    }
+    Ok(target)
+}

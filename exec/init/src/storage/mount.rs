@@ -1,0 +1,135 @@
+//! Mounts a storage, asks its server for an answer, and unmounts it.
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use nix::mount::{MntFlags, umount2};
+use nix::sys::statfs::statfs;
+
+use super::mount_table;
+use super::problem::{StorageProblem, StorageProblemKind};
+use super::request::{MountCall, UnmountMode};
+
+/// Where mount(8) and its helpers are looked for.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// Most characters of what mount says that are told.
+const SAID_CHARS_MAX: usize = 512;
+/// Kinds that mount(8) has a helper for, with the package of Debian that has the helper.
+const HELPERS: [(&str, &str); 3] = [
+    ("nfs", "nfs-common"),
+    ("nfs4", "nfs-common"),
+    ("cifs", "cifs-utils"),
+];
+
+pub(super) fn mount(call: &MountCall) -> Result<(), StorageProblem> {
+    let failed =
+        |error: io::Error| StorageProblem::of(&format!("use {}", call.target.display()), &error);
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&call.target)
+        .map_err(failed)?;
+    let target = call.target.canonicalize().map_err(failed)?;
+    if mount_table::has(&target).map_err(failed)? {
+        return Ok(());
+    }
+    check_helper(&call.kind)?;
+    let output = Command::new("mount")
+        .args(["-t", &call.kind, "-o", &call.options.join(","), "--"])
+        .args([call.source.as_ref(), target.as_os_str()])
+        .env_clear()
+        .env("PATH", PATH)
+        .env("LC_ALL", "C")
+        .envs(call.secrets.iter().cloned())
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| StorageProblem::of("start mount", &error))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(StorageProblem::failed(told(&said, &target)))
+}
+
+/// What mount said, without where it was to mount, and without what it says for those who type it.
+fn told(said: &str, target: &Path) -> String {
+    let prefix = format!("{}: ", target.display());
+    let lines = said
+        .lines()
+        .map(|line| {
+            let (_, line) = line
+                .split_once(": ")
+                .filter(|(program, _)| program.starts_with("mount"))
+                .unwrap_or(("", line));
+            line.strip_prefix(&*prefix).unwrap_or(line).trim()
+        })
+        .filter(|line| {
+            !line.is_empty() && !line.starts_with("dmesg(1)") && !line.contains("Refer to the")
+        });
+    let text = lines.collect::<Vec<_>>().join("; ");
+    match text.is_empty() {
+        true => "mount failed without a reason".to_owned(),
+        false => text.chars().take(SAID_CHARS_MAX).collect(),
+    }
+}
+
+fn check_helper(kind: &str) -> Result<(), StorageProblem> {
+    let Some((_, package)) = HELPERS.iter().find(|(known, _)| *known == kind) else {
+        return Ok(());
+    };
+    let program = format!("mount.{kind}");
+    let is_there = PATH
+        .split(':')
+        .any(|directory| Path::new(directory).join(&program).exists());
+    match is_there {
+        true => Ok(()),
+        false => Err(StorageProblem {
+            kind: StorageProblemKind::NoHelper,
+            message: format!("this machine has no {program}: install the package {package} there"),
+        }),
+    }
+}
+
+/// Returns when the server has answered.
+pub(super) fn check(target: &Path) -> Result<(), StorageProblem> {
+    let not_mounted = || StorageProblem {
+        kind: StorageProblemKind::NotMounted,
+        message: "it is not mounted".to_owned(),
+    };
+    // The directory above is on the machine's own disk: this asks no server.
+    let name = target.file_name().ok_or_else(not_mounted)?;
+    let above = target.parent().and_then(|above| above.canonicalize().ok());
+    let target = above.ok_or_else(not_mounted)?.join(name);
+    let is_mounted =
+        mount_table::has(&target).map_err(|error| StorageProblem::of("read the mounts", &error))?;
+    if !is_mounted {
+        return Err(not_mounted());
+    }
+    match statfs(&target) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(StorageProblem::of("read it", &error.into())),
+    }
+}
+
+pub(super) fn unmount(target: &Path, mode: UnmountMode) -> Result<(), StorageProblem> {
+    let flags = match mode {
+        UnmountMode::Idle => MntFlags::UMOUNT_NOFOLLOW,
+        UnmountMode::Abort => MntFlags::UMOUNT_NOFOLLOW | MntFlags::MNT_FORCE,
+        UnmountMode::Detach => {
+            // The kernel takes one of the two at a time to heart: first the requests fail.
+            let _ = umount2(target, MntFlags::UMOUNT_NOFOLLOW | MntFlags::MNT_FORCE);
+            MntFlags::UMOUNT_NOFOLLOW | MntFlags::MNT_DETACH
+        }
+    };
+    match umount2(target, flags) {
+        Ok(()) | Err(nix::Error::EINVAL | nix::Error::ENOENT) => {}
+        Err(error) => return Err(StorageProblem::of("unmount it", &error.into())),
+    }
+    // One that is empty is the mount point; what is not stays.
+    let _ = fs::remove_dir(target);
+    Ok(())
+}

@@ -1,0 +1,21 @@
+//! Storages of a cluster on this node: mounted at the first use, shared by tasks, checked while they are used, unmounted
+//! when they are idle.
+//!
+//! Nothing here touches a file of a storage: each step is a process of its own (muster-init's
+//! [`storage`](muster_init::storage) mode) that is given up when it takes too long, as with a server that is gone. So
+//! a dead server fails the tasks that need it, and nothing else waits.
+
+mod error;
+mod helper;
+mod mounts;
+mod slot;
+mod source;
+
+pub use error::StorageError;
+pub use helper::StorageHelper;
+pub use mounts::{LostStorage, StorageMounts, StorageTimes};
+pub use muster_init::storage::{AttachedPlace, FileOwner, SubDirectory};
+pub use source::{MountSource, StorageUse};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,310 @@
+//! All storages that are mounted on this node.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use muster_init::storage::{StorageProblemKind, StorageStep, UnmountMode};
+use muster_model::id::AttemptUid;
+use tokio::sync::RwLock;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::error::StorageError;
+use super::helper::StorageHelper;
+use super::slot::MountSlot;
+use super::source::StorageUse;
+
+/// What is waited for how long.
+#[derive(Clone, Copy, Debug)]
+pub struct StorageTimes {
+    /// For a mount.
+    pub mount: Duration,
+    /// For the answer of a server.
+    pub answer: Duration,
+    /// An answer is good for this time; so is a failure.
+    pub fresh: Duration,
+    /// One that nobody uses is kept mounted for this time.
+    pub idle: Duration,
+}
+
+impl Default for StorageTimes {
+    fn default() -> Self {
+        Self {
+            mount: Duration::from_secs(20),
+            answer: Duration::from_secs(5),
+            fresh: Duration::from_secs(10),
+            idle: Duration::from_secs(300),
+        }
+    }
+}
+
+/// A task whose storage has not answered for as long as it may be silent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LostStorage {
+    /// The task.
+    pub uid: AttemptUid,
+    /// Which storage, since when, and why.
+    pub message: String,
+}
+
+/// The storages of this node.
+#[derive(Debug)]
+pub struct StorageMounts {
+    helper: StorageHelper,
+    /// Storages are mounted below it.
+    directory: PathBuf,
+    times: StorageTimes,
+    slots: Mutex<BTreeMap<String, Arc<MountSlot>>>,
+    /// Whether the namespace is there. Held for writing while it is made or given up.
+    namespace: RwLock<bool>,
+}
+
+impl StorageMounts {
+    /// Storages mounted below `directory` by this helper.
+    pub fn new(helper: StorageHelper, directory: &std::path::Path, times: StorageTimes) -> Self {
+        Self {
+            helper,
+            directory: directory.join("mounts"),
+            times,
+            slots: Mutex::default(),
+            namespace: RwLock::default(),
+        }
+    }
+
+    /// Has a storage mounted for a task, and gives where it is in the namespace of storages, and what
+    /// [`StorageMounts::adopt`] takes.
+    ///
+    /// # Errors
+    /// When it cannot be mounted, or its server does not answer. The task does not count as a user then.
+    pub async fn acquire(
+        &self,
+        uid: &AttemptUid,
+        wanted: &StorageUse,
+    ) -> Result<(PathBuf, String), StorageError> {
+        let slot = self.slot(&wanted.key, &wanted.name);
+        {
+            let mut state = slot.state();
+            state.users.insert(uid.clone());
+            state.fail_after = wanted.fail_after;
+        }
+        let ready = self.ready(&slot, wanted).await;
+        match ready {
+            Ok(()) => Ok((slot.target.clone(), wanted.key.clone())),
+            Err(error) => {
+                leave(&slot, uid);
+                Err(error)
+            }
+        }
+    }
+
+    /// Notes that a task that an earlier life of the agent began uses a storage.
+    pub fn adopt(&self, uid: &AttemptUid, key: &str, fail_after: Option<Duration>) {
+        let name = key.rsplit_once('-').map_or(key, |(name, _)| name);
+        let slot = self.slot(key, name);
+        let mut state = slot.state();
+        state.users.insert(uid.clone());
+        state.fail_after = fail_after;
+    }
+
+    /// Notes that a task is gone.
+    pub fn release(&self, uid: &AttemptUid) {
+        let slots: Vec<_> = self.lock().values().cloned().collect();
+        for slot in slots {
+            leave(&slot, uid);
+        }
+    }
+
+    /// Asks all servers of storages in use, unmounts what has been idle for long enough, and tells which tasks have
+    /// lost a storage. For every few seconds.
+    pub async fn tend(self: &Arc<Self>) -> Vec<LostStorage> {
+        let slots = self.lock().clone();
+        let mut checks = JoinSet::new();
+        for (key, slot) in slots {
+            let mounts = Arc::clone(self);
+            checks.spawn(async move { mounts.tend_one(&key, &slot).await });
+        }
+        checks.join_all().await.into_iter().flatten().collect()
+    }
+
+    async fn tend_one(&self, key: &str, slot: &MountSlot) -> Vec<LostStorage> {
+        let is_idle = {
+            let state = slot.state();
+            state.users.is_empty() && state.idle_since.elapsed() >= self.times.idle
+        };
+        if is_idle {
+            self.unmount(key, slot).await;
+            return Vec::new();
+        }
+        // A mount in progress is its own check.
+        if let Ok(_step) = slot.step.try_lock() {
+            let begun = Instant::now();
+            let said = self.check(slot).await;
+            slot.note(begun, &said);
+        }
+        let lost = lost(slot);
+        if !lost.is_empty() {
+            // Tasks that wait for the server cannot end before their requests fail.
+            let _ = self.unmount_step(slot, UnmountMode::Abort).await;
+        }
+        lost
+    }
+
+    /// Has it mounted, with a server that has answered lately.
+    async fn ready(&self, slot: &MountSlot, wanted: &StorageUse) -> Result<(), StorageError> {
+        let _step = slot.step.lock().await;
+        if let Some(known) = self.known(slot) {
+            return known;
+        }
+        let begun = Instant::now();
+        let said = self.mounted(slot, wanted).await;
+        slot.note(begun, &said);
+        said
+    }
+
+    /// What a step has said that is not long ago.
+    fn known(&self, slot: &MountSlot) -> Option<Result<(), StorageError>> {
+        let state = slot.state();
+        match &state.failure {
+            Some(failure) => {
+                let is_fresh = failure.at.elapsed() < self.times.fresh / 2;
+                is_fresh.then(|| Err(failure.error.clone()))
+            }
+            None => {
+                let answered = state.answered?;
+                (answered.elapsed() < self.times.fresh).then_some(Ok(()))
+            }
+        }
+    }
+
+    async fn mounted(&self, slot: &MountSlot, wanted: &StorageUse) -> Result<(), StorageError> {
+        self.mount(slot, wanted).await?;
+        match self.check(slot).await {
+            // As with a server that was made anew: what is mounted is of no use any more.
+            Err(StorageError::Refused(_)) => {
+                let _ = self.unmount_step(slot, UnmountMode::Detach).await;
+                self.mount(slot, wanted).await?;
+                self.check(slot).await
+            }
+            said => said,
+        }
+    }
+
+    async fn mount(&self, slot: &MountSlot, wanted: &StorageUse) -> Result<(), StorageError> {
+        let step = StorageStep::Mount(wanted.call(slot.target.clone()));
+        if !*self.namespace.read().await {
+            let mut is_there = self.namespace.write().await;
+            self.helper
+                .ask(StorageStep::Make, self.times.answer)
+                .await?;
+            *is_there = true;
+        }
+        // Mounts do not wait for each other: one of them may be that of a server that is gone.
+        let said = {
+            let _is_there = self.namespace.read().await;
+            self.helper.ask(step, self.times.mount).await
+        };
+        if is_not_mounted(&said) {
+            // Something else has taken the namespace away.
+            *self.namespace.write().await = false;
+        }
+        said
+    }
+
+    async fn check(&self, slot: &MountSlot) -> Result<(), StorageError> {
+        let target = slot.target.clone();
+        let step = StorageStep::Check { target };
+        self.helper.ask(step, self.times.answer).await
+    }
+
+    async fn unmount_step(&self, slot: &MountSlot, mode: UnmountMode) -> Result<(), StorageError> {
+        let target = slot.target.clone();
+        let step = StorageStep::Unmount { target, mode };
+        self.helper.ask(step, self.times.answer).await
+    }
+
+    async fn unmount(&self, key: &str, slot: &MountSlot) {
+        let _step = slot.step.lock().await;
+        if !slot.state().users.is_empty() {
+            return;
+        }
+        let mut said = self.unmount_step(slot, UnmountMode::Idle).await;
+        if said.is_err() {
+            said = self.unmount_step(slot, UnmountMode::Detach).await;
+        }
+        if let Err(error) = said {
+            tracing::warn!(storage = slot.name, %error, "cannot unmount an idle storage");
+        }
+        {
+            let mut slots = self.lock();
+            slot.state().answered = None;
+            // A task may have come for it: it has the slot, and mounts it anew.
+            if slot.state().users.is_empty() {
+                slots.remove(key);
+            }
+        }
+        self.leave_namespace().await;
+    }
+
+    /// Gives the namespace up if nothing is mounted in it.
+    async fn leave_namespace(&self) {
+        let mut is_there = self.namespace.write().await;
+        if !self.lock().is_empty() {
+            return;
+        }
+        match self.helper.ask(StorageStep::Leave, self.times.answer).await {
+            Ok(()) => *is_there = false,
+            Err(error) => tracing::warn!(%error, "cannot give up the namespace of storages"),
+        }
+    }
+
+    fn slot(&self, key: &str, name: &str) -> Arc<MountSlot> {
+        let mut slots = self.lock();
+        let slot = slots.entry(key.to_owned()).or_insert_with(|| {
+            let target = self.directory.join(key);
+            Arc::new(MountSlot::new(name.to_owned(), target))
+        });
+        Arc::clone(slot)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Arc<MountSlot>>> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn is_not_mounted(said: &Result<(), StorageError>) -> bool {
+    matches!(said, Err(StorageError::Refused(problem)) if problem.kind == StorageProblemKind::NotMounted)
+}
+
+fn leave(slot: &MountSlot, uid: &AttemptUid) {
+    let mut state = slot.state();
+    if state.users.remove(uid) && state.users.is_empty() {
+        state.idle_since = Instant::now();
+    }
+}
+
+/// The tasks that have lost it.
+fn lost(slot: &MountSlot) -> Vec<LostStorage> {
+    let state = slot.state();
+    let (Some(failure), Some(limit)) = (&state.failure, state.fail_after) else {
+        return Vec::new();
+    };
+    let silent = failure.since.elapsed();
+    if silent < limit {
+        return Vec::new();
+    }
+    let message = format!(
+        "storage {} has not answered for {} s: {}",
+        slot.name,
+        silent.as_secs(),
+        failure.error
+    );
+    let users = state.users.iter();
+    users
+        .map(|uid| LostStorage {
+            uid: uid.clone(),
+            message: message.clone(),
+        })
+        .collect()
+}
