@@ -51,7 +51,7 @@ case " $steps " in *' hardware '*)
 esac
 case " $steps " in *' storages '*)
     # The one for clouds has no NFS server.
-    kernel=linux-image-amd64
+    kernel=linux-image-amd64 more=,nfs-kernel-server,nfs-common,samba,cifs-utils
     steps='storages_install storages_nfs storages_squash storages_samba storages_refused storages_full'
     steps="$steps storages_away storages_restarted storages_idle"
     ;;
@@ -59,7 +59,6 @@ esac
 echo "==> $suite: the root file system"
 make_root "$suite"
 bring_packages "$suite" engine containerd runc crun adduser wget busybox nftables jq
-case " $steps " in *storages_*) bring_packages "$suite" storage nfs-kernel-server nfs-common samba cifs-utils ;; esac
 case " $steps " in *' compare '*) bring_packages "$suite" slurm slurm-wlm ;; esac
 echo "==> the packages"
 bring_muster

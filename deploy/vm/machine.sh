@@ -7,7 +7,9 @@ if [ -z "${MUSTER_VM_ACCEL:-}" ] && [ -w /dev/kvm ] && grep -Eqw 'vmx|svm' /proc
 # What a machine has before Muster comes. containerd is not there: the package brings it. The kernel for clouds starts
 # faster; the other one has the drivers of RDMA.
 kernel=linux-image-cloud-amd64
-base() { echo "systemd,systemd-sysv,$kernel,dbus,udev,kmod,procps,iproute2,ca-certificates,curl,gpgv"; }
+base() { echo "systemd,systemd-sysv,$kernel,dbus,udev,kmod,procps,iproute2,ca-certificates,curl,gpgv$more"; }
+# More packages of the root file system, each with a comma before it: to install them here is faster than in there.
+more=
 # Options of the emulator for the devices of a step; its monitor is a fifo then.
 devices=
 

@@ -44,7 +44,7 @@ agent_pid() { systemctl show -p MainPID --value muster; }
 # own_archives: the machine's packages come from the folders that vm.sh brought.
 own_archives() {
     cp repo/muster.sources /etc/apt/sources.list.d/
-    for archive in engine slurm storage; do
+    for archive in engine slurm; do
         [ -e "$archive/Packages" ] || continue
         printf 'Types: deb\nURIs: file:/opt/trial/%s\nSuites: ./\nTrusted: yes\n' "$archive" \
             >"/etc/apt/sources.list.d/$archive.sources"

@@ -24,8 +24,8 @@ YAML
 # works NAME STORAGES COMMAND: the job succeeds.
 works() {
     storage_job "$@"
-    wait_for "the end of $1" 60 has_ended "$1"
-    is "$1" SUCCEEDED || { muster job show "$1"; muster job logs "$1"; return 1; }
+    wait_for "the end of $1" 60 has_ended "$1" && is "$1" SUCCEEDED ||
+        { muster job show "$1"; muster job logs "$1"; return 1; }
 }
 has_ended() { case $(state "$1") in SUCCEEDED | FAILED | STOPPED) ;; *) return 1 ;; esac; }
 # was_told NAME TEXT: what is shown of the job has the text.
@@ -38,17 +38,14 @@ mounted_storages() { in_storages grep -c ' /var/lib/muster/storages/mounts/' /pr
 
 step_storages_install() {
     own_archives
-    DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends muster jq busybox \
-        nfs-kernel-server nfs-common samba cifs-utils
+    apt-get install -y --no-install-recommends muster jq busybox nftables
     sed -i 's/^# cpu_overcommit = .*/cpu_overcommit = 64.0/; s/^# memory_overcommit = .*/memory_overcommit = 4.0/' \
         /etc/muster/agent.toml
     systemctl restart muster
     mkdir -p /srv/open /srv/squash/admin /srv/small /srv/plain
     chown 4711:4711 /srv/squash/admin
     echo 'from the server' | tee /srv/open/data /srv/plain/data
-    truncate -s 16M /srv/small.img
-    mke2fs -q /srv/small.img
-    mount -o loop /srv/small.img /srv/small
+    mount -t tmpfs -o size=16M small /srv/small
     cat >/etc/exports <<'EXPORTS'
 /srv/open 127.0.0.1(rw,sync,no_root_squash,no_subtree_check,fsid=1)
 /srv/squash 127.0.0.1(rw,sync,root_squash,no_subtree_check,fsid=2)
@@ -129,7 +126,7 @@ step_storages_samba() {
 
 step_storages_refused() {
     storage_job nothing 'nothing' 'true'
-    wait_for "the reason" 60 was_told nothing 'storage nothing:.*No such file or directory'
+    wait_for "the reason" 60 was_told nothing 'storage nothing:.*access denied by server'
     muster job show nothing | grep -q 219
     muster job stop nothing
     begin=$(now)

@@ -266,6 +266,10 @@ impl Storage {
             let rule = "have no effect for the type hostPath: the machine has mounted it already";
             wrong("mountOptions", rule.to_owned());
         }
+        if self.kind == StorageKind::HostPath && self.fail_after_seconds != FAIL_AFTER_SECONDS {
+            let rule = "has no effect for the type hostPath: no server is asked";
+            wrong("failAfterSeconds", rule.to_owned());
+        }
         for (index, problem) in self.bad_options() {
             wrong(&format!("mountOptions[{index}]"), problem.to_owned());
         }
@@ -454,6 +458,38 @@ mod tests {
                 "storages[1].name: is used twice: a",
             ),
             ("{type: other}", "storages[0]"),
+            (
+                "{name: a, type: hostPath, data: {path: //}}",
+                "storages[0].data.path: must be a directory below /",
+            ),
+            (
+                "{name: a, type: hostPath, data: {path: /srv/../etc}}",
+                "storages[0].data.path: must not have .. in it",
+            ),
+            (
+                "{name: a, type: hostPath, data: {path: /srv}, mountOptions: [ro]}",
+                "storages[0].mountOptions: have no effect for the type hostPath",
+            ),
+            (
+                "{name: a, type: nfs, data: {server: -x, path: /d}}",
+                "storages[0].data.server: must be the name or address",
+            ),
+            (
+                "{name: a, type: nfs, data: {server: s, path: /d}, mountOptions: [hard, 'vers=4.2,sec=krb5p']}",
+                "storages[0].mountOptions[1]: Kerberos is not supported",
+            ),
+            (
+                "{name: a, type: samba, data: {address: //s/d, username: 'u,guest'}}",
+                "storages[0].data.username: must not have a comma",
+            ),
+            (
+                "{name: a, type: samba, data: {address: //s/d}, mountOptions: ['password=x']}",
+                "storages[0].mountOptions[0]: all can read it",
+            ),
+            (
+                "{name: a, type: nfs, data: {server: s, path: /d}, failAfterSeconds: -1}",
+                "storages[0].failAfterSeconds",
+            ),
         ] {
             let problems = read(entry).unwrap_err();
             assert!(problems.starts_with(expect), "{entry}: {problems}");

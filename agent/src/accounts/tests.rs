@@ -1,5 +1,6 @@
 use muster_control::cluster::{Hidden, UserToken};
 use muster_model::people::ADMIN_GROUP;
+use muster_model::storage::ClusterStorages;
 use muster_model::user_token::{TokenKind, UserTokenId};
 use muster_portal_gateway::token::UnsignedToken;
 
@@ -197,4 +198,34 @@ async fn keys_are_waited_for() {
     let telling = async { accounts.brief(told.clone()).unwrap() };
     let (keyring, ()) = tokio::join!(waiting, telling);
     assert_eq!(keyring.keys, told.keys);
+}
+
+#[tokio::test]
+async fn a_storage_is_opened_with_what_was_sealed_for_it() {
+    let home = Home::new();
+    let accounts = home.open();
+    accounts.enter(CLUSTER, home.file());
+    assert!(
+        accounts.seal_credential("home", "p,w").is_err(),
+        "no keys yet"
+    );
+    accounts.brief(cluster_map(5, &[])).unwrap();
+    let sealed = accounts.seal_credential("home", "p,w").unwrap();
+    assert!(sealed.starts_with("sealed:") && !sealed.contains("p,w"));
+    assert_ne!(sealed, accounts.seal_credential("home", "p,w").unwrap());
+    let named = |name: &str| {
+        let text = format!(
+            "storages: [{{name: {name}, type: samba, data: {{address: //s/d, password: '{sealed}'}}}}]"
+        );
+        ClusterStorages::read(&text).unwrap().storages.remove(0)
+    };
+    let opened = accounts.open_storage(&named("home")).await.unwrap();
+    assert_eq!(opened.data["password"], "p,w");
+    let why = accounts.open_storage(&named("other")).await.unwrap_err();
+    assert!(why.contains("write them anew"), "{why}");
+    accounts.brief(cluster_map(7, &[])).unwrap();
+    assert!(
+        accounts.open_storage(&named("home")).await.is_err(),
+        "other keys"
+    );
 }

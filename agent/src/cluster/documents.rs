@@ -15,7 +15,7 @@ use muster_model::rule_test::{RuleTest, RuleTestTally, SIGNATURES_MAX};
 use muster_model::storage::{STORAGES_DOCUMENT, seal_credentials};
 use muster_portal_gateway::port::{self, Caller, EditedText, PortError};
 
-use super::errors::{told, told_of};
+use super::errors::{told, told_of, unavailable};
 use super::membership::LocalMembership;
 use crate::accounts::Accounts;
 use crate::documents::DocumentKind as _;
@@ -178,9 +178,9 @@ impl LocalDocuments {
     /// The storages with their credentials sealed: the cluster keeps and shows no others.
     fn sealed(&self, text: &str) -> Result<String, PortError> {
         let seal = |name: &str, secret: &str| self.accounts.seal_credential(name, secret);
-        seal_credentials(text, seal).map_err(|why| {
-            PortError::Unavailable(format!("the storages' credentials cannot be sealed: {why}"))
-        })
+        // The keys are asked for first: what is wrong then is the text.
+        self.accounts.keyring().map_err(unavailable)?;
+        seal_credentials(text, seal).map_err(|why| PortError::InvalidDocument(vec![why]))
     }
 
     /// Has a document say again what nodes were shipped with, which the cluster keeps no version of.

@@ -203,10 +203,11 @@ impl LocalJobs {
         let own = account.map(|account| account.groups).unwrap_or_default();
         let groups = self.accounts.groups().into_iter();
         let own = groups.filter(|(name, _)| own.contains(name));
-        let mut defaults: Vec<String> = own
-            .filter_map(|(_, group)| group.acl.storages.first().cloned())
-            .collect();
-        defaults.dedup();
+        let mut defaults = Vec::new();
+        for (_, group) in own {
+            let first = group.acl.storages.first();
+            defaults.extend(first.filter(|name| !defaults.contains(*name)).cloned());
+        }
         defaults
     }
 

@@ -52,8 +52,15 @@ async fn stop(came: &mut watch::Receiver<Meanwhile>) -> (Cause, String) {
         std::future::pending::<()>().await;
     }
     let stop = came.borrow().stop.clone();
-    let cause = stop.map_or(Cause::UserStop, |stop| stop.cause);
-    (cause, "stopped before it was started".to_owned())
+    let (cause, why) = match &stop {
+        Some(stop) => (stop.cause, &*stop.message),
+        None => (Cause::UserStop, ""),
+    };
+    let message = match why {
+        "" => "stopped before it was started".to_owned(),
+        why => format!("stopped before it was started: {why}"),
+    };
+    (cause, message)
 }
 
 async fn prepare(

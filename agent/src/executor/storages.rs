@@ -10,7 +10,7 @@ use muster_model::exit::Cause;
 use muster_model::id::{AttemptUid, UserName};
 use muster_model::job::JobStorage;
 use muster_model::launch::TaskSpec;
-use muster_model::storage::{ClusterStorages, Storage};
+use muster_model::storage::{ClusterStorages, Storage, StorageKind};
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::{ExecutorShared, StopRequest};
@@ -78,6 +78,7 @@ pub(super) async fn acquire(
         };
         let declared = opened(shared, &declared, &wanted.name).await;
         let declared = declared.map_err(failed)?;
+        let is_storage = declared.kind != StorageKind::HostPath;
         let source = match MountSource::of(&declared) {
             None => return Err(failed("its type cannot be mounted".to_owned())),
             Some(MountSource::Host(path)) => path,
@@ -89,7 +90,10 @@ pub(super) async fn acquire(
             }
         };
         let place = place(source, &declared, wanted, &spec.job.user);
-        storages.places.push(place);
+        storages.places.push(AttachedPlace {
+            is_storage,
+            ..place
+        });
     }
     Ok(storages)
 }
@@ -117,6 +121,8 @@ fn place(
     let names = own.into_iter().chain(parts.map(str::to_owned));
     AttachedPlace {
         source,
+        is_storage: false,
+        creates: !declared.read_only,
         below: names
             .map(|name| SubDirectory {
                 name,
@@ -179,6 +185,7 @@ mod tests {
             let place = place("/srv".into(), &declared, &wanted, &"ada".parse().unwrap());
             let below: Vec<_> = place.below.iter().map(|it| it.name.as_str()).collect();
             assert_eq!(below, names);
+            assert_eq!(place.creates, !read_only);
             assert_eq!(
                 (place.target, place.read_only),
                 ("/mnt/data".into(), read_only)

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use muster_init::storage::StorageProblem;
+use muster_init::storage::{StorageProblem, StorageProblemKind};
 
 /// Why a storage cannot be used.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -26,4 +26,11 @@ pub enum StorageError {
     /// The helper ended without an answer.
     #[error("the helper that mounts storages ended without an answer")]
     NoAnswer,
+}
+
+impl StorageError {
+    /// Whether the image has no place for it, so that it is so on any machine.
+    pub fn is_of_image(&self) -> bool {
+        matches!(self, Self::Refused(problem) if problem.kind == StorageProblemKind::BadPlace)
+    }
 }

@@ -51,11 +51,10 @@ impl StorageHelper {
             step,
         };
         let mut child = self.start()?;
-        let group = child.id().and_then(|id| i32::try_from(id).ok());
+        let mut group = HelperGroup::of(&child);
         let answer = timeout(limit, talk(&mut child, &request)).await;
-        if let (Err(_), Some(group)) = (&answer, group) {
-            // With what it has started. What the kernel does not end now is left to the kernel.
-            let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
+        if answer.is_ok() {
+            group.0 = None;
         }
         match answer {
             Err(_) => Err(StorageError::Late(limit)),
@@ -79,6 +78,25 @@ impl StorageHelper {
                 program: self.program.as_ref().clone(),
                 source: Arc::new(error),
             })
+    }
+}
+
+/// A helper and what it has started, as mount(8). Ends them when the answer is not waited for any more: what the kernel
+/// does not end then is left to the kernel.
+struct HelperGroup(Option<Pid>);
+
+impl HelperGroup {
+    fn of(child: &Child) -> Self {
+        let number = child.id().and_then(|id| i32::try_from(id).ok());
+        Self(number.map(Pid::from_raw))
+    }
+}
+
+impl Drop for HelperGroup {
+    fn drop(&mut self) {
+        if let Some(group) = self.0 {
+            let _ = killpg(group, Signal::SIGKILL);
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! All storages that are mounted on this node.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::error::StorageError;
 use super::helper::StorageHelper;
-use super::slot::MountSlot;
+use super::slot::{MountSlot, SlotState};
 use super::source::StorageUse;
 
 /// What is waited for how long.
@@ -62,13 +62,25 @@ pub struct StorageMounts {
 }
 
 impl StorageMounts {
-    /// Storages mounted below `directory` by this helper.
-    pub fn new(helper: StorageHelper, directory: &std::path::Path, times: StorageTimes) -> Self {
+    /// Storages mounted below `directory` by this helper. What an earlier life of the agent has left there is unmounted
+    /// when it turns out to be idle.
+    pub fn new(helper: StorageHelper, directory: &Path, times: StorageTimes) -> Self {
+        let directory = directory.join("mounts");
+        // These are the places on the machine's own disk: what is mounted on them is not seen outside of the namespace.
+        let left = std::fs::read_dir(&directory)
+            .into_iter()
+            .flatten()
+            .flatten();
+        let keys = left.filter_map(|entry| entry.file_name().into_string().ok());
+        let slots = keys.map(|key| {
+            let slot = MountSlot::new(name_of(&key).to_owned(), directory.join(&key), true);
+            (key, Arc::new(slot))
+        });
         Self {
             helper,
-            directory: directory.join("mounts"),
+            slots: Mutex::new(slots.collect()),
+            directory,
             times,
-            slots: Mutex::default(),
             namespace: RwLock::default(),
         }
     }
@@ -83,36 +95,38 @@ impl StorageMounts {
         uid: &AttemptUid,
         wanted: &StorageUse,
     ) -> Result<(PathBuf, String), StorageError> {
-        let slot = self.slot(&wanted.key, &wanted.name);
-        {
-            let mut state = slot.state();
-            state.users.insert(uid.clone());
-            state.fail_after = wanted.fail_after;
-        }
+        let slot = self.slot(&wanted.key, |state| {
+            state.waiting.insert(uid.clone());
+        });
         let ready = self.ready(&slot, wanted).await;
+        let mut state = slot.state();
         match ready {
-            Ok(()) => Ok((slot.target.clone(), wanted.key.clone())),
+            // It may have been told meanwhile that the task is gone.
+            Ok(()) if state.waiting.remove(uid) => {
+                state.users.insert(uid.clone(), wanted.fail_after);
+            }
+            Ok(()) => {}
             Err(error) => {
-                leave(&slot, uid);
-                Err(error)
+                state.leave(uid);
+                return Err(error);
             }
         }
+        Ok((slot.target.clone(), wanted.key.clone()))
     }
 
     /// Notes that a task that an earlier life of the agent began uses a storage.
     pub fn adopt(&self, uid: &AttemptUid, key: &str, fail_after: Option<Duration>) {
-        let name = key.rsplit_once('-').map_or(key, |(name, _)| name);
-        let slot = self.slot(key, name);
-        let mut state = slot.state();
-        state.users.insert(uid.clone());
-        state.fail_after = fail_after;
+        self.slot(key, |state| {
+            state.is_mounted = true;
+            state.users.insert(uid.clone(), fail_after);
+        });
     }
 
     /// Notes that a task is gone.
     pub fn release(&self, uid: &AttemptUid) {
         let slots: Vec<_> = self.lock().values().cloned().collect();
         for slot in slots {
-            leave(&slot, uid);
+            slot.state().leave(uid);
         }
     }
 
@@ -129,20 +143,25 @@ impl StorageMounts {
     }
 
     async fn tend_one(&self, key: &str, slot: &MountSlot) -> Vec<LostStorage> {
-        let is_idle = {
+        // A step of a task is its own check.
+        let Ok(_step) = slot.step.try_lock() else {
+            return Vec::new();
+        };
+        let (is_idle, is_mounted) = {
             let state = slot.state();
-            state.users.is_empty() && state.idle_since.elapsed() >= self.times.idle
+            let is_over = state.is_idle() && state.idle_since.elapsed() >= self.times.idle;
+            (is_over, state.is_mounted)
         };
         if is_idle {
             self.unmount(key, slot).await;
             return Vec::new();
         }
-        // A mount in progress is its own check.
-        if let Ok(_step) = slot.step.try_lock() {
-            let begun = Instant::now();
-            let said = self.check(slot).await;
-            slot.note(begun, &said);
+        if !is_mounted {
+            return Vec::new();
         }
+        let begun = Instant::now();
+        let said = self.check(slot).await;
+        slot.note(begun, &said);
         let lost = lost(slot);
         if !lost.is_empty() {
             // Tasks that wait for the server cannot end before their requests fail.
@@ -181,8 +200,9 @@ impl StorageMounts {
     async fn mounted(&self, slot: &MountSlot, wanted: &StorageUse) -> Result<(), StorageError> {
         self.mount(slot, wanted).await?;
         match self.check(slot).await {
-            // As with a server that was made anew: what is mounted is of no use any more.
-            Err(StorageError::Refused(_)) => {
+            // As with a server that was made anew: what is mounted is of no use any more. Tasks that use it are told
+            // by its checks, so with them it stays.
+            Err(StorageError::Refused(_)) if slot.state().users.is_empty() => {
                 let _ = self.unmount_step(slot, UnmountMode::Detach).await;
                 self.mount(slot, wanted).await?;
                 self.check(slot).await
@@ -209,6 +229,7 @@ impl StorageMounts {
             // Something else has taken the namespace away.
             *self.namespace.write().await = false;
         }
+        slot.state().is_mounted |= said.is_ok();
         said
     }
 
@@ -225,10 +246,6 @@ impl StorageMounts {
     }
 
     async fn unmount(&self, key: &str, slot: &MountSlot) {
-        let _step = slot.step.lock().await;
-        if !slot.state().users.is_empty() {
-            return;
-        }
         let mut said = self.unmount_step(slot, UnmountMode::Idle).await;
         if said.is_err() {
             said = self.unmount_step(slot, UnmountMode::Detach).await;
@@ -238,9 +255,10 @@ impl StorageMounts {
         }
         {
             let mut slots = self.lock();
-            slot.state().answered = None;
+            let mut state = slot.state();
+            state.answered = None;
             // A task may have come for it: it has the slot, and mounts it anew.
-            if slot.state().users.is_empty() {
+            if state.is_idle() {
                 slots.remove(key);
             }
         }
@@ -259,12 +277,14 @@ impl StorageMounts {
         }
     }
 
-    fn slot(&self, key: &str, name: &str) -> Arc<MountSlot> {
+    /// The slot of a key, changed before anything else can remove it.
+    fn slot(&self, key: &str, change: impl FnOnce(&mut SlotState)) -> Arc<MountSlot> {
         let mut slots = self.lock();
         let slot = slots.entry(key.to_owned()).or_insert_with(|| {
             let target = self.directory.join(key);
-            Arc::new(MountSlot::new(name.to_owned(), target))
+            Arc::new(MountSlot::new(name_of(key).to_owned(), target, false))
         });
+        change(&mut slot.state());
         Arc::clone(slot)
     }
 
@@ -277,23 +297,18 @@ fn is_not_mounted(said: &Result<(), StorageError>) -> bool {
     matches!(said, Err(StorageError::Refused(problem)) if problem.kind == StorageProblemKind::NotMounted)
 }
 
-fn leave(slot: &MountSlot, uid: &AttemptUid) {
-    let mut state = slot.state();
-    if state.users.remove(uid) && state.users.is_empty() {
-        state.idle_since = Instant::now();
-    }
+/// The name of the storage that a key is of.
+fn name_of(key: &str) -> &str {
+    key.rsplit_once('-').map_or(key, |(name, _)| name)
 }
 
 /// The tasks that have lost it.
 fn lost(slot: &MountSlot) -> Vec<LostStorage> {
     let state = slot.state();
-    let (Some(failure), Some(limit)) = (&state.failure, state.fail_after) else {
+    let Some(failure) = &state.failure else {
         return Vec::new();
     };
     let silent = failure.since.elapsed();
-    if silent < limit {
-        return Vec::new();
-    }
     let message = format!(
         "storage {} has not answered for {} s: {}",
         slot.name,
@@ -302,7 +317,8 @@ fn lost(slot: &MountSlot) -> Vec<LostStorage> {
     );
     let users = state.users.iter();
     users
-        .map(|uid| LostStorage {
+        .filter(|(_, limit)| limit.is_some_and(|limit| silent >= limit))
+        .map(|(uid, _)| LostStorage {
             uid: uid.clone(),
             message: message.clone(),
         })

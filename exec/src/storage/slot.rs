@@ -1,6 +1,6 @@
 //! One storage that is mounted here, or was to be.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -25,12 +25,14 @@ pub(super) struct MountSlot {
 /// What is known of it.
 #[derive(Debug)]
 pub(super) struct SlotState {
-    /// The tasks that use it.
-    pub(super) users: BTreeSet<AttemptUid>,
-    /// As the newest of them has it.
-    pub(super) fail_after: Option<Duration>,
+    /// Tasks that wait until it is mounted.
+    pub(super) waiting: BTreeSet<AttemptUid>,
+    /// The tasks that use it, and how long its server may be silent for each; none: for ever.
+    pub(super) users: BTreeMap<AttemptUid, Option<Duration>>,
     /// When the last of them left.
     pub(super) idle_since: Instant,
+    /// Whether it may be mounted.
+    pub(super) is_mounted: bool,
     /// When it answered last.
     pub(super) answered: Option<Instant>,
     /// The failure since its last answer.
@@ -46,12 +48,29 @@ pub(super) struct SlotFailure {
     pub(super) error: StorageError,
 }
 
+impl SlotState {
+    /// Whether no task has to do with it.
+    pub(super) fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.users.is_empty()
+    }
+
+    /// Notes that a task has nothing to do with it any more.
+    pub(super) fn leave(&mut self, uid: &AttemptUid) {
+        let was_there = self.waiting.remove(uid) | self.users.remove(uid).is_some();
+        if was_there && self.is_idle() {
+            self.idle_since = Instant::now();
+        }
+    }
+}
+
 impl MountSlot {
-    pub(super) fn new(name: String, target: PathBuf) -> Self {
+    /// One that is mounted already, as far as is known.
+    pub(super) fn new(name: String, target: PathBuf, is_mounted: bool) -> Self {
         let state = SlotState {
-            users: BTreeSet::new(),
-            fail_after: None,
+            waiting: BTreeSet::new(),
+            users: BTreeMap::new(),
             idle_since: Instant::now(),
+            is_mounted,
             answered: None,
             failure: None,
         };
@@ -68,7 +87,7 @@ impl MountSlot {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes what a step said. `answered`: when the step began.
+    /// Notes what a step said that began then.
     pub(super) fn note(&self, begun: Instant, said: &Result<(), StorageError>) {
         let mut state = self.state();
         match said {

@@ -1,5 +1,6 @@
 //! From a declared storage to what mount(8) is told.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ pub enum MountSource {
 }
 
 /// A storage to be mounted.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct StorageUse {
     /// Its name in the cluster.
     pub name: String,
@@ -72,6 +73,14 @@ impl MountSource {
     }
 }
 
+impl fmt::Debug for StorageUse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("StorageUse");
+        shown.field("key", &self.key);
+        shown.finish_non_exhaustive()
+    }
+}
+
 impl StorageUse {
     /// What mount(8) is told.
     pub(super) fn call(&self, target: PathBuf) -> MountCall {
@@ -117,14 +126,17 @@ fn options(storage: &Storage) -> Vec<String> {
             .map(|user| format!("username={user}"))
     };
     let own: Vec<String> = match storage.kind {
-        // mount.nfs goes on for two minutes by itself. A task is tried again elsewhere, and this one's next.
-        StorageKind::Nfs => vec!["retry=0".to_owned()],
-        StorageKind::Samba => match user("username") {
-            Some(user) => vec![user],
-            None => vec!["guest".to_owned()],
-        },
+        // mount.nfs goes on for two minutes by itself; the next try is another task's. With a cache of its own, requests
+        // of one storage can be made to fail without those of another one on the same server.
+        StorageKind::Nfs => ["retry=0", "nosharecache"].map(str::to_owned).into(),
+        // A program waits for a server that is away, as with NFS.
+        StorageKind::Samba => {
+            let user = user("username").unwrap_or_else(|| "guest".to_owned());
+            vec!["hard".to_owned(), user]
+        }
         // What Azure's own documentation mounts it with.
         StorageKind::AzureFile => [
+            "hard",
             "vers=3.1.1",
             "serverino",
             "mfsymlinks",
@@ -137,7 +149,10 @@ fn options(storage: &Storage) -> Vec<String> {
         .collect(),
         _ => Vec::new(),
     };
-    let always = ["nosuid", "nodev"].map(str::to_owned);
+    let always = ["nosuid", "nodev"].into_iter();
+    let always = always
+        .chain(storage.read_only.then_some("ro"))
+        .map(str::to_owned);
     let written = storage.mount_options.iter();
     // Each may be a list of its own, as for mount -o.
     let written = written

@@ -105,7 +105,10 @@ fn declarations_become_calls_of_mount() {
     let call = |entry: &str| using(entry).call("/at".into());
     let plain = call("{name: a, type: nfs, data: {server: nfs1, path: /data}}");
     assert_eq!((&*plain.kind, &*plain.source), ("nfs", "nfs1:/data"));
-    assert_eq!(plain.options, ["retry=0", "nosuid", "nodev"]);
+    assert_eq!(
+        plain.options,
+        ["retry=0", "nosharecache", "nosuid", "nodev"]
+    );
     let options = call(
         "{name: a, type: nfs, data: {server: 'fd00::1', path: /}, mountOptions: ['vers=4.2,noatime', suid]}",
     );
@@ -113,16 +116,24 @@ fn declarations_become_calls_of_mount() {
     // Of two that contradict each other the last one holds.
     assert_eq!(
         options.options,
-        ["retry=0", "vers=4.2", "noatime", "suid", "nosuid", "nodev"]
+        [
+            "retry=0",
+            "nosharecache",
+            "vers=4.2",
+            "noatime",
+            "suid",
+            "nosuid",
+            "nodev"
+        ]
     );
     let samba =
         call("{name: a, type: samba, data: {address: //s/d, username: u, password: 'p,q'}}");
     assert_eq!((&*samba.kind, &*samba.source), ("cifs", "//s/d"));
-    assert_eq!(samba.options[0], "username=u");
+    assert_eq!(samba.options[..2], ["hard", "username=u"]);
     assert_eq!(samba.secrets, [("PASSWD".to_owned(), "p,q".to_owned())]);
     assert!(!format!("{samba:?}").contains("p,q"));
     let guest = call("{name: a, type: samba, data: {address: //s/d}}");
-    assert_eq!((&*guest.options[0], guest.secrets.len()), ("guest", 0));
+    assert_eq!((&*guest.options[1], guest.secrets.len()), ("guest", 0));
     let azure =
         call("{name: a, type: azureFile, data: {shareName: s, accountName: acc, accountKey: k}}");
     assert_eq!(azure.source, "//acc.file.core.windows.net/s");
@@ -220,6 +231,96 @@ async fn what_is_of_no_use_any_more_is_mounted_anew() {
         "Check data",
     ];
     assert_eq!(bench.log(), steps);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_that_comes_takes_no_mount_from_those_that_run() {
+    let bench = Bench::new();
+    bench.acquire(1, "data").await.unwrap();
+    tokio::time::sleep(Duration::from_millis(250)).await;
+    bench.set("bad-data");
+    bench.log();
+    let refused = bench.acquire(2, "data").await.unwrap_err();
+    assert_eq!(refused.to_string(), "stale handle");
+    assert_eq!(bench.log(), ["Mount data", "Check data"]);
+    // The one that came is no user.
+    bench.mounts.release(&uid(1));
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    bench.mounts.tend().await;
+    assert_eq!(bench.log(), ["Idle data", "Leave"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_never_mounted_is_not_checked_and_its_reason_stays() {
+    let bench = Bench::new();
+    bench.set("dead-data");
+    bench.acquire(1, "data").await.unwrap_err();
+    bench.log();
+    assert_eq!(bench.mounts.tend().await, []);
+    assert_eq!(bench.log(), [""; 0]);
+    // A task that waits for its mount has not lost it.
+    let waits = {
+        let mounts = Arc::clone(&bench.mounts);
+        tokio::spawn(async move { mounts.acquire(&uid(2), &nfs("data")).await })
+    };
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    assert_eq!(bench.mounts.tend().await, []);
+    waits.await.unwrap().unwrap_err();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_task_has_the_limit_that_was_declared_when_it_came() {
+    let bench = Bench::new();
+    bench.acquire(1, "data").await.unwrap();
+    let mut patient = nfs("data");
+    patient.fail_after = None;
+    bench.mounts.acquire(&uid(2), &patient).await.unwrap();
+    bench.set("dead-data");
+    bench.mounts.tend().await;
+    tokio::time::sleep(Duration::from_millis(900)).await;
+    let lost = bench.mounts.tend().await;
+    let lost: Vec<_> = lost.into_iter().map(|lost| lost.uid).collect();
+    assert_eq!(lost, [uid(1)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_that_is_given_up_while_it_waits_leaves_nothing() {
+    let bench = Bench::new();
+    bench.set("dead-data");
+    let using = nfs("data");
+    let task = uid(1);
+    let waits = bench.mounts.acquire(&task, &using);
+    assert!(
+        tokio::time::timeout(Duration::from_millis(100), waits)
+            .await
+            .is_err()
+    );
+    bench.mounts.release(&task);
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    bench.unset("dead-data");
+    bench.mounts.tend().await;
+    assert_eq!(bench.log().last().unwrap(), "Leave");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_earlier_life_of_the_agent_left_is_unmounted() {
+    let bench = Bench::new();
+    let left = bench.home.path().join("mounts").join(&nfs("left").key);
+    fs::create_dir_all(left).unwrap();
+    let helper = StorageHelper::new(
+        bench.home.path().join("helper"),
+        bench.home.path().to_owned(),
+    );
+    let times = StorageTimes {
+        idle: Duration::from_millis(100),
+        ..StorageTimes::default()
+    };
+    let mounts = Arc::new(StorageMounts::new(helper, bench.home.path(), times));
+    mounts.tend().await;
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    bench.log();
+    mounts.tend().await;
+    assert_eq!(bench.log(), ["Idle left", "Leave"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

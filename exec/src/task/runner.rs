@@ -164,8 +164,12 @@ impl TaskLife {
         }
         let helper = &self.runner.config.storage_helper;
         if let Err(error) = helper.attach(pid, places.to_vec()).await {
+            let cause = match error.is_of_image() {
+                true => Cause::EngineRefused,
+                false => Cause::StorageFailed,
+            };
             self.stop = Some(StopCause {
-                cause: Cause::StorageFailed,
+                cause,
                 message: format!("its storages cannot be mounted in the container: {error}"),
             });
         }

@@ -21,13 +21,15 @@ pub(super) const KEYS: [&str; 4] = ["name", "mountPath", "subPath", "readOnly"];
 pub const JOB_STORAGES_MAX: usize = 32;
 /// Most bytes of a path.
 const PATH_BYTES_MAX: usize = 1_024;
-/// Where no storage can be mounted, and nothing below: the kernel's own, and the runtime's.
-const KEPT: [&str; 5] = [
+/// Where no storage can be mounted, nor below nor above: the kernel's own, the runtime's, and the files of names.
+const KEPT: [&str; 7] = [
     "/proc",
     "/sys",
     "/dev",
     "/usr/local/muster",
     "/usr/local/pai",
+    "/etc/hosts",
+    "/etc/resolv.conf",
 ];
 
 /// What a job wants mounted, with its place.
@@ -115,8 +117,10 @@ fn mount_path_problem(path: &str) -> Option<String> {
         let rule = "should be an absolute path of at most 1024 bytes, not /, without empty parts, . and ..";
         return Some(rule.to_owned());
     }
-    let kept = KEPT.iter().find(|kept| Path::new(path).starts_with(kept))?;
-    Some(format!("should not be in {kept}"))
+    let path = Path::new(path);
+    let is_met = |kept: &&&str| path.starts_with(kept) || Path::new(kept).starts_with(path);
+    let kept = KEPT.iter().find(is_met)?;
+    Some(format!("should not be in or around {kept}"))
 }
 
 /// Whether each part of a relative path is a name.

@@ -19,6 +19,7 @@ pub fn seal_credentials(
     mut seal: impl FnMut(&str, &str) -> Result<String, String>,
 ) -> Result<String, String> {
     let mut document = read_yaml(text).map_err(|problem| problem.message)?;
+    check_texts(&document)?;
     let mut text = text.to_owned();
     let clear = clear_credentials(&document);
     for (index, key, name, secret) in clear {
@@ -39,6 +40,26 @@ pub fn seal_credentials(
         text = write_yaml(&text, &path, &document)?;
     }
     Ok(text)
+}
+
+/// What is no text in YAML reads as one in the declaration, and would not be found to be a credential, or be written
+/// otherwise: 0123 as 83.
+fn check_texts(document: &Value) -> Result<(), String> {
+    let storages = document.get("storages").and_then(Value::as_array);
+    for (index, storage) in storages.into_iter().flatten().enumerate() {
+        let data = storage.get("data").and_then(Value::as_object);
+        let data = data.into_iter().flatten();
+        let mut fields: Vec<_> = data
+            .map(|(key, value)| (format!("data.{key}"), value))
+            .collect();
+        fields.extend(storage.get("name").map(|name| ("name".to_owned(), name)));
+        if let Some((field, _)) = fields.iter().find(|(_, value)| !value.is_string()) {
+            return Err(format!(
+                "storages[{index}].{field}: is no text to YAML; write it in quotes"
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// The place of each credential in clear, with its storage's name.
@@ -103,6 +124,11 @@ storages:
 
     #[test]
     fn credentials_are_sealed_and_the_rest_stays() {
+        let told = seal_credentials(TEXT, seal).unwrap_err();
+        assert_eq!(
+            told,
+            "storages[1].data.accountKey: is no text to YAML; write it in quotes"
+        );
         let text = TEXT.replace(": 12}", ": k12}");
         let sealed = seal_credentials(&text, seal).unwrap();
         let read = ClusterStorages::read(&sealed).unwrap();
@@ -127,8 +153,8 @@ storages:
 
     #[test]
     fn sealed_credentials_are_opened() {
-        let sealed = seal_credentials(TEXT, seal).unwrap();
-        let storages = ClusterStorages::read(&sealed.replace(": 12}", ": x}")).unwrap();
+        let sealed = seal_credentials(&TEXT.replace(": 12}", ": '12'}"), seal).unwrap();
+        let storages = ClusterStorages::read(&sealed).unwrap();
         let opened = storages
             .find("home")
             .unwrap()

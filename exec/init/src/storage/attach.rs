@@ -1,19 +1,22 @@
 //! Puts mounted storages into a container whose first process waits for its orders.
 
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
-use nix::mount::{MsFlags, mount};
+use nix::mount::MsFlags;
 use nix::sched::{CloneFlags, setns};
 use nix::unistd::{Gid, Uid, setfsgid, setfsuid};
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::mount::{MoveMountFlags, OpenTreeFlags};
 
+use super::mount;
 use super::mount_table::OpenTable;
 use super::namespace::{self, change};
-use super::problem::StorageProblem;
+use super::problem::{StorageProblem, StorageProblemKind};
 use super::request::{AttachedPlace, FileOwner, SubDirectory};
 
 /// Where no storage is put in a container, whatever links of its image lead there.
@@ -37,19 +40,25 @@ pub(super) fn attach(pin: &Path, pid: u32, places: &[AttachedPlace]) -> Result<(
         .map_err(|error| StorageProblem::of("enter the container", &error.into()))?;
     for (place, tree) in places.iter().zip(trees) {
         let shown = place.target.display();
-        put(place, &tree, &mut table)
-            .map_err(|error| StorageProblem::of(&format!("mount {shown}"), &error))?;
+        put(place, &tree, &mut table).map_err(|error| StorageProblem {
+            kind: match error.kind() {
+                // So it is with this image on any machine.
+                io::ErrorKind::InvalidInput
+                | io::ErrorKind::NotADirectory
+                | io::ErrorKind::AlreadyExists => StorageProblemKind::BadPlace,
+                _ => StorageProblemKind::Failed,
+            },
+            ..StorageProblem::of(&format!("mount {shown}"), &error)
+        })?;
     }
     Ok(())
 }
 
 /// A copy of the mount at the place, that is mounted nowhere.
 fn tree(place: &AttachedPlace) -> Result<OwnedFd, StorageProblem> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let mut directory = rustix::fs::open(&place.source, flags, Mode::empty())
-        .map_err(|error| StorageProblem::of("open it", &error.into()))?;
+    let mut directory = source(place)?;
     for below in &place.below {
-        directory = step(directory.as_fd(), below).map_err(|error| {
+        directory = step(directory.as_fd(), below, place.creates).map_err(|error| {
             let SubDirectory { name, .. } = below;
             let hint = match error.kind() {
                 io::ErrorKind::PermissionDenied => {
@@ -69,27 +78,54 @@ fn tree(place: &AttachedPlace) -> Result<OwnedFd, StorageProblem> {
         .map_err(|error| StorageProblem::of("copy its mount", &error.into()))
 }
 
+/// The place's own directory.
+fn source(place: &AttachedPlace) -> Result<OwnedFd, StorageProblem> {
+    let failed = |error: io::Error| StorageProblem::of("open it", &error);
+    if place.is_storage {
+        mount::check_mounted(&place.source)?;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        return rustix::fs::open(&place.source, flags, Mode::empty())
+            .map_err(|error| failed(error.into()));
+    }
+    let mut directory = rustix::fs::open("/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+        .map_err(|error| failed(error.into()))?;
+    let mut path = PathBuf::from("/");
+    for part in place.source.iter().skip(1) {
+        path.push(part);
+        directory = match open_below(directory.as_fd(), part) {
+            Ok(below) => below,
+            Err(_) if path.is_symlink() => {
+                let message = format!(
+                    "{} is a symbolic link: declare where it leads",
+                    path.display()
+                );
+                return Err(StorageProblem::failed(message));
+            }
+            Err(error) => return Err(failed(error)),
+        };
+    }
+    Ok(directory)
+}
+
 /// The directory of that name, which is made if it is not there. A link is not followed: users make links on
 /// storages, and this process sees the host's files.
-fn step(directory: BorrowedFd<'_>, below: &SubDirectory) -> io::Result<OwnedFd> {
-    match open_below(directory, &below.name) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+fn step(directory: BorrowedFd<'_>, below: &SubDirectory, creates: bool) -> io::Result<OwnedFd> {
+    if matches!(&*below.name, "" | "." | "..") || below.name.contains('/') {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    match open_below(directory, below.name.as_ref()) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound && creates => {}
         opened => return opened,
     }
     make(directory, below)?;
-    open_below(directory, &below.name)
+    open_below(directory, below.name.as_ref())
 }
 
-fn open_below(directory: BorrowedFd<'_>, name: &str) -> io::Result<OwnedFd> {
+/// A directory in another one, that is no link to one. Not by openat2(2), which systemd keeps from services with
+/// RestrictSUIDSGID.
+fn open_below(directory: BorrowedFd<'_>, name: &OsStr) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    Ok(rustix::fs::openat2(
-        directory,
-        name,
-        flags,
-        Mode::empty(),
-        resolve,
-    )?)
+    Ok(rustix::fs::openat(directory, name, flags, Mode::empty())?)
 }
 
 /// A server that takes root for nobody lets the owner alone make it, and another one root alone.
@@ -132,12 +168,13 @@ fn make(directory: BorrowedFd<'_>, below: &SubDirectory) -> io::Result<()> {
 /// Mounts a copy in the container that this process is in.
 fn put(place: &AttachedPlace, tree: &OwnedFd, table: &mut OpenTable) -> io::Result<()> {
     let target = made(&place.target)?;
+    let before: BTreeSet<u64> = table.read()?.iter().map(|entry| entry.id).collect();
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
     rustix::mount::move_mount(tree, "", CWD, &target, flags)?;
     change(&target, MsFlags::MS_PRIVATE | MsFlags::MS_REC)?;
     // A directory of the host may have mounts below it: each has flags of its own.
     for entry in table.read()? {
-        if entry.point.starts_with(&target) {
+        if entry.point.starts_with(&target) && !before.contains(&entry.id) {
             restrict(&entry.point, entry.flags, place.read_only)?;
         }
     }
@@ -155,7 +192,7 @@ fn restrict(point: &Path, flags: MsFlags, read_only: bool) -> io::Result<()> {
     }
     let none = None::<&str>;
     let how = MsFlags::MS_REMOUNT | MsFlags::MS_BIND | wanted;
-    Ok(mount(none, point, none, how, none)?)
+    Ok(nix::mount::mount(none, point, none, how, none)?)
 }
 
 /// The directory in the container with its links resolved, which is made if it is not there.

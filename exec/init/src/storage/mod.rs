@@ -21,8 +21,8 @@ use nix::sys::stat::{Mode, umask};
 
 pub use self::problem::{StorageProblem, StorageProblemKind};
 pub use self::request::{
-    AttachedPlace, FileOwner, MountCall, StorageAnswer, StorageRequest, StorageStep, SubDirectory,
-    UnmountMode,
+    ABORTS_MAX, AttachedPlace, FileOwner, MountCall, StorageAnswer, StorageRequest, StorageStep,
+    SubDirectory, UnmountMode,
 };
 
 /// Most bytes of a request.
@@ -62,10 +62,10 @@ fn carry_out(request: &StorageRequest) -> Result<(), StorageProblem> {
             mount::check(target)
         }
         StorageStep::Unmount { target, mode } => {
-            if !namespace::is_there(&request.namespace) {
-                return Ok(());
+            // As after the machine was started anew: directories are left.
+            if namespace::is_there(&request.namespace) {
+                enter(request)?;
             }
-            enter(request)?;
             mount::unmount(target, *mode)
         }
         StorageStep::Attach { pid, places } => attach::attach(&request.namespace, *pid, places),

@@ -3,15 +3,15 @@
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use nix::mount::{MntFlags, umount2};
 use nix::sys::statfs::statfs;
 
-use super::mount_table;
 use super::problem::{StorageProblem, StorageProblemKind};
-use super::request::{MountCall, UnmountMode};
+use super::request::{ABORTS_MAX, MountCall, UnmountMode};
+use super::{mount_table, namespace};
 
 /// Where mount(8) and its helpers are looked for.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -49,10 +49,35 @@ pub(super) fn mount(call: &MountCall) -> Result<(), StorageProblem> {
         .output()
         .map_err(|error| StorageProblem::of("start mount", &error))?;
     if output.status.success() {
-        return Ok(());
+        return make_spares(&target).map_err(failed);
     }
+    // Nothing of the storage is there: no task is to take the empty directory for it.
+    let _ = fs::remove_dir(&target);
     let said = String::from_utf8_lossy(&output.stderr);
     Err(StorageProblem::failed(told(&said, &target)))
+}
+
+/// A forced umount(2) has the requests to a server fail, and unmounts what nothing else uses. So that the storage stays
+/// mounted, other mounts of it are there to be unmounted. They are made while the server answers: to make one, the
+/// kernel asks it.
+fn make_spares(target: &Path) -> io::Result<()> {
+    for spare in spares(target) {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&spare)?;
+        namespace::bind(target, &spare)?;
+    }
+    Ok(())
+}
+
+fn spares(target: &Path) -> Vec<PathBuf> {
+    let (above, name) = (target.parent(), target.file_name());
+    let Some((above, name)) = above.and_then(Path::parent).zip(name) else {
+        return Vec::new();
+    };
+    let spare = |number: usize| above.join("spares").join(name).join(number.to_string());
+    (0..ABORTS_MAX).map(spare).collect()
 }
 
 /// What mount said, without where it was to mount, and without what it says for those who type it.
@@ -96,40 +121,62 @@ fn check_helper(kind: &str) -> Result<(), StorageProblem> {
 
 /// Returns when the server has answered.
 pub(super) fn check(target: &Path) -> Result<(), StorageProblem> {
-    let not_mounted = || StorageProblem {
-        kind: StorageProblemKind::NotMounted,
-        message: "it is not mounted".to_owned(),
-    };
-    // The directory above is on the machine's own disk: this asks no server.
-    let name = target.file_name().ok_or_else(not_mounted)?;
-    let above = target.parent().and_then(|above| above.canonicalize().ok());
-    let target = above.ok_or_else(not_mounted)?.join(name);
-    let is_mounted =
-        mount_table::has(&target).map_err(|error| StorageProblem::of("read the mounts", &error))?;
-    if !is_mounted {
-        return Err(not_mounted());
-    }
-    match statfs(&target) {
+    check_mounted(target)?;
+    match statfs(target) {
         Ok(_) => Ok(()),
         Err(error) => Err(StorageProblem::of("read it", &error.into())),
     }
 }
 
+/// Whether a storage is mounted there. Asks no server.
+pub(super) fn check_mounted(target: &Path) -> Result<(), StorageProblem> {
+    let not_mounted = || StorageProblem {
+        kind: StorageProblemKind::NotMounted,
+        message: "it is not mounted".to_owned(),
+    };
+    // The directory above is on the machine's own disk.
+    let name = target.file_name().ok_or_else(not_mounted)?;
+    let above = target.parent().and_then(|above| above.canonicalize().ok());
+    let target = above.ok_or_else(not_mounted)?.join(name);
+    let is_mounted =
+        mount_table::has(&target).map_err(|error| StorageProblem::of("read the mounts", &error))?;
+    match is_mounted {
+        true => Ok(()),
+        false => Err(not_mounted()),
+    }
+}
+
 pub(super) fn unmount(target: &Path, mode: UnmountMode) -> Result<(), StorageProblem> {
     let flags = match mode {
-        UnmountMode::Idle => MntFlags::UMOUNT_NOFOLLOW,
-        UnmountMode::Abort => MntFlags::UMOUNT_NOFOLLOW | MntFlags::MNT_FORCE,
-        UnmountMode::Detach => {
-            // The kernel takes one of the two at a time to heart: first the requests fail.
-            let _ = umount2(target, MntFlags::UMOUNT_NOFOLLOW | MntFlags::MNT_FORCE);
-            MntFlags::UMOUNT_NOFOLLOW | MntFlags::MNT_DETACH
+        UnmountMode::Idle => MntFlags::empty(),
+        UnmountMode::Detach => MntFlags::MNT_DETACH,
+        UnmountMode::Abort => {
+            let mut spares = spares(target).into_iter();
+            return match spares.find_map(|spare| take_off(&spare, MntFlags::MNT_FORCE).transpose())
+            {
+                None | Some(Ok(())) => Ok(()),
+                Some(Err(error)) => Err(error),
+            };
         }
     };
-    match umount2(target, flags) {
-        Ok(()) | Err(nix::Error::EINVAL | nix::Error::ENOENT) => {}
-        Err(error) => return Err(StorageProblem::of("unmount it", &error.into())),
+    for spare in spares(target) {
+        take_off(&spare, MntFlags::MNT_DETACH)?;
     }
-    // One that is empty is the mount point; what is not stays.
-    let _ = fs::remove_dir(target);
+    if let Some(directory) = spares(target).first().and_then(|spare| spare.parent()) {
+        let _ = fs::remove_dir(directory);
+    }
+    take_off(target, flags)?;
     Ok(())
+}
+
+/// Unmounts what is mounted there and removes the directory; `None` if nothing is mounted.
+fn take_off(target: &Path, flags: MntFlags) -> Result<Option<()>, StorageProblem> {
+    let done = match umount2(target, flags | MntFlags::UMOUNT_NOFOLLOW) {
+        Ok(()) => Some(()),
+        Err(nix::Error::EINVAL | nix::Error::ENOENT) => None,
+        Err(error) => return Err(StorageProblem::of("unmount it", &error.into())),
+    };
+    // Only an empty directory goes, which a mount point is.
+    let _ = fs::remove_dir(target);
+    Ok(done)
 }

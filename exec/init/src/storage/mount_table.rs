@@ -11,6 +11,8 @@ use nix::mount::MsFlags;
 /// One mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TableEntry {
+    /// The kernel's number of the mount.
+    pub(super) id: u64,
     pub(super) point: PathBuf,
     /// Those flags of the mount itself that have to be named again when it is mounted anew with others.
     pub(super) flags: MsFlags,
@@ -45,10 +47,11 @@ impl OpenTable {
 pub(super) fn parse(text: &[u8]) -> Vec<TableEntry> {
     text.split(|byte| *byte == b'\n')
         .filter_map(|line| {
-            let mut fields = line.split(|byte| *byte == b' ').skip(4);
-            let point = OsString::from_vec(unescaped(fields.next()?)).into();
+            let mut fields = line.split(|byte| *byte == b' ');
+            let id = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
+            let point = OsString::from_vec(unescaped(fields.nth(3)?)).into();
             let flags = flags(fields.next()?);
-            Some(TableEntry { point, flags })
+            Some(TableEntry { id, point, flags })
         })
         .collect()
 }

@@ -73,7 +73,8 @@ fn prepare(pin: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn bind(source: &Path, target: &Path) -> io::Result<()> {
+/// Mounts a directory or file in one more place.
+pub(super) fn bind(source: &Path, target: &Path) -> io::Result<()> {
     let none = None::<&str>;
     Ok(mount(Some(source), target, none, MsFlags::MS_BIND, none)?)
 }

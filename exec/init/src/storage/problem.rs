@@ -21,6 +21,8 @@ pub enum StorageProblemKind {
     NoHelper,
     /// It is not mounted.
     NotMounted,
+    /// The image has no place for it, on any machine.
+    BadPlace,
     /// Something else.
     Failed,
 }

@@ -75,14 +75,17 @@ impl fmt::Debug for MountCall {
     }
 }
 
+/// How often the requests to a mounted storage can be made to fail.
+pub const ABORTS_MAX: usize = 8;
+
 /// How a storage is unmounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum UnmountMode {
     /// Only if nothing uses it.
     Idle,
-    /// Requests that wait for its server fail. It stays mounted if something uses it.
+    /// Requests that wait for its server fail, in containers too. It stays mounted. Can be done [`ABORTS_MAX`] times.
     Abort,
-    /// Requests that wait for its server fail, and it is gone for those who come.
+    /// It is gone for those who come. Containers keep what they have.
     Detach,
 }
 
@@ -91,8 +94,13 @@ pub enum UnmountMode {
 pub struct AttachedPlace {
     /// The directory in the namespace of storages: where a storage is mounted, or a path of the host.
     pub source: PathBuf,
-    /// The way from there down. What is missing is made.
+    /// Whether a storage is to be mounted there: if none is, there are no files of it. A path of the host may have no
+    /// symbolic links, for tasks can make some.
+    pub is_storage: bool,
+    /// The way from there down.
     pub below: Vec<SubDirectory>,
+    /// Whether directories on the way are made that are missing.
+    pub creates: bool,
     /// Where the container sees it; made if it is not there.
     pub target: PathBuf,
     /// Whether it may only be read.

@@ -18,13 +18,14 @@ fn a_table_of_mounts_is_read() {
 bad line
 ";
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC | MsFlags::MS_RELATIME;
-    let entry = |point: &str, flags| TableEntry {
+    let entry = |id, point: &str, flags| TableEntry {
+        id,
         point: point.into(),
         flags,
     };
     let expected = [
-        entry("/sys", flags),
-        entry("/mnt/a b\\c", MsFlags::MS_RDONLY | MsFlags::MS_NOATIME),
+        entry(22, "/sys", flags),
+        entry(90, "/mnt/a b\\c", MsFlags::MS_RDONLY | MsFlags::MS_NOATIME),
     ];
     assert_eq!(mount_table::parse(text), expected);
 }
@@ -58,6 +59,11 @@ impl Home {
         self.0.path().join(name)
     }
 
+    /// Where a storage is mounted.
+    fn storage(&self, name: &str) -> PathBuf {
+        self.at("mounts").join(name)
+    }
+
     /// Carries a step out, on a thread of its own: it changes the namespace that it is in.
     fn asks(&self, step: StorageStep) -> StorageAnswer {
         let request = StorageRequest {
@@ -74,7 +80,7 @@ impl Home {
 
     fn mount(&self, name: &str, options: &[&str]) -> StorageAnswer {
         self.asks(StorageStep::Mount(MountCall {
-            target: self.at(name),
+            target: self.storage(name),
             kind: "tmpfs".to_owned(),
             source: "storage".to_owned(),
             options: options.iter().map(|option| (*option).to_owned()).collect(),
@@ -83,12 +89,12 @@ impl Home {
     }
 
     fn check(&self, name: &str) -> StorageAnswer {
-        let target = self.at(name);
+        let target = self.storage(name);
         self.asks(StorageStep::Check { target })
     }
 
     fn unmount(&self, name: &str, mode: UnmountMode) -> StorageAnswer {
-        let target = self.at(name);
+        let target = self.storage(name);
         self.asks(StorageStep::Unmount { target, mode })
     }
 
@@ -153,7 +159,9 @@ impl Drop for Container {
 fn place(source: PathBuf, target: &Path) -> AttachedPlace {
     AttachedPlace {
         source,
+        is_storage: false,
         below: Vec::new(),
+        creates: true,
         target: target.to_owned(),
         read_only: false,
     }
@@ -177,7 +185,7 @@ fn containers_share_a_storage_that_the_host_does_not_see() {
     home.mount("data", &["mode=755"]).unwrap();
     home.check("data").unwrap();
     let on_host = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
-    let name = home.at("data");
+    let name = home.storage("data");
     assert!(!on_host.contains(name.to_str().unwrap()));
     let target = home.at("in/the/container");
     let containers = [Container::new(), Container::new()];
@@ -185,7 +193,8 @@ fn containers_share_a_storage_that_the_host_does_not_see() {
         uid: 4711,
         gid: 4712,
     };
-    let mut writes = place(home.at("data"), &target);
+    let mut writes = place(home.storage("data"), &target);
+    writes.is_storage = true;
     writes.below = vec![directory("ada", Some(owner)), directory("train", None)];
     let reads = AttachedPlace {
         read_only: true,
@@ -207,8 +216,13 @@ fn containers_share_a_storage_that_the_host_does_not_see() {
             .options(&target)
             .starts_with("ro,nosuid,nodev")
     );
+    // Nothing is made where nothing may be written.
+    let mut absent = place(home.storage("data"), &home.at("absent"));
+    absent.below = vec![directory("nobody", None)];
+    absent.creates = false;
+    assert!(home.attach(&containers[0], &[absent]).is_err());
     // It is made once: two tasks of a user may begin at one moment.
-    let mut whole = place(home.at("data"), &home.at("whole"));
+    let mut whole = place(home.storage("data"), &home.at("whole"));
     whole.below = vec![directory("ada", None)];
     home.attach(&containers[0], &[whole]).unwrap();
     let ada = std::fs::metadata(containers[0].root(&home.at("whole"))).unwrap();
@@ -216,9 +230,22 @@ fn containers_share_a_storage_that_the_host_does_not_see() {
         (ada.uid(), ada.gid(), ada.mode() & 0o777),
         (4711, 4712, 0o750)
     );
+    // What waits for the server can be let go more than once, and the storage stays.
+    for _ in 0..=ABORTS_MAX {
+        home.unmount("data", UnmountMode::Abort).unwrap();
+        home.check("data").unwrap();
+    }
     // In use by containers it goes when they do; what is idle goes at once.
     home.unmount("data", UnmountMode::Idle).unwrap();
+    assert!(!home.storage("data").exists());
     assert_eq!(std::fs::read(second.join("model")).unwrap(), b"weights");
+    let unmounted = AttachedPlace {
+        is_storage: true,
+        ..place(home.storage("data"), &home.at("elsewhere"))
+    };
+    std::fs::create_dir(home.storage("data")).unwrap();
+    let kind = home.attach(&containers[0], &[unmounted]).unwrap_err().kind;
+    assert_eq!(kind, StorageProblemKind::NotMounted);
     let kind = home.check("data").unwrap_err().kind;
     assert_eq!(kind, StorageProblemKind::NotMounted);
     home.unmount("data", UnmountMode::Detach).unwrap();
@@ -280,8 +307,18 @@ fn links_lead_nowhere() {
         told.starts_with("cannot make or open its directory ada"),
         "{told}"
     );
-    linked.below = vec![directory("..", None)];
-    assert!(home.attach(&container, &[linked]).is_err());
+    for odd in ["..", ".", "", "a/b"] {
+        linked.below = vec![directory(odd, None)];
+        assert!(
+            home.attach(&container, &[linked.clone()]).is_err(),
+            "{odd:?}"
+        );
+    }
+    // Nor does a path of the host, on whose way tasks may have made a link.
+    symlink(&data, home.at("way")).unwrap();
+    let over = place(home.at("way"), &home.at("target"));
+    let told = home.attach(&container, &[over]).unwrap_err().message;
+    assert!(told.contains("way is a symbolic link"), "{told}");
     // An image whose directory leads into what the kernel tells.
     symlink("/proc", home.at("link")).unwrap();
     for target in [

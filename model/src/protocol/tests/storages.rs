@@ -99,11 +99,25 @@ fn what_cannot_be_mounted_is_told_with_its_field() {
         ),
         ("mountPath: /a//b", "mountPath: should be an absolute path"),
         ("mountPath: 7", "mountPath: should be string"),
-        ("mountPath: /proc", "mountPath: should not be in /proc"),
-        ("mountPath: /dev/shm/x", "mountPath: should not be in /dev"),
+        (
+            "mountPath: /proc",
+            "mountPath: should not be in or around /proc",
+        ),
+        (
+            "mountPath: /dev/shm/x",
+            "mountPath: should not be in or around /dev",
+        ),
         (
             "mountPath: /usr/local/muster",
-            "mountPath: should not be in /usr/local/muster",
+            "mountPath: should not be in or around /usr/local/muster",
+        ),
+        (
+            "mountPath: /usr",
+            "mountPath: should not be in or around /usr/local/muster",
+        ),
+        (
+            "mountPath: /etc",
+            "mountPath: should not be in or around /etc/hosts",
         ),
         ("subPath: ../x", "subPath: should be a relative path"),
         ("subPath: a/./b", "subPath: should be a relative path"),
