@@ -5,7 +5,6 @@ use muster_model::launch::{TaskLimits, TaskSpec};
 
 use crate::environment::{self, TaskContext};
 use crate::lease::LeaseTime;
-use crate::vc::AcceptedJob;
 
 /// Processes and threads of one task at most; bounds a fork bomb.
 pub(crate) const PIDS_MAX: u32 = 32_768;
@@ -16,7 +15,7 @@ pub(crate) fn task_spec(
     role: &RoleSpec,
     disk_mb: u64,
     lease: Option<LeaseTime>,
-    job: &AcceptedJob,
+    sealed_secrets: &[u8],
 ) -> TaskSpec {
     TaskSpec {
         job: part.key.clone(),
@@ -33,11 +32,11 @@ pub(crate) fn task_spec(
         },
         lease_s: lease.map(|lease| lease.seconds),
         infiniband: role.infiniband,
-        storages: job.spec.storages.clone(),
+        storages: role.storages.clone(),
         pre_commands: role.pre_commands.clone(),
         entrypoint: role.entrypoint.clone(),
         post_commands: role.post_commands.clone(),
         environment: environment::own(part),
-        sealed_secrets: job.sealed_secrets.clone(),
+        sealed_secrets: sealed_secrets.to_vec(),
     }
 }

@@ -105,11 +105,9 @@ step_storages_nfs() {
 step_storages_squash() {
     # root is nobody there, and may not write to a directory of somebody else.
     works squash 'squash' 'touch /mnt/squash/file 2>/dev/null && exit 1; id -u'
-    rmdir /srv/squash/admin
-    storage_job nodir 'squash' 'true'
+    storage_job nodir '{name: squash, subPath: new}' 'true'
     wait_for "the reason" 60 was_told nodir 'make the directory there and give it to its user'
     muster job stop nodir
-    mkdir -p /srv/squash/admin
     chmod 1777 /srv/squash/admin
     works nobody 'squash' 'echo squashed >/mnt/squash/file'
     [ "$(stat -c %U /srv/squash/admin/file)" = nobody ]
@@ -153,6 +151,7 @@ table inet trial {
 NFT
 }
 server_back() { nft delete table inet trial; }
+lost_storage() { journalctl -u muster -b --no-pager -o cat | grep 'has lost a storage' | grep -q "$1"; }
 
 step_storages_away() {
     writes='i=0; while true; do i=$((i + 1)); echo "tick $i" >>/mnt/open/ticks; echo "tick $i"; sleep 1; done'
@@ -163,17 +162,20 @@ step_storages_away() {
     wait_for "the first tick" 60 logged patient 'tick 2'
     works before 'plain' true
     server_away
+    trap server_back EXIT
     begin=$(now)
     # Neither the host nor the agent nor other tasks wait for it.
     timeout 5 df >/dev/null
     timeout 5 muster node show >/dev/null
     works other 'plain' true
     detail "another job beside it $((($(now) - begin) / 100)) s"
-    wait_for "the verdict" 120 was_told writer 'storage open has not answered for'
-    detail "its task fails after $((($(now) - begin) / 100)) s"
+    wait_for "the verdict" 120 lost_storage 'storage open has not answered for'
+    wait_for "the end of its task" 60 was_told writer '219 (ContainerStorageUnreachable)'
+    detail "its task has failed after $((($(now) - begin) / 100)) s"
     timeout 5 df >/dev/null
     # One that may wait longer goes on when the server is back, and so does the retry of the other.
     server_back
+    trap - EXIT
     before=$(muster job logs patient | grep -c tick)
     wait_for "the next tick" 120 more_ticks patient "$before"
     wait_for "the retry" 180 is writer RUNNING

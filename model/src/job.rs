@@ -28,8 +28,6 @@ pub struct JobSpec {
     pub max_run_s: Option<u64>,
     /// What becomes of it when one of its nodes falls silent.
     pub partition: Partition,
-    /// The storages that all its tasks have.
-    pub storages: Vec<JobStorage>,
     /// Roles in the order the user wrote them; at least one.
     pub roles: Vec<RoleSpec>,
     /// What is accepted of the job and not carried out, or not as it reads. For the user.
@@ -159,6 +157,8 @@ pub struct RoleSpec {
     pub shm_mb: Option<u32>,
     /// Wants InfiniBand devices.
     pub infiniband: bool,
+    /// The storages that its tasks have.
+    pub storages: Vec<JobStorage>,
     /// Runtime plugins' commands before the user's, in order. May hold `<% $secrets.x %>`.
     pub pre_commands: Vec<String>,
     /// The user's commands as one script, rendered but for `<% $secrets.x %>`.

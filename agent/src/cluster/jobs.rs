@@ -15,7 +15,7 @@ use muster_model::remark::Remark;
 use muster_model::sight::JobSight;
 use muster_model::stacks::{JobStacks, StacksFilter};
 use muster_model::state::ExecutionType;
-use muster_model::storage::Storage;
+use muster_model::storage::{ClusterStorages, Storage};
 use muster_model::vc::unknown;
 use muster_model::view::{Dated, JobDetail, JobEvent, JobSummary};
 use muster_portal_gateway::port::{
@@ -175,24 +175,7 @@ impl LocalJobs {
         if protocol.wants_default_storages() {
             let mut defaults = self.default_storages(caller);
             defaults.retain(is_there);
-            for name in defaults {
-                let is_mounted = declared.find(&name).is_some_and(Storage::is_mounted);
-                let storage = JobStorage::usual(name);
-                let problem = match is_mounted {
-                    true => protocol::beside(&spec.storages, &storage),
-                    false => Some("it is of a type that Muster does not mount".to_owned()),
-                };
-                match problem {
-                    None => spec.storages.push(storage),
-                    Some(why) => spec.warnings.push(Remark::at(
-                        ".extras.storages",
-                        format!(
-                            "Your default storage {} is not mounted: {why}.",
-                            storage.name
-                        ),
-                    )),
-                }
-            }
+            add_defaults(&declared, defaults, spec);
         }
         Ok(())
     }
@@ -455,6 +438,38 @@ impl Jobs for LocalJobs {
     async fn remove_tag(&self, key: &JobKey, tag: &str) -> Result<(), PortError> {
         let (job, tag) = (key.clone(), tag.to_owned());
         self.change(key, VcEntry::RemoveTag { job, tag }).await
+    }
+}
+
+/// Gives all tasks the user's default storages, each where OpenPAI mounts it.
+fn add_defaults(declared: &ClusterStorages, defaults: Vec<String>, spec: &mut JobSpec) {
+    // Those of plugins: all roles have the same.
+    let mut storages = spec
+        .roles
+        .first()
+        .map_or_else(Vec::new, |role| role.storages.clone());
+    for name in defaults {
+        let is_mounted = declared.find(&name).is_some_and(Storage::is_mounted);
+        let storage = JobStorage::usual(name);
+        let problem = match is_mounted {
+            true => protocol::beside(&storages, &storage),
+            false => Some("it is of a type that Muster does not mount".to_owned()),
+        };
+        match problem {
+            None => {
+                for role in &mut spec.roles {
+                    role.storages.push(storage.clone());
+                }
+                storages.push(storage);
+            }
+            Some(why) => spec.warnings.push(Remark::at(
+                ".extras.storages",
+                format!(
+                    "Your default storage {} is not mounted: {why}.",
+                    storage.name
+                ),
+            )),
+        }
     }
 }
 

@@ -25,6 +25,7 @@ fn role(name: &str, instances: u32, gpu: u32) -> RoleSpec {
         near: None,
         shm_mb: None,
         infiniband: false,
+        storages: Vec::new(),
         pre_commands: Vec::new(),
         entrypoint: String::new(),
         post_commands: Vec::new(),
@@ -59,7 +60,6 @@ fn spec(roles: Vec<RoleSpec>) -> JobSpec {
         lazy: false,
         max_run_s: None,
         partition: Partition::default(),
-        storages: Vec::new(),
         roles,
         warnings: Vec::new(),
     }

@@ -5,7 +5,7 @@
 //! snapshots. Whoever launches its tasks, or shows it, unpacks it.
 
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
-use muster_model::job::{JobSpec, RoleSpec};
+use muster_model::job::{JobSpec, JobStorage, RoleSpec};
 use muster_model::launch::RegistryAuth;
 use serde::{Deserialize, Serialize};
 
@@ -31,6 +31,7 @@ struct DocumentContents {
 #[derive(Debug, Serialize, Deserialize)]
 struct RoleCommands {
     image_auth: Option<RegistryAuth>,
+    storages: Vec<JobStorage>,
     pre_commands: Vec<String>,
     entrypoint: String,
     post_commands: Vec<String>,
@@ -40,6 +41,7 @@ impl RoleCommands {
     fn take(role: &mut RoleSpec) -> Self {
         Self {
             image_auth: role.image_auth.take(),
+            storages: std::mem::take(&mut role.storages),
             pre_commands: std::mem::take(&mut role.pre_commands),
             entrypoint: std::mem::take(&mut role.entrypoint),
             post_commands: std::mem::take(&mut role.post_commands),
@@ -48,6 +50,7 @@ impl RoleCommands {
 
     fn give(self, role: &mut RoleSpec) {
         role.image_auth = self.image_auth;
+        role.storages = self.storages;
         role.pre_commands = self.pre_commands;
         role.entrypoint = self.entrypoint;
         role.post_commands = self.post_commands;

@@ -52,6 +52,7 @@ fn spec(gang: bool, retries: i32, roles: &[(&str, u32, i32, i32)]) -> JobSpec {
         near: None,
         shm_mb: None,
         infiniband: false,
+        storages: Vec::new(),
         pre_commands: Vec::new(),
         entrypoint: String::new(),
         post_commands: Vec::new(),
@@ -64,7 +65,6 @@ fn spec(gang: bool, retries: i32, roles: &[(&str, u32, i32, i32)]) -> JobSpec {
         lazy: false,
         max_run_s: None,
         partition: Partition::default(),
-        storages: Vec::new(),
         roles: roles.iter().map(role).collect(),
         warnings: Vec::new(),
     }

@@ -63,7 +63,9 @@ pub(super) fn job_spec(
             hived: hived.get(name.as_str()).copied(),
             near: wishes.near.get(name).copied(),
         };
-        role_spec(document, (name, role), wishes, hooks, entrypoint)
+        let role = role_spec(document, (name, role), wishes, hooks, entrypoint)?;
+        let storages = storages.clone();
+        Ok(RoleSpec { storages, ..role })
     }));
     let vc = virtual_cluster(document);
     let (roles, vc) = match (roles, vc) {
@@ -80,7 +82,6 @@ pub(super) fn job_spec(
         lazy: document.extras.hived_scheduler.lazy_preemption_enable == Some(true),
         max_run_s: wishes.max_run_s,
         partition: wishes.partition,
-        storages,
         roles,
         warnings: warnings(document, source),
     })
@@ -191,6 +192,8 @@ fn role_spec(
         near: wishes.near,
         shm_mb: Some(role.extra_container_options.shm_mb).filter(|mb| *mb > 0),
         infiniband: role.extra_container_options.infiniband,
+        // All roles of a job have the same.
+        storages: Vec::new(),
         pre_commands: hooks.pre,
         entrypoint: entrypoint.to_owned(),
         post_commands: hooks.post,

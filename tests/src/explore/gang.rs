@@ -150,7 +150,6 @@ fn job(name: &str, tasks: u64, priority: Option<PriorityClass>) -> VcEntry {
         spec: JobSpec {
             priority,
             partition: Partition::Hold,
-            storages: Vec::new(),
             ..jobs::gang(&vc, tasks, 1, 100)
         },
         document: JobDocument::default(),

@@ -66,6 +66,6 @@ impl GangLaunch {
             place,
         };
         let lease = current.gang.lease;
-        Some(task_spec(&part, role, disk_mb, lease, job))
+        Some(task_spec(&part, role, disk_mb, lease, &job.sealed_secrets))
     }
 }

@@ -47,7 +47,6 @@ fn job(name: &str, tasks: u32) -> AcceptedJob {
             lazy: false,
             max_run_s: None,
             partition: Partition::default(),
-            storages: Vec::new(),
             roles: vec![role(tasks, resources)],
             warnings: Vec::new(),
         },

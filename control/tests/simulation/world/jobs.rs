@@ -61,6 +61,7 @@ impl World {
             near: None,
             shm_mb: None,
             infiniband: false,
+            storages: Vec::new(),
             pre_commands: Vec::new(),
             entrypoint: "true".to_owned(),
             post_commands: Vec::new(),
@@ -79,7 +80,6 @@ impl World {
             priority: classes[self.chance.below(4) as usize],
             lazy: false,
             max_run_s: None,
-            storages: Vec::new(),
             partition: [
                 Partition::FailoverAfter { seconds: 15 },
                 Partition::FailoverAfter { seconds: 15 },

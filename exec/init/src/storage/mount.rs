@@ -83,6 +83,7 @@ fn spares(target: &Path) -> Vec<PathBuf> {
 /// What mount said, without where it was to mount, and without what it says for those who type it.
 fn told(said: &str, target: &Path) -> String {
     let prefix = format!("{}: ", target.display());
+    let suffix = format!(" on {}", target.display());
     let lines = said
         .lines()
         .map(|line| {
@@ -90,7 +91,8 @@ fn told(said: &str, target: &Path) -> String {
                 .split_once(": ")
                 .filter(|(program, _)| program.starts_with("mount"))
                 .unwrap_or(("", line));
-            line.strip_prefix(&*prefix).unwrap_or(line).trim()
+            let line = line.strip_prefix(&*prefix).unwrap_or(line).trim();
+            line.strip_suffix(&*suffix).unwrap_or(line)
         })
         .filter(|line| {
             !line.is_empty() && !line.starts_with("dmesg(1)") && !line.contains("Refer to the")

@@ -8,7 +8,7 @@ use super::*;
 
 fn storages(extras: &str) -> Vec<JobStorage> {
     let spec = valid(&changed("extras", extras)).job_spec();
-    spec.unwrap().storages
+    spec.unwrap().roles.remove(0).storages
 }
 
 /// The one problem of these extras.

@@ -31,7 +31,6 @@ pub(super) fn any(vc: &VcName, random: &mut Random, devices: u32) -> JobSpec {
         retry_count: i32::try_from(random.below(3)).unwrap_or(0),
         priority: classes[random.index(classes.len())],
         partition: partitions[random.index(partitions.len())],
-        storages: Vec::new(),
         ..gang(vc, tasks, gpus, ms)
     }
 }
@@ -68,6 +67,7 @@ pub(crate) fn gang(vc: &VcName, tasks: u64, gpus: u64, ms: u64) -> JobSpec {
         near: None,
         shm_mb: None,
         infiniband: false,
+        storages: Vec::new(),
         pre_commands: Vec::new(),
         entrypoint: ms.to_string(),
         post_commands: Vec::new(),
@@ -80,7 +80,6 @@ pub(crate) fn gang(vc: &VcName, tasks: u64, gpus: u64, ms: u64) -> JobSpec {
         lazy: false,
         max_run_s: None,
         partition: Partition::FailoverAfter { seconds: 15 },
-        storages: Vec::new(),
         roles: vec![role],
         warnings: Vec::new(),
     }
