@@ -99,7 +99,8 @@ async fn storages(ports: &Ports, admin: &Caller) {
     conformance::storages(&*ports.storages, &[]).await;
     let storages = EditedText {
         base: 0,
-        text: "storages: [{name: data, type: other}]".to_owned(),
+        text: "storages: [{name: data, type: hostPath, data: {path: /srv}}, {name: other, type: other}]"
+            .to_owned(),
         now: true,
     };
     let edited = ports.documents.edit(admin, "storages", storages);
@@ -121,7 +122,7 @@ async fn storages(ports: &Ports, admin: &Caller) {
     );
     let acl = GroupAcl {
         vcs: ["default".parse().unwrap()].into(),
-        storages: vec!["data".to_owned(), "undeclared".to_owned()],
+        storages: ["other", "data", "undeclared"].map(str::to_owned).into(),
         ..GroupAcl::default()
     };
     let change = PeopleChange::ChangeGroup {
@@ -137,19 +138,22 @@ async fn storages(ports: &Ports, admin: &Caller) {
         node: String::new(),
     };
     ports.users.change(&author, change).await.unwrap();
-    for (name, storages, path) in [
-        ("named", "{name: data}", ".extras.storages[0]"),
-        ("default", "", ".extras.storages"),
+    // The default one is of a type that is not mounted.
+    for (name, storages, warned) in [
+        ("named", "{name: data}", &[][..]),
+        ("default", "", &[".extras.storages"]),
     ] {
         let submitted = submit(job(name, storages)).await.unwrap();
         let paths: Vec<_> = submitted.warnings.iter().map(|it| &*it.path).collect();
-        assert_eq!(paths, [path]);
+        assert_eq!(paths, warned);
     }
-    let refused = submit(job("late", "{name: undeclared}")).await;
-    assert!(
-        matches!(refused, Err(PortError::NoStorage(_))),
-        "{refused:?}"
-    );
+    for (name, storages) in [("late", "{name: undeclared}"), ("typed", "{name: other}")] {
+        let refused = submit(job(name, storages)).await;
+        assert!(
+            matches!(refused, Err(PortError::NoStorage(_))),
+            "{refused:?}"
+        );
+    }
 }
 
 #[tokio::test]

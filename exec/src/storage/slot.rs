@@ -22,7 +22,7 @@ pub(super) struct MountSlot {
     state: Mutex<SlotState>,
 }
 
-/// What is known of it.
+/// What is known about the storage.
 #[derive(Debug)]
 pub(super) struct SlotState {
     /// Tasks that wait until it is mounted.
