@@ -49,9 +49,9 @@ case " $steps " in *' hardware '*)
     steps='hardware_install hardware_inventory hardware_levels hardware_fabric hardware_unplug hardware_cpus'
     ;;
 esac
+# The kernel for clouds has no NFS server.
+case " $steps " in *' storages'*) kernel=linux-image-amd64 more=,nfs-kernel-server,nfs-common,samba,cifs-utils ;; esac
 case " $steps " in *' storages '*)
-    # The one for clouds has no NFS server.
-    kernel=linux-image-amd64 more=,nfs-kernel-server,nfs-common,samba,cifs-utils
     steps='storages_install storages_nfs storages_squash storages_samba storages_refused storages_full'
     steps="$steps storages_away storages_restarted storages_idle"
     ;;
