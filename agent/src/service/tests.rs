@@ -105,7 +105,7 @@ async fn storages(ports: &Ports, admin: &Caller) {
     };
     let edited = ports.documents.edit(admin, "storages", storages);
     assert_eq!(edited.await, Ok(1));
-    conformance::storages(&*ports.storages, &["data"]).await;
+    conformance::storages(&*ports.storages, &["data", "other"]).await;
 
     let job = |name: &str, storages: &str| {
         format!(
