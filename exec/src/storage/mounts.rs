@@ -163,8 +163,10 @@ impl StorageMounts {
         let said = self.check(slot).await;
         slot.note(begun, &said);
         let lost = lost(slot);
-        if !lost.is_empty() {
-            // Tasks that wait for the server cannot end before their requests fail.
+        let was_lost = std::mem::replace(&mut slot.state().is_lost, !lost.is_empty());
+        if was_lost && !lost.is_empty() {
+            // Tasks that wait for the server cannot end before their requests fail. Not at first: a task that meets such
+            // a failure before it is told to end would seem to have failed by itself.
             let _ = self.unmount_step(slot, UnmountMode::Abort).await;
         }
         lost

@@ -37,6 +37,8 @@ pub(super) struct SlotState {
     pub(super) answered: Option<Instant>,
     /// The failure since its last answer.
     pub(super) failure: Option<SlotFailure>,
+    /// Whether tasks had lost it when it was looked at last.
+    pub(super) is_lost: bool,
 }
 
 /// Why it cannot be used now.
@@ -73,6 +75,7 @@ impl MountSlot {
             is_mounted,
             answered: None,
             failure: None,
+            is_lost: false,
         };
         Self {
             name,

@@ -341,7 +341,9 @@ async fn tasks_lose_a_storage_whose_server_is_silent_for_too_long() {
         lost[0].message,
         "storage data has not answered for 1 s: the server has not answered for 0 s"
     );
-    // What waits for the server is let go.
+    // They are told to end. What waits for the server is let go after that.
+    assert!(!bench.log().contains(&"Abort data".to_owned()));
+    assert_eq!(bench.mounts.tend().await.len(), 1);
     assert!(bench.log().contains(&"Abort data".to_owned()));
     bench.unset("dead-data");
     assert_eq!(bench.mounts.tend().await, [], "it is back");
