@@ -219,6 +219,10 @@ impl JudgedKinds {
 
 /// Failures as an agent keeps them, of programs that end with different errors.
 fn keep_failures(directory: &Path, count: usize, judged: &JudgedKinds) -> Result<()> {
+    // Those of the test before.
+    if directory.exists() {
+        fs::remove_dir_all(directory)?;
+    }
     fs::create_dir_all(directory)?;
     let now_ms = u64::try_from(std::time::UNIX_EPOCH.elapsed()?.as_millis())?;
     for nth in 0..count {
