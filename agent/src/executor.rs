@@ -152,7 +152,7 @@ impl Executor {
             failures: parts.failures,
             storages_declared: parts.storages,
             storages: Arc::new(StorageMounts::new(
-                config.storage_helper.clone(),
+                config.storage_steps.clone(),
                 &config.storages_dir,
                 StorageTimes::default(),
             )),

@@ -2,7 +2,7 @@
 # command of it fails. Sourced by trial.sh.
 # shellcheck shell=sh
 
-# job NAME GPUS INSTANCES COMMAND: submits a job of the small image.
+# job NAME GPUS INSTANCES COMMAND [MEMORY_MB [MORE]]: submits a job of the small image; MORE is more of its document.
 job() {
     cat >"marks/$1.yaml" <<YAML
 protocolVersion: 2
@@ -18,6 +18,7 @@ taskRoles:
     commands:
     - |
 $(echo "$4" | sed 's/^/      /')
+${6:-}
 YAML
     muster job submit "marks/$1.yaml"
 }

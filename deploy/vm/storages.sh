@@ -3,23 +3,7 @@
 # shellcheck shell=sh
 
 # storage_job NAME STORAGES COMMAND: submits a job with these entries of extras.storages.
-storage_job() {
-    cat >"marks/$1.yaml" <<YAML
-protocolVersion: 2
-name: $1
-type: job
-prerequisites: [{type: dockerimage, name: busybox, uri: muster/busybox}]
-taskRoles:
-  worker:
-    dockerImage: busybox
-    resourcePerInstance: {cpu: 1, memoryMB: 64, gpu: 0}
-    commands:
-    - |
-$(echo "$3" | sed 's/^/      /')
-extras: {storages: [$2]}
-YAML
-    muster job submit "marks/$1.yaml"
-}
+storage_job() { job "$1" 0 1 "$3" 64 "extras: {storages: [$2]}"; }
 
 # works NAME STORAGES COMMAND: the job succeeds.
 works() {

@@ -6,9 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::cluster_spec::SpecProblem;
 use crate::document_text::{self, TextLimits};
+use crate::protocol::read_yaml;
 
 pub use sealed::{SEALED_PREFIX, seal_credentials};
 
@@ -171,6 +173,7 @@ impl ClusterStorages {
             nodes: 64 * STORAGES_MAX,
         };
         let mut read: Self = document_text::read(text, limits).map_err(|problem| vec![problem])?;
+        check_texts(text)?;
         for storage in &mut read.storages {
             if storage.volume_name.is_empty() {
                 storage.volume_name = storage.name.clone();
@@ -364,6 +367,32 @@ impl Storage {
     }
 }
 
+/// What is no text to YAML would read as one here, and would not be found to be a credential that is to be sealed, or be
+/// written otherwise: 0123 as 83.
+fn check_texts(text: &str) -> Result<(), Vec<SpecProblem>> {
+    let document =
+        read_yaml(text).map_err(|problem| vec![SpecProblem::new("", problem.message)])?;
+    let storages = document.get("storages").and_then(Value::as_array);
+    let mut problems = Vec::new();
+    for (index, storage) in storages.into_iter().flatten().enumerate() {
+        let name = storage.get("name").map(|name| ("name".to_owned(), name));
+        let data = storage.get("data").and_then(Value::as_object);
+        let data = data.into_iter().flatten();
+        let data = data.map(|(key, value)| (format!("data.{key}"), value));
+        for (field, _) in data.chain(name).filter(|(_, value)| !value.is_string()) {
+            let path = format!("storages[{index}].{field}");
+            problems.push(SpecProblem::new(
+                path,
+                "is no text to YAML; write it in quotes",
+            ));
+        }
+    }
+    match problems.is_empty() {
+        true => Ok(()),
+        false => Err(problems),
+    }
+}
+
 const NAME_RULE: &str = "must be 1 to 255 letters, digits, dots, hyphens and underscores, the first one a letter or digit";
 
 fn is_name(text: &str) -> bool {
@@ -458,6 +487,14 @@ mod tests {
                 "storages[1].name: is used twice: a",
             ),
             ("{type: other}", "storages[0]"),
+            (
+                "{name: a, type: samba, data: {address: //s/d, password: 0123}}",
+                "storages[0].data.password: is no text to YAML; write it in quotes",
+            ),
+            (
+                "{name: 7, type: other}",
+                "storages[0].name: is no text to YAML",
+            ),
             (
                 "{name: a, type: hostPath, data: {path: //}}",
                 "storages[0].data.path: must be a directory below /",

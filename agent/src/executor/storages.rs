@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use muster_exec::storage::{AttachedPlace, LostStorage, MountSource, SubDirectory};
+use muster_exec::storage::{AttachedPlace, LostStorage, MountSource};
 use muster_model::exit::Cause;
 use muster_model::id::{AttemptUid, UserName};
 use muster_model::job::JobStorage;
@@ -22,8 +22,6 @@ const PAUSE: Duration = Duration::from_secs(10);
 const GRACE: Duration = Duration::from_secs(5);
 /// The label with the storages that a container has, for the next life of the agent.
 const LABEL: &str = "muster.io/storages";
-/// Permissions of a directory that is made for a user or for a job.
-const DIRECTORY_MODE: u32 = 0o755;
 
 /// The storages of one task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -78,7 +76,6 @@ pub(super) async fn acquire(
         };
         let declared = opened(shared, &declared, &wanted.name).await;
         let declared = declared.map_err(failed)?;
-        let is_storage = declared.kind != StorageKind::HostPath;
         let source = match MountSource::of(&declared) {
             None => return Err(failed("its type cannot be mounted".to_owned())),
             Some(MountSource::Host(path)) => path,
@@ -90,10 +87,7 @@ pub(super) async fn acquire(
             }
         };
         let place = place(source, &declared, wanted, &spec.job.user);
-        storages.places.push(AttachedPlace {
-            is_storage,
-            ..place
-        });
+        storages.places.push(place);
     }
     Ok(storages)
 }
@@ -121,15 +115,9 @@ fn place(
     let names = own.into_iter().chain(parts.map(str::to_owned));
     AttachedPlace {
         source,
-        is_storage: false,
+        is_storage: declared.kind != StorageKind::HostPath,
+        below: names.collect(),
         creates: !declared.read_only,
-        below: names
-            .map(|name| SubDirectory {
-                name,
-                owner: None,
-                mode: DIRECTORY_MODE,
-            })
-            .collect(),
         target: wanted.mount_path.clone().into(),
         read_only: declared.read_only || wanted.read_only,
     }
@@ -183,8 +171,7 @@ mod tests {
         ] {
             let declared = declared(share, read_only);
             let place = place("/srv".into(), &declared, &wanted, &"ada".parse().unwrap());
-            let below: Vec<_> = place.below.iter().map(|it| it.name.as_str()).collect();
-            assert_eq!(below, names);
+            assert_eq!(place.below, names);
             assert_eq!(place.creates, !read_only);
             assert_eq!(
                 (place.target, place.read_only),

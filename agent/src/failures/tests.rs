@@ -290,24 +290,29 @@ async fn a_test_of_rules_names_exactly_what_would_change() {
     assert!(refused.to_string().contains("spec"), "{refused}");
 }
 
+/// The shipped rules, which have this digest, beside themselves.
+fn replay_of_shipped(digest: &RulesDigest) -> RuleReplay<'_> {
+    let rules = RuleSet::shipped();
+    RuleReplay {
+        before: rules,
+        digest,
+        after: rules,
+        node: "n1",
+        until: Instant::now() + Duration::from_secs(60),
+    }
+}
+
 #[test]
 fn what_there_is_no_time_for_is_told() {
     let names: Vec<_> = (0..9).map(|number| name(&record(number, "x"))).collect();
-    let rules = RuleSet::shipped();
     let digest = RulesDigest::of(RuleSet::shipped_text());
     let replay = RuleReplay {
-        before: rules,
-        digest: &digest,
-        after: rules,
-        node: "n1",
         until: Instant::now(),
+        ..replay_of_shipped(&digest)
     };
     let test = replay.run(&names, 2, |_| Ok(Some(record(1, "x"))));
     assert_eq!((test.tried, test.untried), (0, 9));
-    let replay = RuleReplay {
-        until: Instant::now() + Duration::from_secs(60),
-        ..replay
-    };
+    let replay = replay_of_shipped(&digest);
     let test = replay.run(&names, 2, |_| Ok(Some(record(1, "x"))));
     assert_eq!((test.tried, test.untried), (9, 0));
     let dropped = replay.run(&names, 2, |_| Ok(None));
@@ -316,15 +321,8 @@ fn what_there_is_no_time_for_is_told() {
 
 #[test]
 fn what_rules_have_said_is_asked_once_and_of_other_rules_anew() {
-    let rules = RuleSet::shipped();
     let digest = RulesDigest::of(RuleSet::shipped_text());
-    let replay = RuleReplay {
-        before: rules,
-        digest: &digest,
-        after: rules,
-        node: "n1",
-        until: Instant::now() + Duration::from_secs(60),
-    };
+    let replay = replay_of_shipped(&digest);
     let names = [name(&record(1, "x"))];
     let kept = |change: &dyn Fn(&mut FailureRecord)| {
         let mut record = record(1, "x");

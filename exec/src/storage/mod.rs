@@ -6,16 +6,16 @@
 //! a dead server fails the tasks that need it, and nothing else waits.
 
 mod error;
-mod helper;
 mod mounts;
 mod slot;
 mod source;
+mod step_runner;
 
 pub use error::StorageError;
-pub use helper::StorageHelper;
 pub use mounts::{LostStorage, StorageMounts, StorageTimes};
-pub use muster_init::storage::{AttachedPlace, FileOwner, SubDirectory};
+pub use muster_init::storage::AttachedPlace;
 pub use source::{MountSource, StorageUse};
+pub use step_runner::StorageStepRunner;
 
 #[cfg(test)]
 mod tests;

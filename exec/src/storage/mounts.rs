@@ -12,9 +12,9 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::error::StorageError;
-use super::helper::StorageHelper;
 use super::slot::{MountSlot, SlotState};
 use super::source::StorageUse;
+use super::step_runner::StorageStepRunner;
 
 /// What is waited for how long.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +52,7 @@ pub struct LostStorage {
 /// The storages of this node.
 #[derive(Debug)]
 pub struct StorageMounts {
-    helper: StorageHelper,
+    steps: StorageStepRunner,
     /// Storages are mounted below it.
     directory: PathBuf,
     times: StorageTimes,
@@ -62,9 +62,9 @@ pub struct StorageMounts {
 }
 
 impl StorageMounts {
-    /// Storages mounted below `directory` by this helper. What an earlier life of the agent has left there is unmounted
+    /// Storages mounted below `directory` by these steps. What an earlier life of the agent has left there is unmounted
     /// when it turns out to be idle.
-    pub fn new(helper: StorageHelper, directory: &Path, times: StorageTimes) -> Self {
+    pub fn new(steps: StorageStepRunner, directory: &Path, times: StorageTimes) -> Self {
         let directory = directory.join("mounts");
         // These are the places on the machine's own disk: what is mounted on them is not seen outside of the namespace.
         let left = std::fs::read_dir(&directory)
@@ -73,11 +73,11 @@ impl StorageMounts {
             .flatten();
         let keys = left.filter_map(|entry| entry.file_name().into_string().ok());
         let slots = keys.map(|key| {
-            let slot = MountSlot::new(name_of(&key).to_owned(), directory.join(&key), true);
+            let slot = MountSlot::new(name_of(&key).to_owned(), directory.join(&key));
             (key, Arc::new(slot))
         });
         Self {
-            helper,
+            steps,
             slots: Mutex::new(slots.collect()),
             directory,
             times,
@@ -117,7 +117,6 @@ impl StorageMounts {
     /// Notes that a task that an earlier life of the agent began uses a storage.
     pub fn adopt(&self, uid: &AttemptUid, key: &str, fail_after: Option<Duration>) {
         self.slot(key, |state| {
-            state.is_mounted = true;
             state.users.insert(uid.clone(), fail_after);
         });
     }
@@ -147,16 +146,16 @@ impl StorageMounts {
         let Ok(_step) = slot.step.try_lock() else {
             return Vec::new();
         };
-        let (is_idle, is_mounted) = {
+        let (is_over, is_used) = {
             let state = slot.state();
             let is_over = state.is_idle() && state.idle_since.elapsed() >= self.times.idle;
-            (is_over, state.is_mounted)
+            (is_over, !state.users.is_empty())
         };
-        if is_idle {
+        if is_over {
             self.unmount(key, slot).await;
-            return Vec::new();
         }
-        if !is_mounted {
+        // What no task uses need not be mounted: a failure to find it would keep those away that come for it.
+        if !is_used {
             return Vec::new();
         }
         let begun = Instant::now();
@@ -217,34 +216,31 @@ impl StorageMounts {
         let step = StorageStep::Mount(wanted.call(slot.target.clone()));
         if !*self.namespace.read().await {
             let mut is_there = self.namespace.write().await;
-            self.helper
-                .ask(StorageStep::Make, self.times.answer)
-                .await?;
+            self.steps.ask(StorageStep::Make, self.times.answer).await?;
             *is_there = true;
         }
         // Mounts do not wait for each other: one of them may be that of a server that is gone.
         let said = {
             let _is_there = self.namespace.read().await;
-            self.helper.ask(step, self.times.mount).await
+            self.steps.ask(step, self.times.mount).await
         };
         if is_not_mounted(&said) {
             // Something else has taken the namespace away.
             *self.namespace.write().await = false;
         }
-        slot.state().is_mounted |= said.is_ok();
         said
     }
 
     async fn check(&self, slot: &MountSlot) -> Result<(), StorageError> {
         let target = slot.target.clone();
         let step = StorageStep::Check { target };
-        self.helper.ask(step, self.times.answer).await
+        self.steps.ask(step, self.times.answer).await
     }
 
     async fn unmount_step(&self, slot: &MountSlot, mode: UnmountMode) -> Result<(), StorageError> {
         let target = slot.target.clone();
         let step = StorageStep::Unmount { target, mode };
-        self.helper.ask(step, self.times.answer).await
+        self.steps.ask(step, self.times.answer).await
     }
 
     async fn unmount(&self, key: &str, slot: &MountSlot) {
@@ -253,7 +249,9 @@ impl StorageMounts {
             said = self.unmount_step(slot, UnmountMode::Detach).await;
         }
         if let Err(error) = said {
+            // It is still there, and so is its slot: the next look tries again.
             tracing::warn!(storage = slot.name, %error, "cannot unmount an idle storage");
+            return;
         }
         {
             let mut slots = self.lock();
@@ -269,11 +267,15 @@ impl StorageMounts {
 
     /// Gives the namespace up if nothing is mounted in it.
     async fn leave_namespace(&self) {
+        // A mount of another storage may take long, and it holds the namespace: it is waited for only if there is none.
+        if !self.lock().is_empty() {
+            return;
+        }
         let mut is_there = self.namespace.write().await;
         if !self.lock().is_empty() {
             return;
         }
-        match self.helper.ask(StorageStep::Leave, self.times.answer).await {
+        match self.steps.ask(StorageStep::Leave, self.times.answer).await {
             Ok(()) => *is_there = false,
             Err(error) => tracing::warn!(%error, "cannot give up the namespace of storages"),
         }
@@ -284,7 +286,7 @@ impl StorageMounts {
         let mut slots = self.lock();
         let slot = slots.entry(key.to_owned()).or_insert_with(|| {
             let target = self.directory.join(key);
-            Arc::new(MountSlot::new(name_of(key).to_owned(), target, false))
+            Arc::new(MountSlot::new(name_of(key).to_owned(), target))
         });
         change(&mut slot.state());
         Arc::clone(slot)

@@ -31,8 +31,6 @@ pub(super) struct SlotState {
     pub(super) users: BTreeMap<AttemptUid, Option<Duration>>,
     /// When the last of them left.
     pub(super) idle_since: Instant,
-    /// Whether it may be mounted.
-    pub(super) is_mounted: bool,
     /// When it answered last.
     pub(super) answered: Option<Instant>,
     /// The failure since its last answer.
@@ -66,13 +64,11 @@ impl SlotState {
 }
 
 impl MountSlot {
-    /// One that is mounted already, as far as is known.
-    pub(super) fn new(name: String, target: PathBuf, is_mounted: bool) -> Self {
+    pub(super) fn new(name: String, target: PathBuf) -> Self {
         let state = SlotState {
             waiting: BTreeSet::new(),
             users: BTreeMap::new(),
             idle_since: Instant::now(),
-            is_mounted,
             answered: None,
             failure: None,
             is_lost: false,

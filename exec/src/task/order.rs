@@ -12,7 +12,7 @@ use muster_model::launch::TaskLimits;
 use super::dirs::HOSTS;
 use super::hosts::HostEntry;
 use crate::engine::{BindMount, ContainerSpec, DeviceGrant, Logger};
-use crate::storage::{AttachedPlace, StorageHelper};
+use crate::storage::{AttachedPlace, StorageStepRunner};
 
 /// A task to run, every choice made and every secret opened.
 #[derive(Clone, Debug)]
@@ -105,7 +105,7 @@ pub struct RunnerConfig {
     /// Where storages are mounted: `STATE/storages`.
     pub storages_dir: PathBuf,
     /// Puts storages into containers.
-    pub storage_helper: StorageHelper,
+    pub storage_steps: StorageStepRunner,
     /// Size of one log file in bytes.
     pub log_file_bytes_max: u64,
     /// How much of the end of each log goes into the evidence, in bytes.
@@ -127,12 +127,12 @@ impl RunnerConfig {
     /// The usual settings, for a state directory and a muster-init.
     pub fn new(tasks_dir: PathBuf, init_binary: PathBuf) -> Self {
         let storages_dir = tasks_dir.with_file_name("storages");
-        let storage_helper = StorageHelper::new(init_binary.clone(), storages_dir.clone());
+        let storage_steps = StorageStepRunner::new(init_binary.clone(), storages_dir.clone());
         Self {
             tasks_dir,
             init_binary,
             storages_dir,
-            storage_helper,
+            storage_steps,
             log_file_bytes_max: 64 << 20,
             log_tail_bytes_max: 10 << 20,
             disk_interval: Duration::from_secs(10),

@@ -162,7 +162,7 @@ impl TaskLife {
         if places.is_empty() {
             return;
         }
-        let helper = &self.runner.config.storage_helper;
+        let helper = &self.runner.config.storage_steps;
         if let Err(error) = helper.attach(pid, places.to_vec()).await {
             let cause = match error.is_of_image() {
                 true => Cause::EngineRefused,

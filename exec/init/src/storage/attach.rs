@@ -9,36 +9,42 @@ use std::path::{Component, Path, PathBuf};
 
 use nix::mount::MsFlags;
 use nix::sched::{CloneFlags, setns};
-use nix::unistd::{Gid, Uid, setfsgid, setfsuid};
-use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::fs::{CWD, Mode, OFlags};
 use rustix::mount::{MoveMountFlags, OpenTreeFlags};
 
 use super::mount;
 use super::mount_table::OpenTable;
 use super::namespace::{self, change};
 use super::problem::{StorageProblem, StorageProblemKind};
-use super::request::{AttachedPlace, FileOwner, SubDirectory};
+use super::request::AttachedPlace;
 
 /// Where no storage is put in a container, whatever links of its image lead there.
 const KEPT: [&str; 3] = ["/proc", "/sys", "/dev"];
+/// Permissions of a directory that is made on a storage.
+const DIRECTORY_MODE: Mode = Mode::from_raw_mode(0o755);
 
 pub(super) fn attach(pin: &Path, pid: u32, places: &[AttachedPlace]) -> Result<(), StorageProblem> {
     let container = File::open(format!("/proc/{pid}/ns/mnt"))
         .map_err(|error| StorageProblem::of("find the container", &error))?;
     let mut table = OpenTable::of(pid)
         .map_err(|error| StorageProblem::of("read the container's mounts", &error))?;
-    // Without mounted storages there is no namespace of theirs, and paths of the host are all there is.
-    if namespace::is_there(pin) {
+    // Directories of the machine first, as the host sees them: a copy of one takes along what is mounted below it, which
+    // is not to be other storages.
+    let (storages, of_host): (Vec<_>, Vec<_>) = places.iter().partition(|place| place.is_storage);
+    let mut trees = Vec::new();
+    for place in of_host {
+        trees.push((place, tree(place)?));
+    }
+    if !storages.is_empty() {
         namespace::enter(pin)
             .map_err(|error| StorageProblem::of("enter the namespace of storages", &error))?;
     }
-    let mut trees = Vec::new();
-    for place in places {
-        trees.push(tree(place)?);
+    for place in storages {
+        trees.push((place, tree(place)?));
     }
     setns(&container, CloneFlags::CLONE_NEWNS)
         .map_err(|error| StorageProblem::of("enter the container", &error.into()))?;
-    for (place, tree) in places.iter().zip(trees) {
+    for (place, tree) in trees {
         let shown = place.target.display();
         put(place, &tree, &mut table).map_err(|error| StorageProblem {
             kind: match error.kind() {
@@ -59,7 +65,6 @@ fn tree(place: &AttachedPlace) -> Result<OwnedFd, StorageProblem> {
     let mut directory = source(place)?;
     for below in &place.below {
         directory = step(directory.as_fd(), below, place.creates).map_err(|error| {
-            let SubDirectory { name, .. } = below;
             let hint = match error.kind() {
                 io::ErrorKind::PermissionDenied => {
                     ". If the server takes root for nobody (root_squash), make the directory there and give it to \
@@ -67,7 +72,7 @@ fn tree(place: &AttachedPlace) -> Result<OwnedFd, StorageProblem> {
                 }
                 _ => "",
             };
-            StorageProblem::failed(format!("cannot make or open its directory {name}: {error}{hint}"))
+            StorageProblem::failed(format!("cannot make or open its directory {below}: {error}{hint}"))
         })?;
     }
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
@@ -109,16 +114,19 @@ fn source(place: &AttachedPlace) -> Result<OwnedFd, StorageProblem> {
 
 /// The directory of that name, which is made if it is not there. A link is not followed: users make links on
 /// storages, and this process sees the host's files.
-fn step(directory: BorrowedFd<'_>, below: &SubDirectory, creates: bool) -> io::Result<OwnedFd> {
-    if matches!(&*below.name, "" | "." | "..") || below.name.contains('/') {
+fn step(directory: BorrowedFd<'_>, name: &str, creates: bool) -> io::Result<OwnedFd> {
+    if matches!(name, "" | "." | "..") || name.contains('/') {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    match open_below(directory, below.name.as_ref()) {
+    match open_below(directory, name.as_ref()) {
         Err(error) if error.kind() == io::ErrorKind::NotFound && creates => {}
         opened => return opened,
     }
-    make(directory, below)?;
-    open_below(directory, below.name.as_ref())
+    match rustix::fs::mkdirat(directory, name, DIRECTORY_MODE) {
+        // Another task of the user has just made it.
+        Ok(()) | Err(rustix::io::Errno::EXIST) => open_below(directory, name.as_ref()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// A directory in another one, that is no link to one. Not by openat2(2), which systemd keeps from services with
@@ -126,43 +134,6 @@ fn step(directory: BorrowedFd<'_>, below: &SubDirectory, creates: bool) -> io::R
 fn open_below(directory: BorrowedFd<'_>, name: &OsStr) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     Ok(rustix::fs::openat(directory, name, flags, Mode::empty())?)
-}
-
-/// A server that takes root for nobody lets the owner alone make it, and another one root alone.
-fn make(directory: BorrowedFd<'_>, below: &SubDirectory) -> io::Result<()> {
-    let mode = Mode::from_raw_mode(below.mode);
-    let plain = || match rustix::fs::mkdirat(directory, below.name.as_str(), mode) {
-        // Another task of the user has just made it.
-        Err(rustix::io::Errno::EXIST) => Ok(()),
-        made => made,
-    };
-    let Some(FileOwner { uid, gid }) = below.owner else {
-        return Ok(plain()?);
-    };
-    let as_owner = {
-        setfsgid(Gid::from_raw(gid));
-        setfsuid(Uid::from_raw(uid));
-        let made = plain();
-        setfsuid(Uid::from_raw(0));
-        setfsgid(Gid::from_raw(0));
-        made
-    };
-    if as_owner.is_ok() {
-        return Ok(());
-    }
-    plain()?;
-    let (uid, gid) = (
-        rustix::fs::Uid::from_raw(uid),
-        rustix::fs::Gid::from_raw(gid),
-    );
-    let flags = AtFlags::SYMLINK_NOFOLLOW;
-    Ok(rustix::fs::chownat(
-        directory,
-        below.name.as_str(),
-        Some(uid),
-        Some(gid),
-        flags,
-    )?)
 }
 
 /// Mounts a copy in the container that this process is in.

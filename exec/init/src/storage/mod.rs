@@ -21,8 +21,7 @@ use nix::sys::stat::{Mode, umask};
 
 pub use self::problem::{StorageProblem, StorageProblemKind};
 pub use self::request::{
-    ABORTS_MAX, AttachedPlace, FileOwner, MountCall, StorageAnswer, StorageRequest, StorageStep,
-    SubDirectory, UnmountMode,
+    ABORTS_MAX, AttachedPlace, MountCall, StorageAnswer, StorageRequest, StorageStep, UnmountMode,
 };
 
 /// Most bytes of a request.

@@ -62,6 +62,9 @@ pub(super) fn mount(call: &MountCall) -> Result<(), StorageProblem> {
 /// kernel asks it.
 fn make_spares(target: &Path) -> io::Result<()> {
     for spare in spares(target) {
+        if mount_table::has(&spare)? {
+            continue;
+        }
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
@@ -123,15 +126,13 @@ fn check_helper(kind: &str) -> Result<(), StorageProblem> {
 
 /// Returns when the server has answered.
 pub(super) fn check(target: &Path) -> Result<(), StorageProblem> {
-    check_mounted(target)?;
-    match statfs(target) {
-        Ok(_) => Ok(()),
-        Err(error) => Err(StorageProblem::of("read it", &error.into())),
-    }
+    let target = &check_mounted(target)?;
+    statfs(target).map_err(|error| StorageProblem::of("read it", &error.into()))?;
+    make_spares(target).map_err(|error| StorageProblem::of("mount it once more", &error))
 }
 
-/// Whether a storage is mounted there. Asks no server.
-pub(super) fn check_mounted(target: &Path) -> Result<(), StorageProblem> {
+/// The path of a mounted storage as the table of mounts has it. Asks no server.
+pub(super) fn check_mounted(target: &Path) -> Result<PathBuf, StorageProblem> {
     let not_mounted = || StorageProblem {
         kind: StorageProblemKind::NotMounted,
         message: "it is not mounted".to_owned(),
@@ -143,7 +144,7 @@ pub(super) fn check_mounted(target: &Path) -> Result<(), StorageProblem> {
     let is_mounted =
         mount_table::has(&target).map_err(|error| StorageProblem::of("read the mounts", &error))?;
     match is_mounted {
-        true => Ok(()),
+        true => Ok(target),
         false => Err(not_mounted()),
     }
 }

@@ -97,32 +97,12 @@ pub struct AttachedPlace {
     /// Whether a storage is to be mounted there: if none is, there are no files of it. A path of the host may have no
     /// symbolic links, for tasks can make some.
     pub is_storage: bool,
-    /// The way from there down.
-    pub below: Vec<SubDirectory>,
+    /// The way from there down: names without a slash.
+    pub below: Vec<String>,
     /// Whether directories on the way are made that are missing.
     pub creates: bool,
     /// Where the container sees it; made if it is not there.
     pub target: PathBuf,
     /// Whether it may only be read.
     pub read_only: bool,
-}
-
-/// A directory of a storage that is made for its owner.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SubDirectory {
-    /// One name, without a slash.
-    pub name: String,
-    /// To whom it is given when it is made; none: root.
-    pub owner: Option<FileOwner>,
-    /// Its permissions when it is made.
-    pub mode: u32,
-}
-
-/// To whom files belong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FileOwner {
-    /// The user's number.
-    pub uid: u32,
-    /// The group's number.
-    pub gid: u32,
 }

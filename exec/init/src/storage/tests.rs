@@ -167,14 +167,6 @@ fn place(source: PathBuf, target: &Path) -> AttachedPlace {
     }
 }
 
-fn directory(name: &str, owner: Option<FileOwner>) -> SubDirectory {
-    SubDirectory {
-        name: name.to_owned(),
-        owner,
-        mode: 0o750,
-    }
-}
-
 #[test]
 fn containers_share_a_storage_that_the_host_does_not_see() {
     if !is_root() {
@@ -189,13 +181,9 @@ fn containers_share_a_storage_that_the_host_does_not_see() {
     assert!(!on_host.contains(name.to_str().unwrap()));
     let target = home.at("in/the/container");
     let containers = [Container::new(), Container::new()];
-    let owner = FileOwner {
-        uid: 4711,
-        gid: 4712,
-    };
     let mut writes = place(home.storage("data"), &target);
     writes.is_storage = true;
-    writes.below = vec![directory("ada", Some(owner)), directory("train", None)];
+    writes.below = ["ada", "train"].map(str::to_owned).into();
     let reads = AttachedPlace {
         read_only: true,
         ..writes.clone()
@@ -217,24 +205,33 @@ fn containers_share_a_storage_that_the_host_does_not_see() {
             .starts_with("ro,nosuid,nodev")
     );
     // Nothing is made where nothing may be written.
-    let mut absent = place(home.storage("data"), &home.at("absent"));
-    absent.below = vec![directory("nobody", None)];
-    absent.creates = false;
+    let absent = AttachedPlace {
+        is_storage: true,
+        below: vec!["nobody".to_owned()],
+        creates: false,
+        ..place(home.storage("data"), &home.at("absent"))
+    };
     assert!(home.attach(&containers[0], &[absent]).is_err());
     // It is made once: two tasks of a user may begin at one moment.
-    let mut whole = place(home.storage("data"), &home.at("whole"));
-    whole.below = vec![directory("ada", None)];
+    let whole = AttachedPlace {
+        is_storage: true,
+        below: vec!["ada".to_owned()],
+        ..place(home.storage("data"), &home.at("whole"))
+    };
     home.attach(&containers[0], &[whole]).unwrap();
     let ada = std::fs::metadata(containers[0].root(&home.at("whole"))).unwrap();
-    assert_eq!(
-        (ada.uid(), ada.gid(), ada.mode() & 0o777),
-        (4711, 4712, 0o750)
-    );
+    assert_eq!((ada.uid(), ada.mode() & 0o777), (0, 0o755));
     // What waits for the server can be let go more than once, and the storage stays.
-    for _ in 0..=ABORTS_MAX {
+    let spare = |number: usize| home.at(&format!("spares/data/{number}"));
+    for number in 0..ABORTS_MAX {
+        assert!(spare(number).exists());
         home.unmount("data", UnmountMode::Abort).unwrap();
-        home.check("data").unwrap();
+        assert!(!spare(number).exists());
     }
+    home.unmount("data", UnmountMode::Abort).unwrap();
+    // A server that answers again can be let go as often again.
+    home.check("data").unwrap();
+    assert!(spare(0).exists() && spare(ABORTS_MAX - 1).exists());
     // In use by containers it goes when they do; what is idle goes at once.
     home.unmount("data", UnmountMode::Idle).unwrap();
     assert!(!home.storage("data").exists());
@@ -298,7 +295,7 @@ fn links_lead_nowhere() {
     symlink("/etc", data.join("ada")).unwrap();
     let container = Container::new();
     let mut linked = place(data.clone(), &home.at("target"));
-    linked.below = vec![directory("ada", None)];
+    linked.below = vec!["ada".to_owned()];
     let told = home
         .attach(&container, &[linked.clone()])
         .unwrap_err()
@@ -308,7 +305,7 @@ fn links_lead_nowhere() {
         "{told}"
     );
     for odd in ["..", ".", "", "a/b"] {
-        linked.below = vec![directory(odd, None)];
+        linked.below = vec![odd.to_owned()];
         assert!(
             home.attach(&container, &[linked.clone()]).is_err(),
             "{odd:?}"

@@ -1,4 +1,4 @@
-//! Runs muster-init as the helper for one step.
+//! Has muster-init carry out a step of a storage: in a process of its own, within a time.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -21,12 +21,12 @@ const ANSWER_BYTES_MAX: u64 = 64 << 10;
 
 /// Carries out steps of storages, each in a process of its own. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct StorageHelper {
+pub struct StorageStepRunner {
     program: Arc<PathBuf>,
     namespace: Arc<PathBuf>,
 }
 
-impl StorageHelper {
+impl StorageStepRunner {
     /// One that runs this muster-init, with the namespace of storages pinned below `directory`.
     pub fn new(program: PathBuf, directory: PathBuf) -> Self {
         Self {
