@@ -81,7 +81,12 @@ impl port::Documents for LocalDocuments {
         let kind = self.documents.named(name)?;
         kind.check_edit(&edit.text).await?;
         let text = match kind.about().name {
-            STORAGES_DOCUMENT => self.sealed(&edit.text)?,
+            STORAGES_DOCUMENT => {
+                let sealed = self.sealed(&edit.text)?;
+                // It is longer than what was written, and there is a limit.
+                kind.check_edit(&sealed).await?;
+                sealed
+            }
             _ => edit.text,
         };
         let request = EditDocument {

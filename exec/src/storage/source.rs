@@ -117,7 +117,8 @@ fn password(storage: &Storage) -> Option<String> {
     storage.data.get(name).cloned()
 }
 
-/// The options that it is mounted with, those of its declaration last: of two the last one holds.
+/// The options that it is mounted with. Of two that contradict each other the later one holds: those of the declaration
+/// go before the usual ones, and what no declaration may undo before all.
 fn options(storage: &Storage) -> Vec<String> {
     let user = |name: &str| {
         storage
