@@ -9,6 +9,7 @@ mod launches;
 mod logs;
 mod membership;
 mod nodes;
+mod sessions;
 mod sights;
 mod stacks;
 mod storages;
@@ -28,6 +29,7 @@ use self::jobs::LocalJobs;
 use self::logs::LocalLogs;
 use self::membership::LocalMembership;
 use self::nodes::LocalNodes;
+use self::sessions::LocalSessions;
 use self::sights::JobSights;
 use self::users::LocalUsers;
 pub(crate) use self::uses::LocalUses;
@@ -96,6 +98,20 @@ pub(crate) fn ports(parts: ClusterDependencies) -> Ports {
         policy: parts.policy.clone(),
         certificate: parts.node.certificate.clone(),
     });
+    let sessions = parts.node.sessions.clone();
+    let jobs = Arc::new(LocalJobs {
+        vc: parts.vc.clone(),
+        accounts: parts.accounts.clone(),
+        descriptions: parts.descriptions.clone(),
+        mesh: parts.mesh.clone(),
+        node: parts.node.clone(),
+        waiting: WaitingClients::default(),
+        sights: JobSights {
+            policy: parts.policy,
+            accounts: parts.accounts.clone(),
+        },
+        storages: parts.storages.clone(),
+    });
     Ports {
         documents: Arc::new(LocalDocuments {
             documents: parts.documents,
@@ -107,18 +123,10 @@ pub(crate) fn ports(parts: ClusterDependencies) -> Ports {
         identity: parts.identity,
         images: parts.images,
         logs: Arc::new(LocalLogs::new(parts.tasks, parts.vc.applied())),
-        jobs: Arc::new(LocalJobs {
-            vc: parts.vc,
-            accounts: parts.accounts.clone(),
-            descriptions: parts.descriptions.clone(),
-            mesh: parts.mesh.clone(),
-            node: parts.node.clone(),
-            waiting: WaitingClients::default(),
-            sights: JobSights {
-                policy: parts.policy,
-                accounts: parts.accounts.clone(),
-            },
-            storages: parts.storages.clone(),
+        jobs: jobs.clone(),
+        sessions: Arc::new(LocalSessions {
+            jobs,
+            here: sessions,
         }),
         storages: Arc::new(parts.storages),
         figures: Arc::new(LocalFigures {

@@ -38,6 +38,7 @@ use crate::health::NodeHealth;
 use crate::images::NodeImages;
 use crate::loops::hardware::HardwareState;
 use crate::loops::node::NodeHandle;
+use crate::sessions::TaskSessions;
 
 /// Events of all runners that may wait for the ledger.
 const EVENTS_MAX: usize = 1024;
@@ -70,6 +71,8 @@ pub(crate) struct ExecutorDependencies {
     pub(crate) failures: FailureNotes,
     /// The storages that the cluster declares.
     pub(crate) storages: StoragesInForce,
+    /// Sessions in its tasks.
+    pub(crate) sessions: TaskSessions,
 }
 
 /// The executor of this node.
@@ -97,6 +100,7 @@ struct ExecutorShared {
     storages_declared: StoragesInForce,
     /// Those that are mounted here.
     storages: Arc<StorageMounts>,
+    sessions: TaskSessions,
     runner: TaskRunner,
     config: RunnerConfig,
     tasks: Mutex<BTreeMap<AttemptUid, ExecutorTask>>,
@@ -151,6 +155,7 @@ impl Executor {
             uses: parts.uses,
             failures: parts.failures,
             storages_declared: parts.storages,
+            sessions: parts.sessions,
             storages: Arc::new(StorageMounts::new(
                 config.storage_steps.clone(),
                 &config.storages_dir,
@@ -367,6 +372,7 @@ async fn adopt(shared: Arc<ExecutorShared>, uid: AttemptUid, came: watch::Receiv
     if left.is_some() || task_dir(&shared.config, &uid).exit_report().exists() {
         if let Some(left) = &left {
             storages::adopt(&shared, &uid, &left.labels);
+            shared.sessions.end_left(&uid).await;
         }
         let ordered_mb = left.as_ref().and_then(launch::ordered_disk_mb);
         let ordered_mb = ordered_mb.unwrap_or_else(|| shared.policy.now().tasks.disk_mb);

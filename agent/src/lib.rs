@@ -54,6 +54,7 @@ mod pulls;
 mod requests;
 mod seal;
 pub mod service;
+mod sessions;
 mod sockets;
 pub mod stack_reader;
 mod stacks;

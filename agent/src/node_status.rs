@@ -21,6 +21,7 @@ use crate::loops::disk::DiskState;
 use crate::loops::hardware::HardwareState;
 use crate::loops::node::NodeHandle;
 use crate::port;
+use crate::sessions::TaskSessions;
 use crate::stacks::StackTaker;
 use crate::vc::VcHandle;
 
@@ -50,6 +51,8 @@ pub(crate) struct NodeStatus {
     pub(crate) tester: RuleTester,
     /// Looks what its tasks do.
     pub(crate) stacks: StackTaker,
+    /// Serves sessions in its tasks.
+    pub(crate) sessions: TaskSessions,
     /// What is wrong with the disk that holds the state.
     pub(crate) disk: DiskState,
     /// Why REST and the mesh are not served, if so.

@@ -65,6 +65,7 @@ use crate::mesh::peers::MeshPeers;
 use crate::node_status::NodeStatus;
 use crate::paths::{HOME_VARIABLE, Paths};
 use crate::port::{self, Port};
+use crate::sessions::TaskSessions;
 use crate::stacks::StackTaker;
 use crate::systemd::Manager;
 use crate::thread::{OwnThread, WaitKind};
@@ -314,6 +315,7 @@ async fn start(
         .run(),
     );
     let tester = RuleTester::new(kept, rules.clone(), identity.node.to_string());
+    let sessions = TaskSessions::new(engine.clone(), paths.tasks());
     let executor = Executor::new(crate::executor::ExecutorDependencies {
         engine: engine.clone(),
         images: images.clone(),
@@ -330,6 +332,7 @@ async fn start(
         uses: uses.clone(),
         failures,
         storages: storages.clone(),
+        sessions: sessions.clone(),
     });
 
     let OpenedStore {
@@ -419,6 +422,7 @@ async fn start(
         health,
         tester: tester.clone(),
         stacks: StackTaker::new((engine.clone(), uses.clone()), paths.tasks()),
+        sessions,
         disk,
         ports: [http.problem(), mesh_port.problem()],
         lost_log: lost_log.clone(),

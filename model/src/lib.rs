@@ -37,6 +37,7 @@ pub mod remark;
 pub mod row;
 pub mod rule_test;
 pub mod secret;
+pub mod session;
 pub mod sight;
 pub mod stacks;
 pub mod state;

@@ -4,8 +4,9 @@ use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use http::HeaderMap;
+use http::{HeaderMap, Method};
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderName, IF_MATCH, RANGE};
+use hyper::upgrade::OnUpgrade;
 use muster_model::id::{JobKey, TaskId, UserName};
 use muster_model::login::LoginTrust;
 use muster_model::people::Author;
@@ -26,6 +27,24 @@ use crate::query::Query;
 use crate::range;
 use crate::route::Params;
 
+/// A path and a query as a client wrote them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RequestTarget {
+    pub(crate) path: String,
+    /// Empty if there is none.
+    pub(crate) query: String,
+}
+
+impl RequestTarget {
+    /// Another path with the same query.
+    pub(crate) fn with_path(&self, path: &str) -> String {
+        match self.query.as_str() {
+            "" => path.to_owned(),
+            query => format!("{path}?{query}"),
+        }
+    }
+}
+
 /// What a handler works with.
 pub(crate) struct Call {
     pub(crate) config: Arc<GatewayConfig>,
@@ -37,10 +56,15 @@ pub(crate) struct Call {
     pub(crate) address: Option<IpAddr>,
     /// The certificate that its connection was shown; `None` in clear.
     pub(crate) certificate: Option<Fingerprint>,
+    pub(crate) method: Method,
+    /// What was asked for, as it was written.
+    pub(crate) target: RequestTarget,
     pub(crate) query: Query,
     pub(crate) params: Params,
     pub(crate) headers: HeaderMap,
     pub(crate) body: UnreadBody,
+    /// The connection, for a protocol that takes HTTP's place; `None` where that cannot be.
+    pub(crate) upgrade: Option<OnUpgrade>,
     /// Who asks; absent on an open route.
     pub(crate) caller: Option<Caller>,
     /// The token they came with; absent on the socket.
@@ -219,6 +243,12 @@ impl Call {
         }
         let timeout = self.config.limits.read_timeout;
         Ok(self.take_body().into_stream(timeout))
+    }
+
+    /// The body as it comes, in whichever encoding.
+    pub(crate) fn raw_body(&mut self) -> ByteStream {
+        let timeout = self.config.limits.read_timeout;
+        self.take_body().into_stream(timeout)
     }
 
     /// The one range the request asks for, if any.

@@ -61,6 +61,8 @@ pub(crate) enum ApiError {
     Slow,
     #[error("the request body broke off: {0}")]
     Broken(String),
+    #[error("this is a WebSocket, by HTTP/1.1: {0}")]
+    Upgrade(&'static str),
     #[error("SSH info of job {0} is not found.")]
     NoSsh(String),
     #[error("Vc {0} not found")]
@@ -189,6 +191,7 @@ impl ApiError {
             Self::Figures(_) => (S::BAD_REQUEST, None),
             Self::NotImplementedUpstream(_) => (S::BAD_REQUEST, Some("NotImplementedError")),
             Self::Range { .. } => (S::RANGE_NOT_SATISFIABLE, Some("InvalidParametersError")),
+            Self::Upgrade(_) => (S::UPGRADE_REQUIRED, Some("WebSocketNeededError")),
             Self::TooMany { .. } => (S::TOO_MANY_REQUESTS, None),
             Self::ForeignForm => (S::FORBIDDEN, Some("ForeignFormError")),
             Self::TooManyWrong { .. } => (S::TOO_MANY_REQUESTS, Some("TooManyLoginsError")),

@@ -12,6 +12,7 @@ use http::header::{
     AUTHORIZATION, CACHE_CONTROL, CONTENT_LENGTH, HOST, VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use hyper::upgrade::OnUpgrade;
 use muster_tls::Fingerprint;
 use sync_wrapper::SyncStream;
 use tokio::time::Instant;
@@ -23,7 +24,7 @@ use warp::reply::Response;
 use crate::attempts::LoginAttempts;
 use crate::auth::{self, RouteAccess};
 use crate::body::UnreadBody;
-use crate::call::Call;
+use crate::call::{Call, RequestTarget};
 use crate::compress;
 use crate::conditional::KnownTags;
 use crate::config::GatewayConfig;
@@ -82,6 +83,8 @@ struct ArrivedRequest {
     query: String,
     headers: HeaderMap,
     body: ByteStream,
+    /// The connection, for a protocol that takes HTTP's place; `None` where that cannot be.
+    upgrade: Option<OnUpgrade>,
 }
 
 impl Gateway {
@@ -123,8 +126,9 @@ impl Gateway {
             .and(query)
             .and(warp::header::headers_cloned())
             .and(warp::body::stream())
+            .and(warp::ext::optional::<OnUpgrade>())
             .then(
-                move |peer, certificate, method, path: FullPath, query, headers, body| {
+                move |peer, certificate, method, path: FullPath, query, headers, body, upgrade| {
                     let gateway = gateway.clone();
                     let incoming = ArrivedRequest {
                         peer,
@@ -134,6 +138,7 @@ impl Gateway {
                         query,
                         headers,
                         body: bytes_of(body),
+                        upgrade,
                     };
                     async move { gateway.respond(incoming).await }
                 },
@@ -218,9 +223,15 @@ impl Gateway {
             address: incoming.peer.address(),
             certificate: incoming.certificate,
             query: Query::parse(&incoming.query),
+            method: incoming.method,
+            target: RequestTarget {
+                path: incoming.path,
+                query: incoming.query,
+            },
             params,
             headers: incoming.headers,
             body: UnreadBody::new(incoming.body, length),
+            upgrade: incoming.upgrade,
             caller,
             token,
             form_key: OnceLock::new(),
@@ -235,8 +246,10 @@ impl Gateway {
         match host {
             // A page of somewhere else could have its own name lead here, and then read this.
             Some(host)
-                if matches!(reply.content, ReplyContent::Page(_))
-                    && is_from_far
+                if matches!(
+                    reply.content,
+                    ReplyContent::Page(_) | ReplyContent::Foreign(_)
+                ) && is_from_far
                     && !config.host_names.has(&host) =>
             {
                 Err(ApiError::HostName(host))
@@ -317,10 +330,13 @@ fn preflight(headers: &HeaderMap) -> HttpReply {
 }
 
 pub(crate) fn response(reply: HttpReply) -> Response {
-    let cross_origin = !matches!(reply.content, ReplyContent::Page(_));
+    let cross_origin = !matches!(
+        reply.content,
+        ReplyContent::Page(_) | ReplyContent::Foreign(_)
+    );
     let mut response = match reply.content {
         ReplyContent::Whole(body) | ReplyContent::Page(body) => Response::new(body.into()),
-        ReplyContent::Stream(body) => streamed(body),
+        ReplyContent::Stream(body) | ReplyContent::Foreign(body) => streamed(body),
     };
     *response.status_mut() = reply.status;
     *response.headers_mut() = reply.headers;

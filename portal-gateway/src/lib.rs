@@ -2,8 +2,8 @@
 //! routes for the command line, and a status page.
 //!
 //! It keeps no state beyond rate counters, so any node answers the same. It knows warp and
-//! HTTP; the agent behind the ports knows neither. Only `gateway` and `server` name warp and
-//! hyper: a handler takes a `Call` and gives a `Reply`.
+//! HTTP; the agent behind the ports knows neither. Only `gateway`, `server` and
+//! `websocket` name warp and hyper: a handler takes a `Call` and gives a `Reply`.
 //!
 //! Start with `route` (every path there is), then `gateway` (what happens to each request),
 //! then `handle` (what each route does) and `wire` (OpenPAI's shapes).
@@ -44,11 +44,13 @@ mod rate;
 mod reply;
 mod route;
 mod server;
+mod session;
 mod slots;
 mod status;
 mod tally;
 pub mod token;
 mod web;
+mod websocket;
 mod wire;
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use http::header::{
-    ALLOW, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG,
-    HeaderName, LOCATION, RETRY_AFTER, X_FRAME_OPTIONS,
+    ALLOW, CONNECTION, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG,
+    HeaderName, LOCATION, RETRY_AFTER, UPGRADE, X_FRAME_OPTIONS,
 };
 use http::{HeaderMap, HeaderValue, StatusCode};
 use muster_model::id::VcName;
@@ -51,6 +51,8 @@ pub(crate) enum ReplyContent {
     /// and a browser inside the network would read it out for a page from outside.
     Page(Bytes),
     Stream(ByteStream),
+    /// What a web tool of a task answers, as it comes. Pages of other origins may not read it either.
+    Foreign(ByteStream),
 }
 
 /// An answer.
@@ -165,6 +167,23 @@ impl HttpReply {
             HeaderName::from_static("x-accel-buffering"),
             HeaderValue::from_static("no"),
         )
+    }
+
+    /// What a web tool of a task answers.
+    pub(crate) fn foreign(status: StatusCode, headers: HeaderMap, body: ByteStream) -> Self {
+        Self {
+            status,
+            headers,
+            content: ReplyContent::Foreign(body),
+            is_conditional: false,
+        }
+    }
+
+    /// Another protocol takes HTTP's place on the connection, 101.
+    pub(crate) fn switching(protocol: HeaderValue) -> Self {
+        Self::empty(StatusCode::SWITCHING_PROTOCOLS)
+            .with(CONNECTION, HeaderValue::from_static("Upgrade"))
+            .with(UPGRADE, protocol)
     }
 
     /// No body.

@@ -149,6 +149,10 @@ pub(crate) static PAGES: &[Route] = routes! { web:
     POST "documents/:document/try" Page => rule_try::page(documents, membership);
     GET "cluster" Page => cluster_page::page(membership);
     GET "plugins/:plugin" Page => plugin::page(membership);
+    ANY "proxy/:job/:port" Page => proxy::cut(jobs, sessions);
+    ANY "proxy/:job/:port/*" Page => proxy::cut(jobs, sessions);
+    ANY "absproxy/:job/:port" Page => proxy::whole(jobs, sessions);
+    ANY "absproxy/:job/:port/*" Page => proxy::whole(jobs, sessions);
     GET "nodes" Page => node_list::page(nodes, membership);
     GET "nodes/:node" Page => node_page::page(jobs, nodes, membership);
     POST "nodes/:node" AdminPage => node_page::change(jobs, nodes, membership);
@@ -312,6 +316,8 @@ pub(crate) static ROUTES: &[Route] = routes! { handle:
     GET "api/muster/v1/jobs/:job/explanation" User => own::explanation(jobs);
     GET "api/muster/v1/jobs/:job/wait" User => own::wait(jobs);
     POST "api/muster/v1/jobs/:job/stacks" User => stacks::take(jobs);
+    GET "api/muster/v1/jobs/:job/tasks/:role/:index/exec" Person => sessions::exec(jobs, sessions);
+    GET "api/muster/v1/jobs/:job/tasks/:role/:index/ports/:port" Person => sessions::port(jobs, sessions);
     GET "api/muster/v1/jobs/:job/attempts/:attempt/tasks/:role/:index/:task/logs"
         User => logs::files(jobs, logs);
     GET "api/muster/v1/jobs/:job/attempts/:attempt/tasks/:role/:index/:task/logs/:file"

@@ -24,6 +24,7 @@ mod placement;
 mod prometheus;
 mod recovery;
 mod secrets;
+mod sessions;
 mod sim;
 mod slurm;
 mod stacks;

@@ -4,6 +4,7 @@ mod events;
 mod listing;
 mod mesh;
 mod people;
+mod sessions;
 mod tokens;
 
 use std::fmt::Write;

@@ -4,13 +4,17 @@ use std::io;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, IF_MATCH};
+use http::header::{
+    AUTHORIZATION, CONNECTION, CONTENT_TYPE, HOST, IF_MATCH, SEC_WEBSOCKET_ACCEPT,
+    SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION, UPGRADE,
+};
 use http::request::Builder;
-use http::{HeaderValue, Method, Request, Response};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Empty, Full, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
+use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use muster_model::id::UserName;
 use muster_model::remark::Remark;
@@ -20,10 +24,16 @@ use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::handshake::client::generate_key;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tokio_tungstenite::tungstenite::protocol::Role;
 
 use super::endpoint::AgentEndpoint;
 use super::error::{CliError, TransportCause, lines, readable};
 
+/// A WebSocket to an agent.
+pub(super) type AgentSocket = WebSocketStream<TokioIo<Upgraded>>;
 /// A request's body.
 pub(super) type RequestBody = BoxBody<Bytes, io::Error>;
 
@@ -242,6 +252,48 @@ impl AgentClient {
         Ok((understood(what, &bytes)?, said))
     }
 
+    /// Opens a WebSocket at `path`, which may hold a query.
+    pub(super) async fn socket(
+        &self,
+        what: &str,
+        path: &str,
+        subprotocol: Option<&'static str>,
+    ) -> Result<AgentSocket, CliError> {
+        let opening = async {
+            let key = generate_key();
+            let mut request = self
+                .request(Method::GET, path)
+                .header(CONNECTION, "Upgrade")
+                .header(UPGRADE, "websocket")
+                .header(SEC_WEBSOCKET_VERSION, "13")
+                .header(SEC_WEBSOCKET_KEY, &key);
+            if let Some(name) = subprotocol {
+                request = request.header(SEC_WEBSOCKET_PROTOCOL, name);
+            }
+            let request = request
+                .body(empty())
+                .map_err(|error| CliError::Usage(format!("{what}: {error}")))?;
+            let mut sender = self.connect().await?;
+            let answer = sender.send_request(request).await;
+            let answer = answer.map_err(|source| broken(what, source))?;
+            if answer.status() != StatusCode::SWITCHING_PROTOCOLS {
+                return Err(refusal(what, answer).await);
+            }
+            let accept = answer.headers().get(SEC_WEBSOCKET_ACCEPT);
+            if accept.is_none_or(|accept| *accept != *derive_accept_key(key.as_bytes())) {
+                return Err(CliError::Garbled {
+                    what: what.to_owned(),
+                    source: "it is no answer to this WebSocket's key".into(),
+                });
+            }
+            let upgraded = hyper::upgrade::on(answer).await;
+            upgraded.map_err(|source| broken(what, source))
+        };
+        let upgraded = self.within(ANSWER_TIMEOUT, opening).await?;
+        let socket = AgentSocket::from_raw_socket(TokioIo::new(upgraded), Role::Client, None);
+        Ok(socket.await)
+    }
+
     async fn connect(&self) -> Result<http1::SendRequest<RequestBody>, CliError> {
         let opened = match &self.endpoint {
             AgentEndpoint::Socket(path) => match UnixStream::connect(path).await {
@@ -280,7 +332,7 @@ where
 {
     let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     // Ends with its one exchange; what breaks it is also told to whoever reads the answer.
-    tokio::spawn(connection);
+    tokio::spawn(connection.with_upgrades());
     Ok(sender)
 }
 

@@ -30,6 +30,19 @@ impl FromStr for JobRef {
     }
 }
 
+impl JobRef {
+    /// The job in full: a bare name is one of the acting user's.
+    pub(super) fn key(self, api: &Api) -> Result<JobKey, CliError> {
+        match self {
+            Self::Full(key) => Ok(key),
+            Self::Bare(name) => {
+                let user = api.user()?;
+                Ok(JobKey { user, name })
+            }
+        }
+    }
+}
+
 /// Who a command acts as.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct Acting {
@@ -60,13 +73,7 @@ impl JobArgument {
     /// The agent to ask and the job in full.
     pub(super) fn resolve(self, connection: &EndpointArguments) -> Result<(Api, JobKey), CliError> {
         let api = self.acting.api(connection)?;
-        let key = match self.job {
-            JobRef::Full(key) => key,
-            JobRef::Bare(name) => JobKey {
-                user: api.user()?,
-                name,
-            },
-        };
+        let key = self.job.key(&api)?;
         Ok((api, key))
     }
 }

@@ -52,6 +52,7 @@ mod pull;
 mod rules;
 mod run;
 mod scheduling;
+mod session;
 mod signals;
 mod slurm;
 mod spinner;

@@ -28,10 +28,10 @@ const TASKS_MAX: usize = 4096;
 
 /// A task that runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct RunningTask {
-    task: TaskId,
-    node: NodeId,
-    uid: AttemptUid,
+pub(super) struct RunningTask {
+    pub(super) task: TaskId,
+    pub(super) node: NodeId,
+    pub(super) uid: AttemptUid,
     /// When its command began, milliseconds since the epoch.
     launched_ms: Option<u64>,
 }
@@ -129,7 +129,8 @@ fn named<'j>(job: &'j JobDetail, filter: &StacksFilter) -> Result<Vec<&'j TaskVi
     }
 }
 
-fn running(task: &TaskView) -> Option<RunningTask> {
+/// The attempt of a task that runs now; none if the task does not run.
+pub(super) fn running(task: &TaskView) -> Option<RunningTask> {
     let last = task.attempts.last()?;
     if last.sub_state != SubState::AttemptRunning {
         return None;

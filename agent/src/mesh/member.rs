@@ -22,10 +22,11 @@ use muster_gossip::net::driver::{
 };
 use muster_gossip::net::join::{Inbound, JoinNetConfig as JoinConfig, Questions};
 use muster_gossip::net::keys::{Ed25519Signer, Ed25519Verifier};
-use muster_gossip::net::quic::{self, NetHandle};
+use muster_gossip::net::quic::{self, MeshStream, NetHandle, StreamError};
 use muster_gossip::net::{MonotonicClock, NetCounters};
 use muster_gossip::record::Record;
 use muster_gossip::{Mesh, net};
+use muster_model::id::NodeId;
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex, Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -48,6 +49,7 @@ use crate::mesh_file::{self, MeshFile};
 use crate::node_status::NodeStatus;
 use crate::passwords::PasswordChecks;
 use crate::requests::{self, PeerClient, RequestRouter};
+use crate::sessions;
 use crate::systemd::Manager;
 use crate::token_uses;
 use crate::vc::{LedVcs, LocalCopies, Seat, Vcs};
@@ -391,7 +393,9 @@ impl ActiveMembership {
             outputs,
         );
         let hearing = inbound::run(self.inbound_context(), inbound);
-        let answering = inbound::answer(self.requests(), self.net.requests(), threads);
+        let answering = inbound::answer(self.requests(), self.net.requests(), threads.clone());
+        let sessions = dependencies.node.sessions.clone();
+        let serving = sessions::run(sessions, self.net.streams(), threads);
         let seeing = seen::run(
             (self.mesh.clone(), self.cluster()),
             self.groups.clone(),
@@ -414,6 +418,7 @@ impl ActiveMembership {
                 () = putting => "documents",
                 () = hearing => "hearing",
                 () = answering => "answering",
+                () = serving => "sessions",
                 () = seeing => "members",
                 () = carrying => "carrying",
                 () = marking => "marks",
@@ -444,6 +449,25 @@ impl ActiveMembership {
             me: self.me,
             questions: self.questions.clone(),
         }
+    }
+
+    /// Opens a stream to the member of this name.
+    ///
+    /// # Errors
+    /// [`StreamError`]
+    pub(crate) async fn stream_to(
+        &self,
+        node: &NodeId,
+        header: &[u8],
+        limit: Duration,
+    ) -> Result<MeshStream, StreamError> {
+        let name = node.to_string();
+        let look = self.mesh.look(move |mesh| {
+            let mut members = mesh.members().filter_map(|id| mesh.member(id));
+            members.find(|member| member.body.name == name).map(|member| member.id)
+        });
+        let member = look.await.ok().flatten().ok_or(StreamError::Unknown)?;
+        self.net.open_stream(member, header, limit).await
     }
 
     /// Keeps users and keys up to date.

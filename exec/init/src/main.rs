@@ -6,10 +6,11 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use muster_init::task_dir::CONTAINER_CTL;
-use muster_init::{container, logger, storage};
+use muster_init::{container, enter, logger, storage};
 
 const USAGE: &str = "usage: muster-init [run CTL_DIR]   as PID 1 of a container
        muster-init log-dir LOG_DIR  as its logger, with its output on fd 3 and 4
+       muster-init enter [COMMAND [ARGUMENT...]]  as a command beside the task's own
        muster-init storage          as the helper that mounts storages, with a request on stdin";
 
 /// What `main` returns when it was called wrongly.
@@ -21,6 +22,7 @@ fn main() -> ExitCode {
         [] => container::run(Path::new(CONTAINER_CTL)),
         [mode, ctl] if mode == "run" => container::run(Path::new(ctl)),
         [mode, dir] if mode == "log-dir" => logger::run(Path::new(dir)),
+        [mode, command @ ..] if mode == "enter" => enter::run(command),
         [mode] if mode == "storage" => storage::run(),
         [mode] if mode == "--version" => {
             println!("muster-init {}", env!("CARGO_PKG_VERSION"));

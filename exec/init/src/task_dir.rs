@@ -59,6 +59,11 @@ impl TaskDir {
         self.root.join("log")
     }
 
+    /// Directories of people's commands in it, each with its pipes.
+    pub fn exec(&self) -> PathBuf {
+        self.root.join("exec")
+    }
+
     /// What the logger is told, as [`crate::logger::LoggerConfig`]. Written before it starts.
     pub fn logger_config(&self) -> PathBuf {
         self.root.join("logger.json")

@@ -16,6 +16,8 @@ use super::{
 };
 use crate::testing::{PrivateContainerd, TestImage, logger_script};
 
+mod commands;
+
 const IMAGE: &str = "test.local/busybox:1";
 /// For what needs no more than a moment.
 const SOON: Duration = Duration::from_secs(20);
@@ -130,6 +132,7 @@ async fn conforms(bench: &EngineUnderTest<'_>) {
     what_is_not_there_is_said(bench).await;
     a_layer_and_usage_are_measured(bench).await;
     a_mount_is_seen(bench).await;
+    commands::run_beside_it(bench).await;
 }
 
 async fn a_life(bench: &EngineUnderTest<'_>) {
@@ -345,7 +348,9 @@ async fn containerd_conforms() {
         return;
     };
     let engine = Containerd::connect(containerd.config()).unwrap();
-    conforms(&EngineUnderTest::new(&engine, containerd.dir())).await;
+    let bench = EngineUnderTest::new(&engine, containerd.dir());
+    conforms(&bench).await;
+    commands::terminals_are_real(&bench).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -354,7 +359,9 @@ async fn containerd_with_crun_conforms() {
         return;
     };
     let engine = Containerd::connect(containerd.config()).unwrap();
-    conforms(&EngineUnderTest::new(&engine, containerd.dir())).await;
+    let bench = EngineUnderTest::new(&engine, containerd.dir());
+    conforms(&bench).await;
+    commands::terminals_are_real(&bench).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

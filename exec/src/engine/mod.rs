@@ -7,6 +7,7 @@
 #[cfg(test)]
 mod conformance;
 pub mod containerd;
+mod exec;
 pub mod fake;
 
 use std::collections::BTreeMap;
@@ -17,6 +18,8 @@ use async_trait::async_trait;
 use muster_model::id::AttemptUid;
 use muster_model::launch::TaskLimits;
 use muster_model::task_use::DiskUse;
+
+pub use exec::{ExecInput, ExecOutput, ExecProcess, ExecSpec, ExecStreams, StartedExec};
 
 /// A directory or file of the host, mapped into the container.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -230,4 +233,12 @@ pub trait Engine: Send + Sync + fmt::Debug {
 
     /// Bytes in its writable layer.
     async fn writable_bytes(&self, uid: &AttemptUid) -> Result<u64, EngineError>;
+
+    /// Starts a command in it, beside its first process. Unlike the others, not to be repeated: each call is a
+    /// command more. [`EngineError::Refused`] where the container does not run.
+    async fn exec(&self, uid: &AttemptUid, spec: &ExecSpec) -> Result<StartedExec, EngineError>;
+
+    /// Ends a command of that id, which an earlier life of the caller has left. One that is not there counts as
+    /// ended.
+    async fn end_exec(&self, uid: &AttemptUid, id: &str) -> Result<(), EngineError>;
 }

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use muster_exec::engine::fake::FakeEngine;
-use muster_exec::engine::{ContainerInfo, ContainerSpec, Engine, EngineError, EngineExit, Usage};
+use muster_exec::engine::{
+    ContainerInfo, ContainerSpec, Engine, EngineError, EngineExit, ExecSpec, StartedExec, Usage,
+};
 use muster_exec::task::{
     Adoption, Handle, RunnerConfig, TaskEvent, TaskOrder, TaskRunner, TaskSetup, task_dir,
 };
@@ -64,6 +66,14 @@ impl Engine for Apart {
     }
     async fn writable_bytes(&self, uid: &AttemptUid) -> Result<u64, EngineError> {
         self.fake.writable_bytes(uid).await
+    }
+
+    async fn exec(&self, uid: &AttemptUid, spec: &ExecSpec) -> Result<StartedExec, EngineError> {
+        self.fake.exec(uid, spec).await
+    }
+
+    async fn end_exec(&self, uid: &AttemptUid, id: &str) -> Result<(), EngineError> {
+        self.fake.end_exec(uid, id).await
     }
 }
 

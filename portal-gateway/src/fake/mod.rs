@@ -12,6 +12,7 @@ mod logs;
 mod membership;
 mod nodes;
 mod people;
+mod sessions;
 mod storages;
 mod users;
 mod uses;
@@ -67,6 +68,7 @@ impl FakeCluster {
             storages: Arc::clone(self) as _,
             users: Arc::clone(self) as _,
             figures: Arc::clone(self) as _,
+            sessions: Arc::clone(self) as _,
             uses: Arc::clone(self) as _,
         }
     }

@@ -21,6 +21,7 @@ pub(crate) mod nodes;
 pub(crate) mod oidc;
 pub(crate) mod own;
 pub(crate) mod session;
+pub(crate) mod sessions;
 pub(crate) mod stacks;
 pub(crate) mod storages;
 pub(crate) mod tasks;

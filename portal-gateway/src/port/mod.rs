@@ -14,6 +14,7 @@ mod jobs;
 mod logs;
 mod membership;
 mod nodes;
+mod sessions;
 mod storages;
 mod users;
 mod uses;
@@ -40,6 +41,7 @@ pub use logs::{
 };
 pub use membership::{JoinRequest, Membership};
 pub use nodes::{DEFAULT_VC, FoundUsage, NewScheduling, Nodes};
+pub use sessions::{SessionIo, SessionOpener, Sessions};
 pub use storages::Storages;
 pub use users::{Caller, GroupView, Login, LoginTerms, TokenInfo, UserView, Users};
 pub use uses::Uses;
@@ -67,6 +69,8 @@ pub struct Ports {
     pub membership: Arc<dyn Membership>,
     /// Nodes, and the virtual clusters that share them.
     pub nodes: Arc<dyn Nodes>,
+    /// Sessions in tasks.
+    pub sessions: Arc<dyn Sessions>,
     /// Storages that the cluster declares.
     pub storages: Arc<dyn Storages>,
     /// Users and their tokens.

@@ -79,7 +79,7 @@ fn resumption(id: &str) -> Result<(u64, &str), ApiError> {
 
 fn bytes_of(content: ReplyContent) -> ByteStream {
     match content {
-        ReplyContent::Stream(body) => body,
+        ReplyContent::Stream(body) | ReplyContent::Foreign(body) => body,
         ReplyContent::Whole(whole) | ReplyContent::Page(whole) => one(whole),
     }
 }

@@ -33,6 +33,7 @@ pub(crate) mod people;
 mod placement;
 mod plot;
 pub(crate) mod plugin;
+pub(crate) mod proxy;
 mod rollout;
 pub(crate) mod rule_try;
 pub(crate) mod session;

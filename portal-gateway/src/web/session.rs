@@ -11,7 +11,7 @@ use http::{HeaderMap, HeaderValue};
 use crate::call::Call;
 use crate::reply::ascii;
 
-const COOKIE_NAME: &str = "muster_session";
+pub(super) const COOKIE_NAME: &str = "muster_session";
 /// What a form key is made for, so that the same token signs nothing else.
 const PURPOSE: &[u8] = b"muster portal form key";
 /// Bytes of an HMAC-SHA256.

@@ -367,7 +367,7 @@ async fn read(content: ReplyContent) -> Result<Vec<u8>, ApiError> {
         ReplyContent::Whole(whole) | ReplyContent::Page(whole) => {
             bytes.extend_from_slice(&whole);
         }
-        ReplyContent::Stream(mut stream) => {
+        ReplyContent::Stream(mut stream) | ReplyContent::Foreign(mut stream) => {
             // Another node may send more than it was asked for.
             while bytes.len() < BYTES_MAX
                 && let Some(part) = stream.next().await

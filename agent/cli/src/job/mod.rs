@@ -1,11 +1,13 @@
 //! `muster job`: a file for each thing that can be done with jobs.
 
+mod exec;
 mod explain;
 mod forecast_page;
 mod last_end;
 mod list;
 mod logs;
 mod page;
+mod port_forward;
 mod show;
 mod stacks;
 mod stop;
@@ -48,6 +50,12 @@ pub enum JobCommand {
     /// Look what a running job's tasks do at this moment, and name the one that is elsewhere.
     #[command(after_help = stacks::EXAMPLES)]
     Stacks(stacks::StacksArguments),
+    /// Run a command, or a shell, in a task that runs.
+    #[command(after_help = exec::EXAMPLES)]
+    Exec(exec::ExecArguments),
+    /// Reach ports that a task listens on, from this machine.
+    #[command(after_help = port_forward::EXAMPLES)]
+    PortForward(port_forward::PortForwardArguments),
     /// Stop a job. A stopped job is not started again.
     #[command(after_help = stop::EXAMPLES)]
     Stop(stop::StopArguments),
@@ -73,6 +81,8 @@ impl JobCommand {
             Self::Logs(arguments) => arguments.run(connection, console).await,
             Self::Top(arguments) => arguments.run(connection, console).await,
             Self::Stacks(arguments) => arguments.run(connection, console).await,
+            Self::Exec(arguments) => arguments.run(connection, console).await,
+            Self::PortForward(arguments) => arguments.run(connection, console).await,
             Self::Stop(arguments) => arguments.run(connection, console).await,
             Self::Wait(arguments) => arguments.run(connection, console).await,
             Self::Validate(arguments) => arguments.run(console),

@@ -17,7 +17,7 @@ const NET_RAW: u32 = 13;
 
 /// The filter could not be installed; nothing may be run without it.
 #[derive(Clone, Debug)]
-pub(super) struct Unfiltered(String);
+pub(crate) struct Unfiltered(String);
 
 impl fmt::Display for Unfiltered {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -28,7 +28,7 @@ impl fmt::Display for Unfiltered {
 /// Restricts this process, and all it will start, for good. It must have one thread.
 ///
 /// Packet sockets are left where the container was granted raw ones.
-pub(super) fn install() -> Result<(), Unfiltered> {
+pub(crate) fn install() -> Result<(), Unfiltered> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     apply(if has_raw_sockets(&status) {
         PROGRAM_RAW

@@ -7,6 +7,7 @@
 //! Each step counts "it exists already" or "it is gone already" as done.
 
 mod connection;
+mod exec;
 mod image;
 mod layers;
 mod log_scheme;
@@ -28,7 +29,8 @@ use nix::sys::resource::{Resource, getrlimit};
 use tonic::Code;
 
 use super::{
-    ContainerInfo, ContainerSpec, ContainerStatus, Engine, EngineError, EngineExit, Usage,
+    ContainerInfo, ContainerSpec, ContainerStatus, Engine, EngineError, EngineExit, ExecSpec,
+    StartedExec, Usage,
 };
 use crate::cgroup::{CgroupError, Cgroups};
 use crate::oci::{self, HostFacts};
@@ -236,6 +238,14 @@ impl Engine for Containerd {
             Err(fault) if fault.is(Code::NotFound) => Err(self.absent(uid).await),
             Err(fault) => Err(self.connection.error("measure the writable layer", fault)),
         }
+    }
+
+    async fn exec(&self, uid: &AttemptUid, spec: &ExecSpec) -> Result<StartedExec, EngineError> {
+        self.start_exec(uid, spec).await
+    }
+
+    async fn end_exec(&self, uid: &AttemptUid, id: &str) -> Result<(), EngineError> {
+        self.forget_exec(uid, id).await
     }
 }
 

@@ -202,7 +202,7 @@ impl Containerd {
         }
     }
 
-    fn containers(&self) -> ContainersClient<Channel> {
+    pub(super) fn containers(&self) -> ContainersClient<Channel> {
         self.connection
             .client()
             .containers()

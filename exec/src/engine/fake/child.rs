@@ -1,6 +1,6 @@
 //! A container's command as a child process, in a process group of its own, with its logger.
 
-use std::io::{self, PipeReader, PipeWriter, Read as _};
+use std::io::{self, PipeReader, Read as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
@@ -35,8 +35,12 @@ pub(super) async fn spawn(spec: &ContainerSpec, dir: &Path, exit: ExitSender) ->
         .await
         .map_err(|_| io::Error::other("the logger does not get ready"))??
         .map_err(io::Error::other)?;
-    let mut command =
-        tokio::process::Command::from(command(spec, dir, stdout_writer, stderr_writer)?);
+    let mut command = command(spec, &spec.args, dir)?;
+    command
+        .stdin(Stdio::null())
+        .stdout(stdout_writer)
+        .stderr(stderr_writer);
+    let mut command = tokio::process::Command::from(command);
     let mut child = command.kill_on_drop(true).spawn()?;
     let pid = child
         .id()
@@ -76,15 +80,10 @@ fn wait_for_end(mut pipe: PipeReader) -> io::Result<()> {
     pipe.read_to_end(&mut Vec::new()).map(drop)
 }
 
-fn command(
-    spec: &ContainerSpec,
-    dir: &Path,
-    stdout: PipeWriter,
-    stderr: PipeWriter,
-) -> io::Result<Command> {
+/// A command with these arguments, as the container has it.
+pub(super) fn command(spec: &ContainerSpec, args: &[String], dir: &Path) -> io::Result<Command> {
     let on_host = |text: &str| on_host(text, &spec.mounts);
-    let (program, args) = spec
-        .args
+    let (program, args) = args
         .split_first()
         .ok_or_else(|| io::Error::other("there is no command"))?;
     let mut command = Command::new(on_host(program));
@@ -98,9 +97,6 @@ fn command(
                 .map(|(name, value)| (name, on_host(value))),
         )
         .current_dir(dir)
-        .stdin(Stdio::null())
-        .stdout(stdout)
-        .stderr(stderr)
         .process_group(0);
     Ok(command)
 }
@@ -124,7 +120,7 @@ fn on_host(text: &str, mounts: &[BindMount]) -> PathBuf {
 }
 
 /// The end as the real engine tells it.
-fn ended(status: ExitStatus) -> EngineExit {
+pub(super) fn ended(status: ExitStatus) -> EngineExit {
     match (status.code(), status.signal()) {
         (Some(code), _) => EngineExit {
             code: code.unsigned_abs(),

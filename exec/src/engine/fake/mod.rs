@@ -7,6 +7,7 @@
 //! end when the engine is dropped.
 
 mod child;
+mod exec;
 mod proc;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +19,8 @@ use muster_model::id::AttemptUid;
 use tokio::sync::watch;
 
 use super::{
-    ContainerInfo, ContainerSpec, ContainerStatus, Engine, EngineError, EngineExit, Usage,
+    ContainerInfo, ContainerSpec, ContainerStatus, Engine, EngineError, EngineExit, ExecSpec,
+    StartedExec, Usage,
 };
 
 /// Sent by `remove`.
@@ -235,6 +237,22 @@ impl Engine for FakeEngine {
 
     async fn writable_bytes(&self, uid: &AttemptUid) -> Result<u64, EngineError> {
         Ok(proc::tree_bytes(&self.entry(uid).await?.dir))
+    }
+
+    async fn exec(&self, uid: &AttemptUid, spec: &ExecSpec) -> Result<StartedExec, EngineError> {
+        let entry = self.entry(uid).await?;
+        match entry.status() {
+            ContainerStatus::Running { .. } => exec::start(&entry, spec),
+            _ => Err(EngineError::Refused {
+                call: "run a command in the container",
+                reason: "it does not run".to_owned(),
+            }),
+        }
+    }
+
+    async fn end_exec(&self, uid: &AttemptUid, _: &str) -> Result<(), EngineError> {
+        // Its commands have ended with the engine that started them.
+        self.entry(uid).await.map(drop)
     }
 }
 

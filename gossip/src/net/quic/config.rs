@@ -79,13 +79,22 @@ pub(super) const ANSWER_TIME: Duration = Duration::from_secs(20);
 pub(super) const REQUESTS_MAX: u32 = 64;
 /// Requests of all members that nobody has looked at.
 pub(super) const REQUESTS_WAITING_MAX: usize = 256;
-/// Streams that a peer may have open at once.
+/// Streams between two members that one of them has opened, at most.
+pub(super) const MESH_STREAMS_MAX: u32 = 256;
+/// Bytes of what a stream begins with.
+pub(super) const STREAM_HEADER_BYTES_MAX: usize = 256 << 10;
+/// Streams of all members that nobody has looked at.
+pub(super) const STREAMS_WAITING_MAX: usize = 256;
+/// Frames that a peer may send at once, each on a QUIC stream of its own.
 pub(super) const STREAMS_MAX: u32 = 16;
 /// Window of one stream: a frame always fits.
 pub(super) const STREAM_WINDOW: u32 = 272 << 10;
 const _: () = assert!(STREAM_WINDOW as usize > FRAME_BYTES_MAX);
-/// Window of a connection, both ways.
+/// Bytes that a connection may have sent without an acknowledgement.
 pub(super) const CONNECTION_WINDOW: u32 = 1 << 20;
+/// Bytes of a connection that were not read yet: streams whose readers have stopped leave what the mesh itself sends
+/// its room.
+pub(super) const RECEIVE_WINDOW: u32 = CONNECTION_WINDOW + MESH_STREAMS_MAX * STREAM_WINDOW;
 /// Datagrams that came in and were not yet read.
 pub(super) const DATAGRAMS_IN_BYTES: usize = 64 << 10;
 /// Datagrams that wait to go out inside the transport.

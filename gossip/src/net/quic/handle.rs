@@ -118,6 +118,7 @@ pub fn open(
         counters,
         events,
         requests: Mutex::default(),
+        streams: Mutex::default(),
         stranger_events: Arc::new(Semaphore::new(STRANGER_EVENTS_MAX)),
         port,
         dials: Semaphore::new(DIALS_MAX),

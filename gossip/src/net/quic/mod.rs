@@ -10,7 +10,7 @@
 //! - `hello`: the first words of a connection. Pure.
 //! - `table`: members by number and key; `peer`: one of them; `link`: one connection.
 //! - `ordered`: the stream of a link that keeps frames in order.
-//! - `request`: requests and answers, a stream of a link for each.
+//! - `request`: requests and answers, a QUIC stream for each; `stream`: bytes both ways, as long as is wanted.
 //! - `accept`, `dial`, `hold`: the three ways of a connection to become a link, or not.
 //! - `socket`: the port, which counts what is no packet at all; `runtime`: what it and the links'
 //!   timers run on.
@@ -35,6 +35,7 @@ mod request;
 mod runtime;
 mod shared;
 mod socket;
+mod stream;
 mod table;
 mod tls;
 
@@ -42,6 +43,7 @@ pub use config::{MESSAGE_BYTES_MAX, QuicConfig};
 pub use event::{Admitted, ConnectionRefusal, Lane, LinkView, NetEvent, QueueSlot};
 pub(crate) use gate::{Gate, subnet};
 pub use handle::{NetHandle, QuicError, bind, open, socket};
+pub use stream::{IncomingStream, MeshStream, StreamError};
 pub use request::{Delivery, IncomingRequest, RequestError, Responder};
 
 #[cfg(test)]

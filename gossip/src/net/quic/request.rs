@@ -1,4 +1,4 @@
-//! Requests between members: a stream of both directions for each, closed by its answer.
+//! Requests between members: a QUIC stream of both directions for each, closed by its answer.
 //!
 //! What the bytes mean is none of this module's business. Only members ask: a connection is served
 //! once its key is known to be a member's.
@@ -8,14 +8,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use quinn::{Connection, ConnectionError, RecvStream, SendStream, WriteError};
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::config::{MESSAGE_BYTES_MAX, REQUESTS_WAITING_MAX};
+use super::config::{MESH_STREAMS_MAX, MESSAGE_BYTES_MAX, REQUESTS_WAITING_MAX};
 use super::dial;
 use super::handle::NetHandle;
 use super::peer::{PeerLink, QuicPeer};
 use super::shared::EndpointShared;
+use super::stream;
 use crate::member::MemberId;
 use crate::net::counters::count;
 
@@ -95,30 +96,80 @@ impl Responder {
     }
 }
 
-/// Counts the requests under way on a link, in both directions: the link is not closed meanwhile.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Underway(Arc<AtomicUsize>);
+/// Counts the requests and streams under way on a link, in both directions: the link is not closed meanwhile.
+#[derive(Clone, Debug)]
+pub(super) struct Underway {
+    requests: Arc<AtomicUsize>,
+    streams: Arc<AtomicUsize>,
+    /// Bounds the streams that are opened here.
+    outgoing: Arc<Semaphore>,
+}
+
+impl Default for Underway {
+    fn default() -> Self {
+        Self {
+            requests: Arc::default(),
+            streams: Arc::default(),
+            outgoing: Arc::new(Semaphore::new(MESH_STREAMS_MAX as usize)),
+        }
+    }
+}
 
 impl Underway {
-    /// Whether there is any.
+    /// Whether there is any request.
     pub(super) fn is_any(&self) -> bool {
-        self.0.load(Ordering::Relaxed) > 0
+        self.requests.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether there is any stream.
+    pub(super) fn has_streams(&self) -> bool {
+        self.streams.load(Ordering::Relaxed) > 0
     }
 
     fn turn(&self) -> UnderwayGuard {
-        self.0.fetch_add(1, Ordering::Relaxed);
-        UnderwayGuard(self.clone())
+        UnderwayGuard::of(&self.requests)
+    }
+
+    /// A stream that is opened here; none if there are too many.
+    pub(super) fn outgoing(&self) -> Option<StreamTurn> {
+        let permit = Arc::clone(&self.outgoing).try_acquire_owned().ok()?;
+        Some(StreamTurn {
+            counted: UnderwayGuard::of(&self.streams),
+            permit: Some(permit),
+        })
+    }
+
+    fn incoming(&self) -> StreamTurn {
+        StreamTurn {
+            counted: UnderwayGuard::of(&self.streams),
+            permit: None,
+        }
     }
 }
 
 /// One of them, until this is dropped.
 #[derive(Debug)]
-struct UnderwayGuard(Underway);
+struct UnderwayGuard(Arc<AtomicUsize>);
+
+impl UnderwayGuard {
+    fn of(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(count))
+    }
+}
 
 impl Drop for UnderwayGuard {
     fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::Relaxed);
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+/// A stream under way, until this is dropped.
+#[derive(Debug)]
+#[allow(dead_code, reason = "held, never read")]
+pub(super) struct StreamTurn {
+    counted: UnderwayGuard,
+    permit: Option<OwnedSemaphorePermit>,
 }
 
 impl NetHandle {
@@ -155,7 +206,7 @@ impl NetHandle {
 }
 
 /// The link to a member, made if there is none.
-async fn linked(
+pub(super) async fn linked(
     shared: &Arc<EndpointShared>,
     peer: &Arc<QuicPeer>,
     until: Instant,
@@ -226,26 +277,52 @@ pub(super) async fn receive(
     (connection, underway): (&Connection, &Underway),
 ) -> ConnectionError {
     loop {
-        let (mut sending, receiving) = match connection.accept_bi().await {
+        let streams = match connection.accept_bi().await {
             Ok(streams) => streams,
             Err(why) => return why,
         };
         // QUIC bounds how many there are.
         let (shared, peer) = (Arc::clone(shared), Arc::clone(peer));
-        let turn = underway.turn();
-        tokio::spawn(async move {
-            let reading = timeout(SEND_TIME, read(&mut sending, receiving)).await;
-            if let Ok(Some(bytes)) = reading {
-                let stream = sending;
-                hand_over(&shared, &peer, bytes, Responder { stream, turn });
-            }
-        });
+        let underway = underway.clone();
+        tokio::spawn(async move { take(&shared, &peer, streams, &underway).await });
     }
 }
 
-async fn read(answers: &mut SendStream, mut stream: RecvStream) -> Option<Vec<u8>> {
+/// Reads what a member has opened: a request, or the beginning of a stream.
+async fn take(
+    shared: &EndpointShared,
+    peer: &Arc<QuicPeer>,
+    (mut sending, mut receiving): (SendStream, RecvStream),
+    underway: &Underway,
+) -> Option<()> {
+    let turn = underway.turn();
     let mut first = [0];
-    stream.read_exact(&mut first).await.ok()?;
+    let until = Instant::now() + SEND_TIME;
+    let read = timeout_at(until, receiving.read_exact(&mut first)).await;
+    read.ok()?.ok()?;
+    match first {
+        [stream::KEEP_ALIVE] => {}
+        [stream::STREAM] => {
+            let turn = underway.incoming();
+            let header = timeout_at(until, stream::header(&mut receiving)).await;
+            let opened = ((sending, receiving), turn);
+            stream::hand_over(shared, peer, header.ok()??, opened);
+        }
+        _ => {
+            let reading = read_request(first, &mut sending, receiving);
+            let bytes = timeout_at(until, reading).await.ok()??;
+            let stream = sending;
+            hand_over(shared, peer, bytes, Responder { stream, turn });
+        }
+    }
+    Some(())
+}
+
+async fn read_request(
+    first: [u8; 1],
+    answers: &mut SendStream,
+    mut stream: RecvStream,
+) -> Option<Vec<u8>> {
     if first == [Delivery::AtMostOnce.byte()] {
         answers.write_all(&[READY]).await.ok()?;
     }

@@ -15,6 +15,7 @@ use super::hold::HeldConnections;
 use super::link;
 use super::peer::{LinkAdoption, PeerLink, QuicPeer};
 use super::request::IncomingRequest;
+use super::stream::IncomingStream;
 use super::table::PeerTable;
 use crate::key::NodeKey;
 use crate::net::counters::count;
@@ -33,6 +34,8 @@ pub(super) struct EndpointShared {
     pub(super) events: mpsc::Sender<NetEvent>,
     /// Who answers requests, once somebody does.
     pub(super) requests: Mutex<Option<mpsc::Sender<IncomingRequest>>>,
+    /// Who serves streams, once somebody does.
+    pub(super) streams: Mutex<Option<mpsc::Sender<IncomingStream>>>,
     /// Bounds what strangers may have waiting for the mesh.
     pub(super) stranger_events: Arc<Semaphore>,
     /// Whether the port is open: nothing is sent, and no member dialed, while it is not.
@@ -53,6 +56,10 @@ impl EndpointShared {
 
     pub(super) fn requests(&self) -> MutexGuard<'_, Option<mpsc::Sender<IncomingRequest>>> {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn streams(&self) -> MutexGuard<'_, Option<mpsc::Sender<IncomingStream>>> {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until the port is open.
@@ -136,11 +143,14 @@ pub(super) fn close(connection: &quinn::Connection, why: ConnectionRefusal) {
 }
 
 /// Closes a connection that another one replaced, once what is on its way had time to arrive and
-/// requests have their answers.
+/// requests have their answers and streams have ended.
 async fn give_up(link: PeerLink) {
     let until = Instant::now() + ANSWER_TIME;
     tokio::time::sleep(LINGER).await;
-    while link.underway.is_any() && Instant::now() < until {
+    while link.underway.has_streams() || link.underway.is_any() && Instant::now() < until {
+        if link.connection.close_reason().is_some() {
+            return;
+        }
         tokio::time::sleep(LINGER).await;
     }
     close(&link.connection, ConnectionRefusal::Duplicate);

@@ -2,6 +2,7 @@
 
 mod ordered;
 mod requests;
+mod streams;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;

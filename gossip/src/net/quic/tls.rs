@@ -100,10 +100,12 @@ fn transport(config: &QuicConfig) -> Result<TransportConfig, QuicError> {
         .map_err(|_| QuicError::Idle(config.idle))?;
     let mut transport = TransportConfig::default();
     transport
-        .max_concurrent_bidi_streams(VarInt::from_u32(config::REQUESTS_MAX))
+        .max_concurrent_bidi_streams(VarInt::from_u32(
+            config::REQUESTS_MAX + config::MESH_STREAMS_MAX,
+        ))
         .max_concurrent_uni_streams(VarInt::from_u32(config::STREAMS_MAX))
         .stream_receive_window(VarInt::from_u32(config::STREAM_WINDOW))
-        .receive_window(VarInt::from_u32(config::CONNECTION_WINDOW))
+        .receive_window(VarInt::from_u32(config::RECEIVE_WINDOW))
         .send_window(u64::from(config::CONNECTION_WINDOW))
         .datagram_receive_buffer_size(Some(config::DATAGRAMS_IN_BYTES))
         .datagram_send_buffer_size(config::DATAGRAMS_OUT_BYTES)
