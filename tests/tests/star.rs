@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 
-/// What each crate may import of the workspace. `muster-init` is nested in `exec`, `muster-cli` in `agent`,
+/// What each crate may import of the workspace. `muster-init` and `muster-tree` are nested in `exec`, `muster-cli` in `agent`,
 /// `muster-tls` in `portal-gateway`.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("model", &[]),
@@ -12,12 +12,13 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("gossip", &["model"]),
     ("placement", &["model"]),
     ("failure-rules", &["model"]),
-    ("init", &["model"]),
+    ("tree", &[]),
+    ("init", &["model", "tree"]),
     ("exec", &["model", "init"]),
     ("control", &["model", "placement", "consensus", "gossip"]),
     ("tls", &[]),
     ("portal-gateway", &["model", "tls"]),
-    ("cli", &["model", "placement", "failure-rules", "tls"]),
+    ("cli", &["model", "placement", "failure-rules", "tls", "tree"]),
 ];
 
 /// Outside crates that only some of ours may use.

@@ -85,6 +85,7 @@ async fn an_agent_is_what_its_gateway_takes_it_for() {
     storages(&ports, &admin).await;
     conformance::nodes(&*ports.nodes, &*ports.membership, &admin).await;
     conformance::jobs(&*ports.jobs, &admin).await;
+    conformance::sessions(&*ports.sessions, &*ports.jobs, &admin).await;
 
     a_policy_holds_at_once(&ports, &admin).await;
 

@@ -22,4 +22,5 @@ pub mod logger;
 pub mod message;
 pub mod storage;
 pub mod task_dir;
+pub mod tree;
 mod wall_clock;

@@ -6,11 +6,12 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use muster_init::task_dir::CONTAINER_CTL;
-use muster_init::{container, enter, logger, storage};
+use muster_init::{container, enter, logger, storage, tree};
 
 const USAGE: &str = "usage: muster-init [run CTL_DIR]   as PID 1 of a container
        muster-init log-dir LOG_DIR  as its logger, with its output on fd 3 and 4
        muster-init enter [COMMAND [ARGUMENT...]]  as a command beside the task's own
+       muster-init pack PATH | unpack PATH  writes a tree of files to stdout, or reads one from stdin
        muster-init storage          as the helper that mounts storages, with a request on stdin";
 
 /// What `main` returns when it was called wrongly.
@@ -23,6 +24,8 @@ fn main() -> ExitCode {
         [mode, ctl] if mode == "run" => container::run(Path::new(ctl)),
         [mode, dir] if mode == "log-dir" => logger::run(Path::new(dir)),
         [mode, command @ ..] if mode == "enter" => enter::run(command),
+        [mode, path] if mode == "pack" => tree::pack(path),
+        [mode, path] if mode == "unpack" => tree::unpack(path),
         [mode] if mode == "storage" => storage::run(),
         [mode] if mode == "--version" => {
             println!("muster-init {}", env!("CARGO_PKG_VERSION"));

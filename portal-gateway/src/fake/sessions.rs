@@ -10,6 +10,26 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 use super::FakeCluster;
 use crate::port::{Jobs as _, PortError, SessionIo, SessionOpener, Sessions};
 
+/// On which port there is a web tool; on all others, what is sent comes back.
+const TOOL_PORT: u16 = 6006;
+/// What the tool answers before what it was asked.
+const TOOL_HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\n\
+    Set-Cookie: tool=1; Path=/; Domain=localhost\r\nSet-Cookie: muster_session=stolen; Path=/\r\n\
+    Clear-Site-Data: \"*\"\r\nService-Worker-Allowed: /\r\n\r\n";
+
+/// A web tool that says what it was asked.
+async fn tool(mut far: DuplexStream) {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        if far.read_buf(&mut head).await.unwrap_or(0) == 0 {
+            return;
+        }
+    }
+    let _ = far.write_all(TOOL_HEAD.as_bytes()).await;
+    let _ = far.write_all(&head).await;
+    let _ = far.shutdown().await;
+}
+
 #[async_trait]
 impl Sessions for FakeCluster {
     async fn open(
@@ -33,6 +53,7 @@ impl Sessions for FakeCluster {
         tokio::spawn(async move {
             match wish {
                 SessionWish::Exec(_) => shell(far).await,
+                SessionWish::Port(TOOL_PORT) => tool(far).await,
                 SessionWish::Port(_) => echo(far).await,
             }
         });

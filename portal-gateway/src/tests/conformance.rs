@@ -87,6 +87,12 @@ async fn nodes() {
 }
 
 #[tokio::test]
+async fn sessions() {
+    let fake = Setup::new().fake;
+    conformance::sessions(&*fake, &*fake, &admin()).await;
+}
+
+#[tokio::test]
 async fn storages() {
     let fake = Setup::new().fake;
     conformance::storages(&*fake, &[]).await;

@@ -31,6 +31,7 @@ mod rules;
 mod samples;
 mod secure;
 mod serving;
+mod sessions;
 mod setup;
 mod sight;
 mod stacks;

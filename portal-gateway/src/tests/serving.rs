@@ -15,7 +15,7 @@ use crate::config::GatewayConfig;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(super) struct Served {
-    setup: Setup,
+    pub(super) setup: Setup,
     port: u16,
     shutdown: CancellationToken,
     server: JoinHandle<()>,

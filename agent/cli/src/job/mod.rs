@@ -1,5 +1,6 @@
 //! `muster job`: a file for each thing that can be done with jobs.
 
+mod cp;
 mod exec;
 mod explain;
 mod forecast_page;
@@ -53,6 +54,9 @@ pub enum JobCommand {
     /// Run a command, or a shell, in a task that runs.
     #[command(after_help = exec::EXAMPLES)]
     Exec(exec::ExecArguments),
+    /// Copy files to a task that runs, or from it.
+    #[command(after_help = cp::EXAMPLES)]
+    Cp(cp::CopyArguments),
     /// Reach ports that a task listens on, from this machine.
     #[command(after_help = port_forward::EXAMPLES)]
     PortForward(port_forward::PortForwardArguments),
@@ -82,6 +86,7 @@ impl JobCommand {
             Self::Top(arguments) => arguments.run(connection, console).await,
             Self::Stacks(arguments) => arguments.run(connection, console).await,
             Self::Exec(arguments) => arguments.run(connection, console).await,
+            Self::Cp(arguments) => arguments.run(connection, console).await,
             Self::PortForward(arguments) => arguments.run(connection, console).await,
             Self::Stop(arguments) => arguments.run(connection, console).await,
             Self::Wait(arguments) => arguments.run(connection, console).await,

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use crate::console::Console;
 use crate::endpoint::EndpointArguments;
 use crate::error::CliError;
-use crate::session::{Target, TaskArgument, pass_on};
+use crate::session::{TaskTarget, TaskArgument, pass_on};
 use crate::signals::{Signals, interrupted_by};
 use crate::status::CliStatus;
 
@@ -97,7 +97,7 @@ impl PortForwardArguments {
     }
 }
 
-fn what(target: &Target, port: u16) -> String {
+fn what(target: &TaskTarget, port: u16) -> String {
     format!("port {port} of {} of {} is used", target.task, target.job)
 }
 
@@ -111,7 +111,7 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, CliError> {
 }
 
 /// Takes connections, each with a session of its own. One that fails is told, and others go on.
-async fn serve(listener: TcpListener, port: u16, target: Target, console: Console) {
+async fn serve(listener: TcpListener, port: u16, target: TaskTarget, console: Console) {
     let mut connections = JoinSet::new();
     loop {
         let accepted = tokio::select! {
@@ -131,7 +131,7 @@ async fn serve(listener: TcpListener, port: u16, target: Target, console: Consol
     }
 }
 
-async fn forward(connection: TcpStream, port: u16, target: &Target) -> Result<(), CliError> {
+async fn forward(connection: TcpStream, port: u16, target: &TaskTarget) -> Result<(), CliError> {
     // A connection that cannot be hurried still works.
     let _ = connection.set_nodelay(true);
     let socket = target.api.port(&target.job, &target.task, port).await?;

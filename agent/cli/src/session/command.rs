@@ -1,5 +1,7 @@
 //! A command in a task, from its first byte to its end.
 
+use std::convert::Infallible;
+
 use bytes::{BufMut as _, Bytes, BytesMut};
 use futures::stream::{SplitSink, SplitStream};
 use futures::{SinkExt as _, StreamExt as _};
@@ -44,14 +46,12 @@ where
     }
 }
 
-enum Never {}
-
 /// Sends what is typed, and its end.
 async fn typed<I: AsyncRead + Unpin>(
     mut sink: AgentSink,
     mut stdin: Option<I>,
     has_terminal: bool,
-) -> Never {
+) -> Infallible {
     let mut bytes = vec![0; FRAME_BYTES_MAX - 1];
     let mut resized = has_terminal
         .then(|| signal(SignalKind::window_change()).ok())

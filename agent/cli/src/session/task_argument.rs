@@ -53,7 +53,7 @@ pub(crate) struct TaskArgument {
 
 /// A task, and the agent to ask.
 #[derive(Clone, Debug)]
-pub(crate) struct Target {
+pub(crate) struct TaskTarget {
     pub(crate) api: Api,
     pub(crate) job: JobKey,
     pub(crate) task: TaskId,
@@ -61,14 +61,14 @@ pub(crate) struct Target {
 
 impl TaskArgument {
     /// The agent to ask, and the task in full.
-    pub(crate) async fn resolve(self, connection: &EndpointArguments) -> Result<Target, CliError> {
+    pub(crate) async fn resolve(self, connection: &EndpointArguments) -> Result<TaskTarget, CliError> {
         self.task.resolve(self.acting.api(connection)?).await
     }
 }
 
 impl TaskRef {
     /// The task in full.
-    pub(crate) async fn resolve(self, api: Api) -> Result<Target, CliError> {
+    pub(crate) async fn resolve(self, api: Api) -> Result<TaskTarget, CliError> {
         let job = self.job.key(&api)?;
         let task = match (self.role, self.index) {
             (Some(role), Some(index)) => TaskId { role, index },
@@ -77,7 +77,7 @@ impl TaskRef {
                 only(&detail, role.as_ref())?
             }
         };
-        Ok(Target { api, job, task })
+        Ok(TaskTarget { api, job, task })
     }
 }
 
