@@ -9,6 +9,8 @@ use hyper::{Method, StatusCode};
 use muster_tests::client::Client;
 use muster_tests::home;
 use muster_tests::net::BareNode;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::json;
 
 use crate::gangs::{LIMIT, Site, submit, waits};
@@ -35,9 +37,11 @@ fn elsewhere(node: &BareNode, job: &str) -> Result<(String, usize)> {
 fn said(node: &BareNode, arguments: &[&str], input: &str, code: i32) -> Result<(String, String)> {
     let mut child = started(node, arguments)?;
     let mut stdin = child.stdin.take().context("stdin")?;
-    std::io::Write::write_all(&mut stdin, input.as_bytes())?;
-    drop(stdin);
-    let output = child.wait_with_output()?;
+    let output = std::thread::scope(|scope| {
+        // One that reads nothing may have ended already.
+        scope.spawn(move || std::io::Write::write_all(&mut stdin, input.as_bytes()));
+        child.wait_with_output()
+    })?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (out, err) = (text(&output.stdout), text(&output.stderr));
     ensure!(
@@ -59,6 +63,13 @@ fn started(node: &BareNode, arguments: &[&str]) -> Result<Child> {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     Ok(node.namespace().enter(|| command.spawn())??)
+}
+
+/// Ends a command that [`started`] has started: what limits its time passes the signal on.
+fn end(child: &mut Child) -> Result<()> {
+    kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGTERM)?;
+    child.wait()?;
+    Ok(())
 }
 
 async fn two_nodes(job: &Job<'_>) -> Result<Option<Site>> {
@@ -136,7 +147,7 @@ async fn containerd_two_hundred_commands_at_once_all_end() -> Result<()> {
         let waited = tokio::task::spawn_blocking(move || child.wait_with_output());
         async move { Ok::<_, anyhow::Error>((number, waited.await??)) }
     });
-    let (mut done, mut refused) = (0, 0);
+    let (mut done, mut refused) = (0, Vec::new());
     for ended in join_all(ended).await {
         let (number, output) = ended?;
         let out = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -147,11 +158,14 @@ async fn containerd_two_hundred_commands_at_once_all_end() -> Result<()> {
                 done += 1;
             }
             // Said with what to do next.
-            Some(3 | 4) if err.contains("error:") => refused += 1,
+            Some(3 | 4) if err.contains("error:") => refused.push(err),
             _ => anyhow::bail!("{number}: {} {out}{err}", output.status),
         }
     }
-    ensure!(done >= 60, "{done} ended well, {refused} were refused");
+    ensure!(
+        done >= 60,
+        "{done} ended well, and so were refused: {refused:#?}"
+    );
     // Nothing of them is left.
     let left = node.prints(&["job", "exec", &target, "--", "ps"])?;
     ensure!(left.matches("echo").count() == 0, "{left}");
@@ -171,19 +185,16 @@ async fn containerd_a_session_ends_with_its_task_its_node_and_its_person() -> Re
     let (task, number) = elsewhere(site.node(1), "short")?;
     let target = format!("short:{task}");
     let sleeps = ["job", "exec", &target, "--", "sleep", "777"];
-    let processes = |site: &Site| -> Result<String> {
-        site.node(1)
-            .prints(&["job", "exec", &target, "--", "ps"])
-    };
+    let ps = ["job", "exec", &target, "--", "ps"];
+    let sleeping = |site: &Site| site.node(1).prints(&ps);
     // A person who goes: the command is hung up.
     let mut gone = started(site.node(1), &sleeps)?;
-    until(|| Ok(processes(&site)?.contains("sleep 777")))?;
-    gone.kill()?;
-    gone.wait()?;
-    until(|| Ok(!processes(&site)?.contains("sleep 777")))?;
+    until(|| Ok(is_sleeping(&sleeping(&site)?)))?;
+    end(&mut gone)?;
+    until(|| Ok(!is_sleeping(&sleeping(&site)?)))?;
     // A node that dies: the person hears of it.
     let there = started(site.node(1), &sleeps)?;
-    until(|| Ok(processes(&site)?.contains("sleep 777")))?;
+    until(|| Ok(is_sleeping(&sleeping(&site)?)))?;
     site.lan.node_mut(number).kill()?;
     let output = there.wait_with_output()?;
     let err = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -191,10 +202,16 @@ async fn containerd_a_session_ends_with_its_task_its_node_and_its_person() -> Re
     ensure!(err.contains("the connection to the task's node broke"), "{err}");
     // Commands of the agent's former life are ended.
     site.lan.node_mut(number).start()?;
-    until(|| Ok(processes(&site).is_ok_and(|text| !text.contains("sleep 777"))))?;
+    let mut last = String::new();
+    let ended = until(|| {
+        let told = sleeping(&site);
+        last = format!("{told:?}");
+        Ok(told.is_ok_and(|text| !is_sleeping(&text)))
+    });
+    ended.context(last)?;
     // A task that ends.
     let there = started(site.node(1), &sleeps)?;
-    until(|| Ok(processes(&site)?.contains("sleep 777")))?;
+    until(|| Ok(is_sleeping(&sleeping(&site)?)))?;
     site.node(1).prints(&["job", "stop", "short"])?;
     let output = there.wait_with_output()?;
     let err = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -205,6 +222,11 @@ async fn containerd_a_session_ends_with_its_task_its_node_and_its_person() -> Re
     let err = site.node(1).refused(&["job", "exec", &target, "--", "true"], 4)?;
     ensure!(err.contains("a session needs a task that runs"), "{err}");
     Ok(())
+}
+
+/// Whether one of the processes is that of the test.
+fn is_sleeping(processes: &str) -> bool {
+    processes.contains("sleep 777")
 }
 
 fn until(mut holds: impl FnMut() -> Result<bool>) -> Result<()> {
@@ -254,8 +276,7 @@ async fn containerd_ports_of_a_task_are_reached_through_another_node() -> Result
             Ok(text)
         })
         .collect::<Result<Vec<_>>>();
-    forward.kill()?;
-    forward.wait()?;
+    end(&mut forward)?;
     ensure!(fetched?.len() == 20);
     // What is not the task's is not reached, though it listens on the machine.
     let arguments = ["job", "port-forward", "--stdio", &target, "7741"];

@@ -24,11 +24,11 @@ const READ_BYTES: usize = 32 << 10;
 const HANG_UP_GRACE: Duration = Duration::from_secs(5);
 /// How long what it has written may take to arrive once it has ended.
 const DRAIN_LIMIT: Duration = Duration::from_secs(60);
-/// How long the end of a container may take to be known once a command of it was killed.
-const CONTAINER_END_LIMIT: Duration = Duration::from_millis(500);
+/// How long the end of a container may take to be known once a command of it was ended by a signal.
+const CONTAINER_END_LIMIT: Duration = Duration::from_secs(2);
 const SIGHUP: i32 = 1;
-/// The status of what SIGKILL ended, as the kernel does to all processes of a container that ends.
-const KILLED: u32 = 137;
+/// Above this the status is that of a signal. All processes of a container that ends are sent some.
+const SIGNAL_BASE: u32 = 128;
 const TERM: &str = "TERM";
 
 /// A command that was started.
@@ -83,6 +83,11 @@ impl CommandSession {
             started,
             pipes,
         })
+    }
+
+    /// Ends the command, which nobody waits for any more.
+    pub(super) async fn give_up(self) {
+        hang_up(&*self.started.process).await;
     }
 
     /// Passes frames on until the command has ended, or its person has gone.
@@ -163,7 +168,7 @@ async fn told(engine: &dyn Engine, uid: &AttemptUid, end: CommandEnd) -> Session
         !matches!(ended, Err(_) | Ok(Err(EngineError::Unavailable { .. })))
     };
     match end {
-        Ok(code) if code != KILLED => SessionEnd::Exited(code),
+        Ok(code) if code <= SIGNAL_BASE => SessionEnd::Exited(code),
         _ if container_ended.await => SessionEnd::Failed("the task has ended".to_owned()),
         Ok(code) => SessionEnd::Exited(code),
         Err(error) => SessionEnd::Failed(causes(&error)),

@@ -13,6 +13,7 @@ mod port;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use muster_exec::engine::{Engine, EngineError};
 use muster_gossip::net::quic::IncomingStream;
@@ -22,6 +23,7 @@ use muster_model::session::{SessionAnswer, SessionRequest, SessionWish};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc};
+use tokio::time::timeout;
 
 pub(crate) use self::activity::SessionActivity;
 pub(crate) use self::opening::{ask, not_asked, opened};
@@ -29,6 +31,10 @@ use crate::causes::causes;
 
 /// Sessions on this node at a time.
 const SESSIONS_MAX: usize = 512;
+/// Commands that the engine starts at a time. More of them are not sooner done, and all of them are late then.
+const STARTS_MAX: usize = 4;
+/// How long a command may wait for that.
+const START_WAIT: Duration = Duration::from_secs(30);
 
 /// Serves sessions in the tasks of this node. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -41,6 +47,7 @@ struct TaskSessionsParts {
     tasks: PathBuf,
     activity: SessionActivity,
     turns: Semaphore,
+    starts: Semaphore,
 }
 
 /// A session that has begun, before it is served.
@@ -57,6 +64,7 @@ impl TaskSessions {
             tasks,
             activity: SessionActivity::default(),
             turns: Semaphore::new(SESSIONS_MAX),
+            starts: Semaphore::new(STARTS_MAX),
         }))
     }
 
@@ -78,11 +86,11 @@ impl TaskSessions {
             Ok((begun, _turn)) => {
                 tracing::info!(%job, %task, user, address, %wish, "a session begins");
                 let _open = self.0.activity.open(&request.uid);
-                if opening::answer(&mut stream, &SessionAnswer::Open)
-                    .await
-                    .is_ok()
-                {
-                    begun.serve(stream).await;
+                let answered = opening::answer(&mut stream, &SessionAnswer::Open).await;
+                match answered {
+                    Ok(()) => begun.serve(stream).await,
+                    // Nobody waits for it any more.
+                    Err(_) => begun.give_up().await,
                 }
                 tracing::info!(%job, %task, user, address, %wish, "a session has ended");
                 return;
@@ -107,6 +115,12 @@ impl TaskSessions {
                 if let Some(problem) = wish.problem() {
                     return Err(SessionAnswer::Invalid(problem));
                 }
+                let busy = || {
+                    let text = "it starts many other commands; try again".to_owned();
+                    SessionAnswer::Unavailable(text)
+                };
+                let start = timeout(START_WAIT, self.0.starts.acquire()).await;
+                let _start = start.ok().and_then(Result::ok).ok_or_else(busy)?;
                 let place = (self.0.engine.clone(), self.0.task_dir(&request.uid));
                 let session = command::CommandSession::start(place, &request.uid, wish).await;
                 BegunSession::Command(session.map_err(|error| not_begun(&error))?)
@@ -148,6 +162,12 @@ impl BegunSession {
         match self {
             Self::Command(session) => session.serve(stream).await,
             Self::Port(connection) => port::serve(connection, stream).await,
+        }
+    }
+
+    async fn give_up(self) {
+        if let Self::Command(session) = self {
+            session.give_up().await;
         }
     }
 }

@@ -11,8 +11,9 @@ use tokio::time::timeout;
 
 /// Bytes of an answer, at most.
 const ANSWER_BYTES_MAX: u32 = 64 << 10;
-/// How long a node may take to answer: a container engine under load takes seconds to start a command.
-const ANSWER_LIMIT: Duration = Duration::from_secs(30);
+/// How long a node may take to answer: commands wait for their turn, and a container engine under load takes seconds
+/// to start one.
+const ANSWER_LIMIT: Duration = Duration::from_secs(50);
 
 /// What is asked for, as the header of a stream.
 ///
