@@ -38,6 +38,7 @@ pub mod row;
 pub mod rule_test;
 pub mod secret;
 pub mod sight;
+pub mod ssh;
 pub mod stacks;
 pub mod state;
 pub mod storage;

@@ -26,6 +26,7 @@ mod recovery;
 mod secrets;
 mod sim;
 mod slurm;
+mod ssh;
 mod stacks;
 mod stage;
 mod star;

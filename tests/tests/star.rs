@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 
-/// What each crate may import of the workspace. `muster-init` is nested in `exec`, `muster-cli` in `agent`,
+/// What each crate may import of the workspace. `muster-init` and `muster-sshd` are nested in `exec`, `muster-cli` in `agent`,
 /// `muster-tls` in `portal-gateway`.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("model", &[]),
@@ -13,6 +13,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("placement", &["model"]),
     ("failure-rules", &["model"]),
     ("init", &["model"]),
+    ("sshd", &["model"]),
     ("exec", &["model", "init"]),
     ("control", &["model", "placement", "consensus", "gossip"]),
     ("tls", &[]),
@@ -31,6 +32,7 @@ const FENCED: &[(&str, &[&str])] = &[
         "tokio",
         &[
             "exec",
+            "sshd",
             "gossip",
             "tls",
             "portal-gateway",
@@ -41,6 +43,7 @@ const FENCED: &[(&str, &[&str])] = &[
     ),
     ("libp2p", &["gossip"]),
     ("quinn", &["gossip"]),
+    ("russh", &["sshd"]),
 ];
 
 #[test]
