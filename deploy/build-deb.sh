@@ -4,8 +4,8 @@
 # Usage: sh deploy/build-deb.sh [--version V] [--out DIR] [--binaries DIR]
 #   --version V      the package's version (default: that of the workspace)
 #   --out DIR        where to put it (default: target/deb)
-#   --binaries DIR   take muster, muster-documentation and muster-init from there, for a trial that needs no
-#                    small programs; the static muster-init of deploy/build.sh is found beside a build's folder
+#   --binaries DIR   take muster, muster-documentation, muster-init and muster-sshd from there, for a trial that needs
+#                    no small programs; the static ones of deploy/build.sh are found beside a build's folder
 # DEBFULLNAME and DEBEMAIL name the maintainer; SOURCE_DATE_EPOCH is the time of all files.
 set -eu
 umask 022
@@ -48,6 +48,7 @@ if [ -z "$binaries" ]; then
     muster=$target/deb/muster
     documentation=$target/deb/muster-documentation
     init=$target/$triple/release/muster-init
+    sshd=$target/$triple/release/muster-sshd
 else
     # Packed fast instead of small.
     level=0
@@ -56,13 +57,16 @@ else
     documentation=$binaries/muster-documentation
     init=${binaries%/*}/$triple/${binaries##*/}/muster-init
     [ -x "$init" ] || init=$binaries/muster-init
+    sshd=${init%/*}/muster-sshd
 fi
-for program in "$muster" "$documentation" "$init"; do
+for program in "$muster" "$documentation" "$init" "$sshd"; do
     [ -x "$program" ] || fail "$program is missing"
 done
-if ldd "$init" >/dev/null 2>&1 && ! ldd "$init" 2>&1 | grep -q 'statically linked'; then
-    fail "$init is not linked statically, so no container could start it; see deploy/build.sh"
-fi
+for program in "$init" "$sshd"; do
+    if ldd "$program" >/dev/null 2>&1 && ! ldd "$program" 2>&1 | grep -q 'statically linked'; then
+        fail "$program is not linked statically, so no container could start it; see deploy/build.sh"
+    fi
+done
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -76,8 +80,9 @@ squeeze() { mkdir -p "$root/$(dirname "$1")" && gzip -9n >"$root/$1"; }
 
 put 755 "$muster" usr/bin/muster
 put 755 "$init" usr/lib/muster/muster-init
+put 755 "$sshd" usr/lib/muster/muster-sshd
 strip --strip-unneeded --remove-section=.comment --remove-section=.note \
-    "$root/usr/bin/muster" "$root/usr/lib/muster/muster-init"
+    "$root/usr/bin/muster" "$root/usr/lib/muster/muster-init" "$root/usr/lib/muster/muster-sshd"
 put 644 deploy/config.example.toml etc/muster/agent.toml
 put 644 $package/muster.service usr/lib/systemd/system/muster.service
 put 644 $package/musteragent.slice usr/lib/systemd/system/musteragent.slice

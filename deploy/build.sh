@@ -1,10 +1,10 @@
 #!/bin/sh
-# Builds muster and muster-init. muster-init is mapped into every container, so it is linked
-# statically; that needs an explicit target, which is why it is a build of its own.
+# Builds muster, muster-init and muster-sshd. The last two are mapped into containers, so they are linked
+# statically; that needs an explicit target, which is why they are builds of their own.
 #
 # trial is what deploy/quickstart.sh builds: sooner done, and needs more memory and time when it runs.
 #
-# Usage: sh deploy/build.sh [dev|release|trial] [all|init]     (default: release, all)
+# Usage: sh deploy/build.sh [dev|release|trial] [all|init]     (default: release, all; init: what runs in containers)
 set -eu
 cd "$(dirname "$0")/.."
 profile=${1:-release}
@@ -24,3 +24,8 @@ export CARGO_PROFILE_RELEASE_LTO=true CARGO_PROFILE_RELEASE_PANIC=abort \
     CARGO_PROFILE_RELEASE_CODEGEN_UNITS=1 CARGO_PROFILE_TRIAL_LTO=true CARGO_PROFILE_TRIAL_CODEGEN_UNITS=1
 RUSTFLAGS='-C target-feature=+crt-static -C strip=symbols' \
     cargo build --locked --profile "$profile" --target "$triple" -p muster-init
+# By itself: in one build, muster-init would get the features of what this one needs. It unwinds, so that one
+# connection that fails does not end the others.
+unset CARGO_PROFILE_RELEASE_PANIC
+RUSTFLAGS='-C target-feature=+crt-static -C strip=symbols' \
+    cargo build --locked --profile "$profile" --target "$triple" -p muster-sshd

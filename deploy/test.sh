@@ -11,7 +11,7 @@ own_root_script=deploy/test.sh
 sh deploy/install.sh containerd:containerd runc:runc crun:crun busybox:busybox-static \
     protoc:protobuf-compiler /usr/include/seccomp.h:libseccomp-dev cc:build-essential tar:tar xz:xz-utils bzip2:bzip2 \
     docker-registry:docker-registry ip:iproute2 nft:nftables curl:curl openssl:openssl \
-    faketime:faketime bash:bash python3:python3 promtool:prometheus \
+    ssh:openssh-client faketime:faketime bash:bash python3:python3 promtool:prometheus \
     dpkg-shlibdeps:dpkg-dev lintian:lintian gpg:gnupg
 sh deploy/browser.sh
 if ! command -v cargo-nextest >/dev/null 2>&1; then

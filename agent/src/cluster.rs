@@ -4,6 +4,7 @@ mod documents;
 mod errors;
 mod figures;
 mod images;
+mod job_ssh;
 mod jobs;
 mod launches;
 mod logs;

@@ -6,6 +6,7 @@ mod launch;
 mod news;
 mod sealed_secrets;
 mod share;
+mod ssh;
 mod storages;
 mod uses;
 

@@ -33,6 +33,7 @@ pub(crate) fn task_spec(
         lease_s: lease.map(|lease| lease.seconds),
         infiniband: role.infiniband,
         storages: role.storages.clone(),
+        ssh: role.ssh.clone(),
         pre_commands: role.pre_commands.clone(),
         entrypoint: role.entrypoint.clone(),
         post_commands: role.post_commands.clone(),

@@ -15,7 +15,7 @@ import subprocess
 import sys
 
 TARGET = "x86_64-unknown-linux-gnu"
-PROGRAMS = ["muster-agent", "muster-init"]
+PROGRAMS = ["muster-agent", "muster-init", "muster-sshd"]
 FILES = re.compile(r"^(licen[cs]e|copying|unlicense|notice|copyright)", re.I)
 HOLDER = re.compile(r"^(?:[Cc]opyright|COPYRIGHT):?\s*(?:\([Cc]\)|©|&copy;|\d{4}|[A-Z])|^(?:\([Cc]\)|©)\s*\d{4}")
 # Lines of the licences themselves that look like one.

@@ -161,6 +161,7 @@ mod tests {
             lease_s: None,
             infiniband: true,
             storages: Vec::new(),
+            ssh: None,
             pre_commands: Vec::new(),
             entrypoint: String::new(),
             post_commands: Vec::new(),

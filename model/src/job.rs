@@ -7,6 +7,7 @@ use crate::cluster_spec::Level;
 use crate::id::{RoleName, VcName};
 use crate::launch::RegistryAuth;
 use crate::remark::Remark;
+use crate::ssh::SshAccess;
 use crate::state::PriorityClass;
 
 /// A valid job.
@@ -159,6 +160,10 @@ pub struct RoleSpec {
     pub infiniband: bool,
     /// The storages that its tasks have.
     pub storages: Vec<JobStorage>,
+    /// Whether its tasks have an SSH server.
+    pub has_ssh: bool,
+    /// Who may log in to its tasks, if anybody.
+    pub ssh: Option<SshAccess>,
     /// Runtime plugins' commands before the user's, in order. May hold `<% $secrets.x %>`.
     pub pre_commands: Vec<String>,
     /// The user's commands as one script, rendered but for `<% $secrets.x %>`.

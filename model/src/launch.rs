@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::{AttemptUid, JobKey, TaskId};
 use crate::job::JobStorage;
 use crate::node::DeviceId;
+use crate::ssh::SshAccess;
 
 /// Where a task of an attempt runs, and what it holds there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,6 +83,8 @@ pub struct TaskSpec {
     pub infiniband: bool,
     /// The storages that it has.
     pub storages: Vec<JobStorage>,
+    /// Who may log in to it, if anybody.
+    pub ssh: Option<SshAccess>,
     /// Runtime plugins' commands before the user's. May hold `<% $secrets.x %>`.
     pub pre_commands: Vec<String>,
     /// The user's commands, rendered but for `<% $secrets.x %>`.

@@ -39,6 +39,7 @@ pub mod rule_test;
 pub mod secret;
 pub mod session;
 pub mod sight;
+pub mod ssh;
 pub mod stacks;
 pub mod state;
 pub mod storage;

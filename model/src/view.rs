@@ -173,6 +173,9 @@ pub struct TaskView {
     pub uid: String,
     /// Whether its role asks for cells: of a type, a pinned one, or in an affinity group.
     pub by_cells: bool,
+    /// The command that logs in to it; while it runs, and only with the runtime plugin `ssh`.
+    #[serde(default)]
+    pub ssh: Option<String>,
     /// Detailed state.
     pub sub_state: SubState,
     /// Attempts after the first.

@@ -27,6 +27,7 @@ mod secrets;
 mod sessions;
 mod sim;
 mod slurm;
+mod ssh;
 mod stacks;
 mod stage;
 mod star;

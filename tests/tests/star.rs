@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 
-/// What each crate may import of the workspace. `muster-init` and `muster-tree` are nested in `exec`, `muster-cli` in `agent`,
-/// `muster-tls` in `portal-gateway`.
+/// What each crate may import of the workspace. `muster-init`, `muster-sshd` and `muster-tree` are nested in `exec`,
+/// `muster-cli` in `agent`, `muster-tls` in `portal-gateway`.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("consensus", &["model"]),
@@ -14,6 +14,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("failure-rules", &["model"]),
     ("tree", &[]),
     ("init", &["model", "tree"]),
+    ("sshd", &["model"]),
     ("exec", &["model", "init"]),
     ("control", &["model", "placement", "consensus", "gossip"]),
     ("tls", &[]),
@@ -32,6 +33,7 @@ const FENCED: &[(&str, &[&str])] = &[
         "tokio",
         &[
             "exec",
+            "sshd",
             "gossip",
             "tls",
             "portal-gateway",
@@ -42,6 +44,7 @@ const FENCED: &[(&str, &[&str])] = &[
     ),
     ("libp2p", &["gossip"]),
     ("quinn", &["gossip"]),
+    ("russh", &["sshd"]),
 ];
 
 #[test]

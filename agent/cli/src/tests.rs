@@ -54,6 +54,7 @@ pub(super) fn detail(
         },
         uid: format!("t{index}"),
         by_cells: false,
+        ssh: None,
         sub_state: sub,
         retries: Retries::default(),
         created: Some(2_000),

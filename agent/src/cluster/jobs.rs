@@ -10,7 +10,7 @@ use muster_model::forecast::JobForecast;
 use muster_model::id::{JobKey, TaskId, UserName, VcName};
 use muster_model::job::{JobSpec, JobStorage};
 use muster_model::job_query::{JobFilter, JobQuery};
-use muster_model::protocol::{self, CheckedJob, NamedStorage};
+use muster_model::protocol::{self, CheckedJob, NamedStorage, Secrets};
 use muster_model::remark::Remark;
 use muster_model::sight::JobSight;
 use muster_model::stacks::{JobStacks, StacksFilter};
@@ -26,6 +26,7 @@ use tokio::time::{Instant, timeout};
 use uuid::Uuid;
 
 use super::errors::{told, unavailable};
+use super::job_ssh;
 use super::sights::JobSights;
 use super::waiting::WaitingClients;
 use crate::accounts::Accounts;
@@ -80,7 +81,8 @@ impl LocalJobs {
             user: caller.user.clone(),
             name: protocol.name().clone(),
         };
-        let (config, secrets) = protocol.split_secrets();
+        let (config, mut secrets) = protocol.split_secrets();
+        self.prepare_ssh(caller, &mut spec, &mut secrets);
         let sealed_secrets = if secrets.is_empty() {
             Vec::new()
         } else {
@@ -101,6 +103,16 @@ impl LocalJobs {
             submitted_ms: clock::now().as_millis(),
         };
         Ok((job, config))
+    }
+
+    /// Gives a job whose tasks can be logged in to its keys.
+    fn prepare_ssh(&self, caller: &Caller, spec: &mut JobSpec, secrets: &mut Secrets) {
+        let account = self.accounts.account(caller.user.as_str());
+        let extension = account.map(|account| account.extension).unwrap_or_default();
+        job_ssh::add_system_keys(spec, &extension);
+        if spec.roles.iter().any(|role| role.has_ssh) {
+            secrets.add_ssh_keys(job_ssh::new_key(), job_ssh::new_key());
+        }
     }
 
     /// A job that its virtual cluster can be given, as far as this node knows.

@@ -241,6 +241,7 @@ mod tests {
             },
             uid: String::new(),
             by_cells: false,
+            ssh: None,
             sub_state,
             retries: Retries::default(),
             created: None,

@@ -17,6 +17,7 @@ use tokio::sync::watch;
 
 use super::collectives::CollectiveLinks;
 use super::sealed_secrets::SealedSecrets;
+use super::ssh::SshStart;
 use super::storages::{self, TaskStorages};
 use super::{ExecutorShared, Meanwhile, share};
 use crate::causes::causes;
@@ -87,6 +88,13 @@ async fn prepare(
     let disk_mb = disk_mb(shared, spec.limits.disk_mb).await;
     let tasks = shared.policy.now().tasks;
     let render = |texts: &[String]| texts.iter().map(|text| secrets.render(text)).collect();
+    let ssh = SshStart::of(&spec, &secrets, &shared.config.init_binary)?;
+    let mut pre_commands: Vec<String> = render(&spec.pre_commands);
+    let mut mounts = Vec::new();
+    if let Some(ssh) = ssh {
+        pre_commands.insert(0, ssh.command);
+        mounts.push(ssh.mount);
+    }
     let capacity = shared.hardware.borrow().capacity.clone();
     visible_devices(&capacity, &spec.placement, &mut spec.environment);
     let hooked = spec
@@ -104,11 +112,11 @@ async fn prepare(
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect(),
         machines: machines(&shared.host_name, &spec.placement, &spec.environment),
-        mounts: Vec::new(),
+        mounts,
         infiniband: spec.infiniband,
         raw_sockets: shared.limits.raw_sockets,
         setup: TaskSetup {
-            pre_commands: render(&spec.pre_commands),
+            pre_commands,
             script: secrets.render(&spec.entrypoint),
             post_commands: render(&spec.post_commands),
             environment: spec.environment,

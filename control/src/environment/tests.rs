@@ -26,6 +26,8 @@ fn role(name: &str, instances: u32, gpu: u32) -> RoleSpec {
         shm_mb: None,
         infiniband: false,
         storages: Vec::new(),
+        has_ssh: false,
+        ssh: None,
         pre_commands: Vec::new(),
         entrypoint: String::new(),
         post_commands: Vec::new(),

@@ -143,6 +143,7 @@ fn launch(job: u64) -> GangCommand {
         lease_s: None,
         infiniband: false,
         storages: Vec::new(),
+        ssh: None,
         pre_commands: Vec::new(),
         entrypoint: String::new(),
         post_commands: Vec::new(),

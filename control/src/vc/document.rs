@@ -7,6 +7,7 @@
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 use muster_model::job::{JobSpec, JobStorage, RoleSpec};
 use muster_model::launch::RegistryAuth;
+use muster_model::ssh::SshAccess;
 use serde::{Deserialize, Serialize};
 
 /// Words that documents are full of. Part of the layout: what was packed with it can be read with it alone.
@@ -32,6 +33,7 @@ struct DocumentContents {
 struct RoleCommands {
     image_auth: Option<RegistryAuth>,
     storages: Vec<JobStorage>,
+    ssh: Option<SshAccess>,
     pre_commands: Vec<String>,
     entrypoint: String,
     post_commands: Vec<String>,
@@ -42,6 +44,7 @@ impl RoleCommands {
         Self {
             image_auth: role.image_auth.take(),
             storages: std::mem::take(&mut role.storages),
+            ssh: role.ssh.take(),
             pre_commands: std::mem::take(&mut role.pre_commands),
             entrypoint: std::mem::take(&mut role.entrypoint),
             post_commands: std::mem::take(&mut role.post_commands),
@@ -51,6 +54,7 @@ impl RoleCommands {
     fn give(self, role: &mut RoleSpec) {
         role.image_auth = self.image_auth;
         role.storages = self.storages;
+        role.ssh = self.ssh;
         role.pre_commands = self.pre_commands;
         role.entrypoint = self.entrypoint;
         role.post_commands = self.post_commands;

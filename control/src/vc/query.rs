@@ -21,6 +21,9 @@ use super::retry::Count;
 use super::{Current, VcState};
 use crate::gang::named_uid;
 
+/// The label of the port that a task's SSH server has.
+const SSH_PORT: &str = "ssh";
+
 /// What a query asked for is not there.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum NotFound {
@@ -361,14 +364,18 @@ fn task_view(job: &JobRecord, attempt: &AttemptRecord, task: &TaskRecord) -> Tas
     let state = |of: &TaskAttempt| task_attempt_state(of, phase);
     let last = state(task.last());
     let name = format!("attempt/{}/task/{}", attempt.id, task.id);
-    let roles = job.accepted.spec.roles.iter();
+    let mut roles = job.accepted.spec.roles.iter();
+    let role = roles.find(|role| role.name == task.id.role);
     let by_cells = |role: &RoleSpec| {
         role.sku.is_some() || role.pinned.is_some() || role.affinity_group.is_some()
     };
     TaskView {
         id: task.id.clone(),
         uid: named_uid(job.accepted.uid.as_str(), &name).to_string(),
-        by_cells: roles.filter(|role| role.name == task.id.role).any(by_cells),
+        by_cells: role.is_some_and(by_cells),
+        ssh: role
+            .filter(|role| role.has_ssh && last == SubState::AttemptRunning)
+            .and_then(|_| login(job, task.last())),
         sub_state: if task.completed.is_some() {
             SubState::Completed
         } else {
@@ -383,6 +390,15 @@ fn task_view(job: &JobRecord, attempt: &AttemptRecord, task: &TaskRecord) -> Tas
             .map(|of| task_attempt_view(of, state(of)))
             .collect(),
     }
+}
+
+/// The command that logs in to a task: the server takes the job's user.
+fn login(job: &JobRecord, attempt: &TaskAttempt) -> Option<String> {
+    let place = attempt.placement.as_ref()?;
+    let ports = place.ports.iter().find(|(label, _)| label == SSH_PORT);
+    let port = ports.and_then(|(_, numbers)| numbers.first())?;
+    let user = &job.accepted.key.user;
+    Some(format!("ssh -p {port} {user}@{}", place.address))
 }
 
 fn task_attempt_state(attempt: &TaskAttempt, phase: GangPhase) -> SubState {

@@ -53,6 +53,8 @@ fn spec(gang: bool, retries: i32, roles: &[(&str, u32, i32, i32)]) -> JobSpec {
         shm_mb: None,
         infiniband: false,
         storages: Vec::new(),
+        has_ssh: false,
+        ssh: None,
         pre_commands: Vec::new(),
         entrypoint: String::new(),
         post_commands: Vec::new(),

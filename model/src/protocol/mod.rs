@@ -40,6 +40,7 @@ mod rules;
 mod schema;
 mod secrets;
 mod spec;
+mod ssh;
 mod storages;
 mod template;
 mod undefined;

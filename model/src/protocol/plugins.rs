@@ -24,7 +24,7 @@ pub(super) struct PluginHooks {
 pub(super) struct Use<'a> {
     pub(super) plugin: &'a str,
     pub(super) parameters: &'a Value,
-    on_failure: FailurePolicy,
+    pub(super) on_failure: FailurePolicy,
     /// Where its parameters stand.
     pub(super) path: String,
 }

@@ -15,6 +15,9 @@ pub const MASK: &str = "******";
 
 /// Root of references to what stands under `secrets` in the document.
 const SECRETS: &str = "$secrets";
+/// The private key of the hosts of the job's tasks, and the one by which they log in to each other.
+const SSH_HOST_KEY: &str = "$sshHostKey";
+const SSH_JOB_KEY: &str = "$sshJobKey";
 /// Root of the references that stand in for passwords written out in an image's `auth`.
 const IMAGE_PASSWORD: &str = "$imagePassword";
 
@@ -56,6 +59,18 @@ impl Secrets {
     /// The values.
     pub fn values(&self) -> impl Iterator<Item = &str> {
         self.texts.values().map(String::as_str)
+    }
+
+    /// Adds the private keys of a job whose tasks have SSH servers: of its hosts, and of its tasks.
+    pub fn add_ssh_keys(&mut self, host: String, job: String) {
+        self.texts.insert(SSH_HOST_KEY.to_owned(), host);
+        self.texts.insert(SSH_JOB_KEY.to_owned(), job);
+    }
+
+    /// The private keys that were added, of its hosts and of its tasks.
+    pub fn ssh_keys(&self) -> Option<(&str, &str)> {
+        let host = self.texts.get(SSH_HOST_KEY)?;
+        Some((host, self.texts.get(SSH_JOB_KEY)?))
     }
 
     /// Puts the secrets into a text, raw. References to anything else stay as they are.

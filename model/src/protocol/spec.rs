@@ -13,6 +13,7 @@ use super::document::{
 use super::muster;
 use super::plugins::{PluginHooks, hooks};
 use super::secrets::password_reference;
+use super::ssh;
 use super::storages;
 use super::template::{RenderBudget, Scope, TemplateError, render};
 use super::warnings::warnings;
@@ -55,9 +56,10 @@ pub(super) fn job_spec(
     let mut budget = RenderBudget::whole_job();
     let wishes = muster::read(document)?;
     let storages = storages::job_storages(document)?;
+    let accesses = ssh::accesses(document, &mut budget)?;
     let hived = document.extras.hived_scheduler.by_name();
-    let roles = document.task_roles.iter().zip(entrypoints);
-    let roles = collect(roles.map(|((name, role), (_, entrypoint))| {
+    let roles = document.task_roles.iter().zip(entrypoints).zip(accesses);
+    let roles = collect(roles.map(|(((name, role), (_, entrypoint)), ssh)| {
         let hooks = hooks(document, (name, role), &scope(document, role), &mut budget)?;
         let wishes = RoleWishes {
             hived: hived.get(name.as_str()).copied(),
@@ -65,7 +67,12 @@ pub(super) fn job_spec(
         };
         let role = role_spec(document, (name, role), wishes, hooks, entrypoint)?;
         let storages = storages.clone();
-        Ok(RoleSpec { storages, ..role })
+        Ok(RoleSpec {
+            storages,
+            has_ssh: ssh.is_some(),
+            ssh,
+            ..role
+        })
     }));
     let vc = virtual_cluster(document);
     let (roles, vc) = match (roles, vc) {
@@ -194,6 +201,8 @@ fn role_spec(
         infiniband: role.extra_container_options.infiniband,
         // All roles of a job have the same.
         storages: Vec::new(),
+        has_ssh: false,
+        ssh: None,
         pre_commands: hooks.pre,
         entrypoint: entrypoint.to_owned(),
         post_commands: hooks.post,

@@ -9,6 +9,7 @@ mod references;
 mod rules;
 mod secrets;
 mod spec;
+mod ssh;
 mod storages;
 mod warnings;
 

@@ -8,8 +8,9 @@ use crate::remark::Remark;
 
 use super::document::{Deployment, WrittenJob, WrittenRole};
 use super::nearest::nearest;
-use super::plugins::{CMD, RUNTIME_PLUGIN, uses};
+use super::plugins::{CMD, RUNTIME_PLUGIN, Use, uses};
 use super::spec::{CPU_LEAST, MEMORY_MB_LEAST};
+use super::ssh;
 use super::storages;
 use super::template::dropped;
 
@@ -170,9 +171,10 @@ fn of_plugins(document: &WrittenJob, found: &mut Vec<Remark>) {
             let path = used.path.trim_end_matches(".parameters").to_owned();
             if used.plugin == storages::PLUGIN {
                 // Its storages are mounted with those of the list.
+            } else if used.plugin == ssh::PLUGIN {
+                of_ssh(&used, document.is_gang(), found);
             } else if used.plugin != CMD {
-                let message = without_plugin(used.plugin, used.parameters);
-                found.extend(message.map(|message| Remark::at(path, message)));
+                found.push(Remark::at(path, without_plugin(used.plugin)));
             } else if !path.starts_with(".prerequisites") {
                 let known = ["preCommands", "postCommands", "callbacks"];
                 unknown_keys(&used.path, used.parameters, &known, found);
@@ -201,33 +203,40 @@ fn no_role(document: &WrittenJob, role: &str) -> String {
     )
 }
 
-/// What does not happen for want of a plugin; `None` if the job asks nothing of it.
-fn without_plugin(plugin: &str, parameters: &Value) -> Option<String> {
-    let lost = match plugin {
-        "ssh" => {
-            let asks = |field: &str| parameters.get(field).is_some_and(|value| *value != false);
-            if !asks("jobssh") && !asks("userssh") {
-                return None;
-            }
-            "no SSH server is started and no keys are made. Start sshd in the commands if the image has it: \
-             its port is $PAI_CONTAINER_SSH_PORT."
+fn of_ssh(used: &Use, is_gang: bool, found: &mut Vec<Remark>) {
+    // A prerequisite has keys of its own beside the parameters.
+    if !used.path.starts_with(".prerequisites") {
+        unknown_keys(&used.path, used.parameters, &ssh::KEYS, found);
+        if let Some(user) = used.parameters.get("userssh") {
+            unknown_keys(
+                &format!("{}.userssh", used.path),
+                user,
+                &ssh::USER_KEYS,
+                found,
+            );
         }
+    }
+    found.extend(ssh::warnings(used, is_gang));
+}
+
+/// What does not happen for want of a plugin.
+fn without_plugin(plugin: &str) -> String {
+    let lost = match plugin {
         "tensorboard" => {
             "no TensorBoard is started. Start it in the commands, in the background, on a port of \
              resourcePerInstance.ports."
         }
         "git" => "nothing is cloned. Write git clone in the commands; the image has to have git.",
         _ => {
-            return Some(format!(
-                "There is no runtime plugin {}: it has no effect. Those that are carried out are {CMD} and {}.",
+            return format!(
+                "There is no runtime plugin {}: it has no effect. Those that are carried out are {CMD}, {} and {}.",
                 short(plugin),
+                ssh::PLUGIN,
                 storages::PLUGIN
-            ));
+            );
         }
     };
-    Some(format!(
-        "The runtime plugin {plugin} is not carried out: {lost}"
-    ))
+    format!("The runtime plugin {plugin} is not carried out: {lost}")
 }
 
 /// Prerequisites that come as plugins and are not used as such.

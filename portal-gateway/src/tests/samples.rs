@@ -112,6 +112,15 @@ async fn a_job_that_succeeded_shows_its_exit() {
     assert_eq!(task["containerExitCode"], 0);
     assert_eq!(task["containerExitSpec"], row);
     assert_eq!(task["containerIp"], "127.0.0.1");
+    assert_eq!(task["containerSsh"], "ssh -p 16538 ada@127.0.0.1");
+    let others = job["taskRoles"]["worker"]["taskStatuses"]
+        .as_array()
+        .unwrap();
+    assert!(
+        others[1..]
+            .iter()
+            .all(|task| task.get("containerSsh").is_none())
+    );
 }
 
 #[tokio::test]

@@ -311,6 +311,8 @@ fn task(index: u32, job: &JobSummary) -> TaskView {
         },
         uid: format!("task-{index}"),
         by_cells: false,
+        // Of the first task alone.
+        ssh: (index == 0 && !preparing).then(|| format!("ssh -p {} ada@127.0.0.1", first + 2)),
         sub_state: job.sub_state,
         retries: Retries::default(),
         created: job.created,

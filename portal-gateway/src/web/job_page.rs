@@ -309,7 +309,10 @@ fn task_row(job: &JobDetail, task: &TaskView, now: u64) -> Markup {
             td { (chip::detailed(state, task.sub_state)) }
             td { @if let Some(node) = last.and_then(|it| it.node.as_ref()) { (node.as_str()) } }
             td.narrow-off { @if let Some(last) = last { (numbers(&last.devices)) } }
-            td.narrow-off { @if let Some(last) = last { (reached(last)) } }
+            td.narrow-off {
+                @if let Some(last) = last { (reached(last)) }
+                @if let Some(login) = &task.ssh { br; code { (login) } }
+            }
             td.n { @if let Some(code) = own.or(code) { (code) } @if let Some(class) = class { div.dim { "class " (class) } } }
             td.narrow-off { @if let Some(began) = task.launched {
                 (moment::long(task.completed.unwrap_or(now).saturating_sub(began))) } }

@@ -103,6 +103,9 @@ pub(crate) struct WireTaskAttempt {
     #[serde(serialize_with = "object")]
     #[schemars(with = "BTreeMap<String, String>")]
     container_ports: Vec<(String, String)>,
+    /// Ours, of a task that runs and has the runtime plugin `ssh`: the command that logs in to it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    container_ssh: Option<String>,
     /// A bit for each device by its index, as upstream had it until it gave it up; null without any. A number in
     /// a string, by OpenPAI's swagger; its portal takes both.
     container_gpus: Option<String>,
@@ -148,6 +151,7 @@ impl WireTaskAttempt {
             container_ip: view.address.clone(),
             container_node_name: view.node.as_ref().map(ToString::to_string),
             container_ports: view.ports.iter().map(port_text).collect(),
+            container_ssh: place.login(view),
             container_gpus: device_mask(&view.devices).map(|mask| mask.to_string()),
             container_log: place.log(view.id),
             container_exit_code: code(view),
@@ -170,6 +174,16 @@ fn device_mask(devices: &[u32]) -> Option<u64> {
 }
 
 impl AttemptContext<'_> {
+    /// The command that logs in to the task is that of its last attempt.
+    fn login(self, view: &TaskAttemptView) -> Option<String> {
+        let is_last = self
+            .task
+            .attempts
+            .last()
+            .is_some_and(|last| last.id == view.id);
+        self.task.ssh.clone().filter(|_| is_last)
+    }
+
     /// Upstream names a group after the pod, whatever the job calls it.
     fn hived(self) -> WireHived {
         WireHived {

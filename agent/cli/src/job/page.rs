@@ -54,6 +54,7 @@ pub(super) fn page(detail: &JobDetail, now: u64, paint: Paint) -> String {
     let warnings: Vec<String> = detail.warnings.iter().map(Remark::to_string).collect();
     page.section("Not carried out", &warnings.join("\n"));
     page.table("Tasks", &tasks(detail));
+    page.section("To log in", &logins(detail));
     page.into_text()
 }
 
@@ -367,6 +368,15 @@ fn tasks(detail: &JobDetail) -> TextTable<9> {
         table.row(task_row(task));
     }
     table
+}
+
+/// `worker:0  ssh -p 20001 ada@10.0.0.7`, a line for each task that runs and has a server.
+fn logins(detail: &JobDetail) -> String {
+    let lines = detail.tasks().filter_map(|task| {
+        let login = task.ssh.as_ref()?;
+        Some(format!("{}  {login}", task.id))
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 fn task_row(task: &TaskView) -> [TableCell; 9] {

@@ -79,6 +79,8 @@ pub(in crate::coordinator) fn role(tasks: u32, resources: Resources) -> RoleSpec
         shm_mb: None,
         infiniband: false,
         storages: Vec::new(),
+        has_ssh: false,
+        ssh: None,
         pre_commands: Vec::new(),
         entrypoint: String::new(),
         post_commands: Vec::new(),

@@ -61,6 +61,34 @@ fn a_run_is_shown_with_its_lease_or_why_it_has_none() {
 }
 
 #[test]
+fn a_task_that_runs_with_a_server_says_how_to_log_in() {
+    let mut with = spec(true, 0, &[("w", 2, 1, -1), ("x", 1, 1, -1)]);
+    with.roles[0].has_ssh = true;
+    let mut bench = Bench::new(with);
+    let logins = |bench: &Bench| {
+        let detail = bench.state.detail(&key(), None).unwrap();
+        detail
+            .tasks()
+            .map(|task| task.ssh.clone())
+            .collect::<Vec<_>>()
+    };
+    let run = bench.waiting().remove(0);
+    let mut placed = bench.placed(&run);
+    for task in &mut placed.members {
+        "192.0.2.1".clone_into(&mut task.address);
+        task.ports = vec![
+            ("http".to_owned(), vec![7]),
+            ("ssh".to_owned(), vec![22_001, 22_002]),
+        ];
+    }
+    bench.apply(&VcEntry::Placed(Box::new(placed))).unwrap();
+    assert_eq!(logins(&bench), [None, None, None], "none runs yet");
+    bench.apply(&VcEntry::Go { run, at_ms: 20 }).unwrap();
+    let login = || Some("ssh -p 22001 alice@192.0.2.1".to_owned());
+    assert_eq!(logins(&bench), [login(), login(), None]);
+}
+
+#[test]
 fn what_is_not_carried_out_stands_in_events_and_in_the_detail() {
     let spec = JobSpec {
         warnings: (0..12)

@@ -62,6 +62,8 @@ impl World {
             shm_mb: None,
             infiniband: false,
             storages: Vec::new(),
+            has_ssh: false,
+            ssh: None,
             pre_commands: Vec::new(),
             entrypoint: "true".to_owned(),
             post_commands: Vec::new(),

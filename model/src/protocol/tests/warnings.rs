@@ -32,11 +32,6 @@ const PLUGIN: &str = ".extras.com.microsoft.pai.runtimeplugin[0]";
 #[test]
 fn every_plugin_that_does_not_run_is_named() {
     for (entry, holds) in [
-        ("{plugin: ssh, parameters: {jobssh: true}}", "sshd"),
-        (
-            "{plugin: ssh, parameters: {userssh: {type: custom, value: k}}}",
-            "sshd",
-        ),
         (
             "{plugin: tensorboard, parameters: {port: 1}}",
             "TensorBoard",
@@ -47,7 +42,7 @@ fn every_plugin_that_does_not_run_is_named() {
         check(&plugin(entry), PLUGIN, holds);
     }
     for entry in [
-        "{plugin: ssh, parameters: {jobssh: false}}",
+        "{plugin: ssh, parameters: {jobssh: true, sshbarrier: true, userssh: {type: system}}}",
         "{plugin: cmd, parameters: {preCommands: [a], postCommands: [b]}}",
         "{plugin: cmd, parameters: {callbacks: []}, failurePolicy: ignore, taskroles: [worker]}",
         "{plugin: teamwise_storage, parameters: {storageConfigNames: [nfs1]}}",

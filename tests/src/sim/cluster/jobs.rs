@@ -68,6 +68,8 @@ pub(crate) fn gang(vc: &VcName, tasks: u64, gpus: u64, ms: u64) -> JobSpec {
         shm_mb: None,
         infiniband: false,
         storages: Vec::new(),
+        has_ssh: false,
+        ssh: None,
         pre_commands: Vec::new(),
         entrypoint: ms.to_string(),
         post_commands: Vec::new(),

@@ -86,6 +86,7 @@ fn failed() -> JobDetail {
                 id,
                 uid: "t".into(),
                 by_cells: false,
+                ssh: None,
                 sub_state: SubState::Completed,
                 retries: Retries::default(),
                 created: Some(2_000),
@@ -224,6 +225,16 @@ How its last attempt ended
   - Correct its name.
 ";
     assert!(shown.ends_with(expected), "{shown}");
+}
+
+#[test]
+fn tasks_with_a_server_have_a_line_to_copy() {
+    let mut detail = failed();
+    assert!(!page(&detail, NOW, PLAIN).contains("To log in"));
+    detail.roles[0].tasks[0].ssh = Some("ssh -p 20001 ada@10.0.0.1".to_owned());
+    let shown = page(&detail, NOW, PLAIN);
+    let lines = "\nTo log in\n  main:0  ssh -p 20001 ada@10.0.0.1\n";
+    assert!(shown.contains(lines), "{shown}");
 }
 
 #[test]
