@@ -43,6 +43,7 @@ mod spec;
 mod ssh;
 mod storages;
 mod template;
+mod tools;
 mod undefined;
 mod verdict;
 mod warnings;

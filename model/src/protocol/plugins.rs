@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::JobProblem;
 use super::document::{FailurePolicy, WrittenJob, WrittenRole};
 use super::template::{RenderBudget, Scope, render};
+use super::tools;
 
 /// Name space of the plugins, and key of their section in `extras`.
 pub(super) const RUNTIME_PLUGIN: &str = "com.microsoft.pai.runtimeplugin";
@@ -45,13 +46,25 @@ pub(super) fn hooks(
 ) -> Result<PluginHooks, JobProblem> {
     let mut hooks = PluginHooks::default();
     for used in uses(document, name, role) {
-        if used.plugin != CMD {
-            continue;
+        match used.plugin {
+            CMD => {
+                let commands = Commands::of(&used)?;
+                let mut script = |commands: &[&str]| used.script(commands, scope, budget);
+                hooks.pre.extend(script(&commands.pre)?);
+                hooks.post.extend(script(&commands.post)?);
+            }
+            tools::GIT => {
+                let script = tools::git(&used, scope, budget)?;
+                hooks.pre.push(used.bounded(script));
+            }
+            tools::TENSORBOARD => {
+                let script = tools::tensorboard(&used, scope, budget)?;
+                if tools::is_shown(document, name) {
+                    hooks.pre.push(used.bounded(script));
+                }
+            }
+            _ => {}
         }
-        let commands = Commands::of(&used)?;
-        let mut script = |commands: &[&str]| used.script(commands, scope, budget);
-        hooks.pre.extend(script(&commands.pre)?);
-        hooks.post.extend(script(&commands.post)?);
     }
     hooks.post.reverse();
     Ok(hooks)
@@ -123,10 +136,15 @@ impl Use<'_> {
         }
         let script = render(&commands.join("\n"), scope, budget)
             .map_err(|error| JobProblem::at(self.path.clone(), error.to_string()))?;
-        Ok(Some(match self.on_failure {
+        Ok(Some(self.bounded(script)))
+    }
+
+    /// The script, whose failure is heeded or not.
+    fn bounded(&self, script: String) -> String {
+        match self.on_failure {
             FailurePolicy::Fail => script,
             FailurePolicy::Ignore => format!("(\n{script}\n) || true"),
-        }))
+        }
     }
 }
 

@@ -13,6 +13,7 @@ use super::spec::{CPU_LEAST, MEMORY_MB_LEAST};
 use super::ssh;
 use super::storages;
 use super::template::dropped;
+use super::tools;
 
 /// So many warnings are told of a job; where there are more, the last one counts the rest.
 pub const WARNINGS_MAX: usize = 32;
@@ -173,11 +174,13 @@ fn of_plugins(document: &WrittenJob, found: &mut Vec<Remark>) {
                 // Its storages are mounted with those of the list.
             } else if used.plugin == ssh::PLUGIN {
                 of_ssh(&used, document.is_gang(), found);
-            } else if used.plugin != CMD {
+            } else if let Some(known) = keys(used.plugin) {
+                // A prerequisite has keys of its own beside the parameters.
+                if !path.starts_with(".prerequisites") {
+                    unknown_keys(&used.path, used.parameters, known, found);
+                }
+            } else {
                 found.push(Remark::at(path, without_plugin(used.plugin)));
-            } else if !path.starts_with(".prerequisites") {
-                let known = ["preCommands", "postCommands", "callbacks"];
-                unknown_keys(&used.path, used.parameters, &known, found);
             }
         }
     }
@@ -188,6 +191,16 @@ fn of_plugins(document: &WrittenJob, found: &mut Vec<Remark>) {
                 found.push(Remark::at(path, no_role(document, role)));
             }
         }
+    }
+}
+
+/// The parameters of a plugin that runs commands; none for another one.
+fn keys(plugin: &str) -> Option<&'static [&'static str]> {
+    match plugin {
+        CMD => Some(&["preCommands", "postCommands", "callbacks"]),
+        tools::GIT => Some(&tools::GIT_KEYS),
+        tools::TENSORBOARD => Some(&tools::TENSORBOARD_KEYS),
+        _ => None,
     }
 }
 
@@ -221,22 +234,11 @@ fn of_ssh(used: &Use, is_gang: bool, found: &mut Vec<Remark>) {
 
 /// What does not happen for want of a plugin.
 fn without_plugin(plugin: &str) -> String {
-    let lost = match plugin {
-        "tensorboard" => {
-            "no TensorBoard is started. Start it in the commands, in the background, on a port of \
-             resourcePerInstance.ports."
-        }
-        "git" => "nothing is cloned. Write git clone in the commands; the image has to have git.",
-        _ => {
-            return format!(
-                "There is no runtime plugin {}: it has no effect. Those that are carried out are {CMD}, {} and {}.",
-                short(plugin),
-                ssh::PLUGIN,
-                storages::PLUGIN
-            );
-        }
-    };
-    format!("The runtime plugin {plugin} is not carried out: {lost}")
+    format!(
+        "There is no runtime plugin {}: it has no effect. Those that are carried out are {}.",
+        short(plugin),
+        [CMD, ssh::PLUGIN, tools::GIT, tools::TENSORBOARD, storages::PLUGIN].join(", ")
+    )
 }
 
 /// Prerequisites that come as plugins and are not used as such.
