@@ -24,8 +24,11 @@ pub struct JobSpec {
     /// It agrees to lose its quota to a more important job, and to go on as an opportunistic one
     /// for as long as nobody needs its devices.
     pub lazy: bool,
-    /// So many seconds it says that it runs at most, from 1 up. For forecasts: it is not ended.
+    /// So many seconds it says that it runs at most, from 1 up. For forecasts, unless `ending` or its virtual
+    /// cluster makes it a limit.
     pub max_run_s: Option<u64>,
+    /// What it wants of its own end.
+    pub ending: JobEnding,
     /// What becomes of it when one of its nodes falls silent.
     pub partition: Partition,
     /// Roles in the order the user wrote them; at least one.
@@ -53,6 +56,13 @@ impl JobSpec {
             .map(|role| role.instances.saturating_mul(role.resources.gpu))
             .sum()
     }
+}
+
+/// What a job wants of its own end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobEnding {
+    /// It is ended when it has run for `max_run_s`, whatever its virtual cluster says.
+    pub is_max_run_binding: bool,
 }
 
 /// A storage as a job has it.

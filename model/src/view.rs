@@ -208,6 +208,9 @@ pub struct JobDetail {
     /// What becomes of the job when a machine falls silent; none once it has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partition: Option<PartitionView>,
+    /// How long an attempt may run; absent if it has no limit, or that is not known yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_limit: Option<RunLimitView>,
     /// What was accepted of the job and is not carried out, or not as it reads.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Remark>,
@@ -225,6 +228,16 @@ impl JobDetail {
         let verdicts = attempts.filter_map(|attempt| attempt.verdict.as_ref());
         TaskUsed::of_all(verdicts.filter_map(|verdict| verdict.used.as_ref()))
     }
+}
+
+/// How long an attempt of a job may run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RunLimitView {
+    /// Seconds from the start of its commands.
+    pub seconds: u64,
+    /// When it, or the first of its tasks that start alone, is ended, milliseconds since the epoch; absent if none
+    /// runs.
+    pub ends_at: Option<u64>,
 }
 
 /// What becomes of a job when nothing is heard any more of a machine that it runs on.

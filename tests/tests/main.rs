@@ -32,5 +32,6 @@ mod star;
 mod storages;
 mod submissions;
 mod survival;
+mod time_limits;
 mod usage;
 mod virtual_clusters;

@@ -85,6 +85,7 @@ pub(super) fn detail(
             trigger: None,
         }),
         partition: None,
+        run_limit: None,
         warnings: Vec::new(),
         roles: vec![RoleView {
             name: "main".into(),

@@ -291,6 +291,7 @@ mod tests {
                 role("ps", vec![task("ps", 0, running)]),
             ],
             partition: None,
+            run_limit: None,
             warnings: Vec::new(),
         }
     }

@@ -17,6 +17,7 @@ mod recovered;
 mod recurring;
 mod relocation;
 mod settling;
+mod time_over;
 mod trying;
 
 use std::collections::{BTreeMap, BTreeSet};

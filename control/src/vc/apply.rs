@@ -26,9 +26,13 @@ impl VcState {
             VcEntry::AddTag { job, tag } => self.add_tag(job, tag),
             VcEntry::RemoveTag { job, tag } => self.remove_tag(job, tag),
             VcEntry::Placed(placed) => self.placed(placed),
-            VcEntry::Go { run, at_ms } => {
+            VcEntry::Go {
+                run,
+                limit_s,
+                at_ms,
+            } => {
                 self.expect(run, |phase| matches!(phase, GangPhase::Placed { .. }))?;
-                self.change(run.gang.job, |job| job.go(run, *at_ms))
+                self.change(run.gang.job, |job| job.go(run, *limit_s, *at_ms))
             }
             VcEntry::Void { run, reason, at_ms } => {
                 self.expect(run, |phase| matches!(phase, GangPhase::Placed { .. }))?;

@@ -47,6 +47,8 @@ pub(crate) struct AttemptGang {
     pub(crate) phase: GangPhase,
     /// By which its tasks hold where they were placed last.
     pub(crate) lease: Option<LeaseTime>,
+    /// So many seconds after its Go it is ended, if it had one.
+    pub(crate) run_limit_s: Option<u64>,
     /// Not to be placed before its end.
     pub(crate) pause: Pause,
 }
@@ -227,6 +229,7 @@ impl AttemptRecord {
             round: 0,
             phase: GangPhase::Waiting,
             lease: None,
+            run_limit_s: None,
             pause,
         };
         let gangs = if spec.gang {
@@ -311,6 +314,21 @@ impl AttemptRecord {
                 GangPhase::Stopping { .. } | GangPhase::Ended => {}
             }
         }
+    }
+
+    /// When the commands of a gang were started, if they were.
+    pub(crate) fn started(&self, gang: &AttemptGang) -> Option<u64> {
+        let tasks = self.tasks_of(gang);
+        tasks.filter_map(|task| task.last().launched).min()
+    }
+
+    /// When a gang is ended that is running, if it has a limit.
+    pub(crate) fn ends_by(&self, gang: &AttemptGang) -> Option<u64> {
+        let limit_ms = gang.run_limit_s?.saturating_mul(1000);
+        let started = self
+            .started(gang)
+            .filter(|_| gang.phase == GangPhase::Going);
+        Some(started?.saturating_add(limit_ms))
     }
 
     pub(crate) fn all_ended(&self) -> bool {

@@ -15,7 +15,7 @@ use crate::gang::{GangRun, JobId};
 use crate::lease::LeaseTime;
 
 /// First byte of every encoded entry. A changed layout takes the next number.
-const VERSION: u8 = 4;
+const VERSION: u8 = 5;
 
 /// A job that passed every check at the gateway.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,6 +76,8 @@ pub enum VcEntry {
     Go {
         /// The run.
         run: GangRun,
+        /// After so many seconds it is ended, by the policy of that moment; none: it has no limit.
+        limit_s: Option<u64>,
         /// When.
         at_ms: u64,
     },

@@ -158,7 +158,7 @@ impl JobRecord {
         self.news("Placed", message, at_ms);
     }
 
-    pub(super) fn go(&mut self, run: &GangRun, at_ms: u64) {
+    pub(super) fn go(&mut self, run: &GangRun, limit_s: Option<u64>, at_ms: u64) {
         self.launched.get_or_insert(at_ms);
         self.attempt.launched.get_or_insert(at_ms);
         for task in self.attempt.tasks_of_mut(run.gang.task.as_ref()) {
@@ -166,12 +166,14 @@ impl JobRecord {
         }
         if let Some(gang) = self.attempt.gang_mut(run.gang.task.as_ref()) {
             gang.phase = GangPhase::Going;
+            gang.run_limit_s = limit_s;
         }
-        self.news(
-            "Started",
-            "All tasks were ready; the commands were started.".to_owned(),
-            at_ms,
+        let ends = limit_s.map(|seconds| format!(" They may run for {seconds} s."));
+        let message = format!(
+            "All tasks were ready; the commands were started.{}",
+            ends.unwrap_or_default()
         );
+        self.news("Started", message, at_ms);
     }
 
     pub(super) fn void(&mut self, run: &GangRun, reason: &str, at_ms: u64) {
@@ -203,7 +205,12 @@ impl JobRecord {
         by: Option<&JobKey>,
         at_ms: u64,
     ) {
-        let verdict = verdict::stopped(cause);
+        let gang = self.attempt.gang(run.gang.task.as_ref());
+        let limit_s = gang.and_then(|gang| gang.run_limit_s);
+        let verdict = match (cause, limit_s) {
+            (Cause::RunTimeOver, Some(seconds)) => verdict::run_time_over_after(seconds),
+            _ => verdict::stopped(cause),
+        };
         match by {
             Some(by) => self.warn("Preempted", format!("{GIVES_WAY_TO}{by}."), at_ms),
             None => self.warn(

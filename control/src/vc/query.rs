@@ -10,7 +10,7 @@ use muster_model::state::{EXIT_ATTEMPT_COMPLETED, EXIT_STOPPED, SubState};
 use muster_model::vc::Amount;
 use muster_model::view::{
     AttemptView, JobDetail, JobEvent, JobSummary, NodeLease, PartitionView, Retries, RoleView,
-    RunLease, TaskAttemptView, TaskView,
+    RunLease, RunLimitView, TaskAttemptView, TaskView,
 };
 use serde::{Deserialize, Serialize};
 
@@ -97,6 +97,7 @@ impl VcState {
                     Vec::new()
                 },
                 partition: job.completed.is_none().then(|| partition(job)),
+                run_limit: run_limit(job),
                 warnings: job.accepted.spec.warnings.clone(),
             })
         })
@@ -295,6 +296,25 @@ fn attempt_view(job: &JobRecord, attempt: &AttemptRecord) -> AttemptView {
             .as_ref()
             .map(|outcome| outcome.trigger.clone()),
     }
+}
+
+/// The limit of what runs, or else the one that the job asks for.
+fn run_limit(job: &JobRecord) -> Option<RunLimitView> {
+    let attempt = &job.attempt;
+    let gangs = attempt.gangs.iter().filter(|_| job.completed.is_none());
+    let running = gangs.filter_map(|gang| Some((attempt.ends_by(gang)?, gang.run_limit_s?)));
+    if let Some((ends_at, seconds)) = running.min() {
+        return Some(RunLimitView {
+            seconds,
+            ends_at: Some(ends_at),
+        });
+    }
+    let spec = &job.accepted.spec;
+    let seconds = spec.max_run_s.filter(|_| spec.ending.is_max_run_binding)?;
+    Some(RunLimitView {
+        seconds,
+        ends_at: None,
+    })
 }
 
 /// The runs of the newest attempt with their leases, but for when these end: that the leader knows.

@@ -9,13 +9,16 @@ use std::str::FromStr;
 use serde_json::{Map, Value};
 
 use crate::cluster_spec::{Level, UnknownLevel};
-use crate::job::{FAILOVER_S_DEFAULT, FAILOVER_S_MAX, FAILOVER_S_MIN, NearSpec, Partition};
+use crate::job::{
+    FAILOVER_S_DEFAULT, FAILOVER_S_MAX, FAILOVER_S_MIN, JobEnding, NearSpec, Partition,
+};
 
 use super::JobProblem;
 use super::document::WrittenJob;
 
 const PATH: &str = ".extras.muster";
 const MAX_RUN_TIME: &str = "maxRunTime";
+const ENFORCE_MAX_RUN_TIME: &str = "enforceMaxRunTime";
 const PARTITION: &str = "partition";
 const POLICY: &str = "policy";
 const SECONDS: &str = "seconds";
@@ -37,6 +40,8 @@ pub const RUN_S_MAX: u64 = 10 * 365 * 24 * 3600;
 pub(super) struct Wishes {
     /// Seconds it runs at most.
     pub(super) max_run_s: Option<u64>,
+    /// When it is ended.
+    pub(super) ending: JobEnding,
     /// When one of its nodes falls silent.
     pub(super) partition: Partition,
     /// By task role.
@@ -76,10 +81,12 @@ impl MusterReader<'_> {
     }
 
     fn wishes(&mut self, section: &Value) -> Wishes {
-        let fields = self.fields(PATH, section, &[MAX_RUN_TIME, PARTITION, TASK_ROLES]);
+        let known = [MAX_RUN_TIME, ENFORCE_MAX_RUN_TIME, PARTITION, TASK_ROLES];
+        let fields = self.fields(PATH, section, &known);
         let near = self.roles(fields[TASK_ROLES]);
         Wishes {
             max_run_s: self.run_time(fields[MAX_RUN_TIME]),
+            ending: self.ending(&fields),
             partition: self.partition(fields[PARTITION]),
             near,
         }
@@ -116,6 +123,23 @@ impl MusterReader<'_> {
 
     fn run_time(&mut self, value: &Value) -> Option<u64> {
         self.seconds(&format!("{PATH}.{MAX_RUN_TIME}"), value, 1..=RUN_S_MAX)
+    }
+
+    fn ending(&mut self, fields: &BTreeMap<&'static str, &Value>) -> JobEnding {
+        let at = format!("{PATH}.{ENFORCE_MAX_RUN_TIME}");
+        let is_max_run_binding = self.is_true(&at, fields[ENFORCE_MAX_RUN_TIME]);
+        if is_max_run_binding && fields[MAX_RUN_TIME].is_null() {
+            let message = format!("needs {MAX_RUN_TIME}: the seconds after which the job is ended");
+            self.problem(&at, message);
+        }
+        JobEnding { is_max_run_binding }
+    }
+
+    fn is_true(&mut self, path: &str, value: &Value) -> bool {
+        if !value.is_null() && !value.is_boolean() {
+            self.problem(path, "should be true or false");
+        }
+        value.as_bool().unwrap_or_default()
     }
 
     fn seconds(&mut self, path: &str, value: &Value, range: RangeInclusive<u64>) -> Option<u64> {

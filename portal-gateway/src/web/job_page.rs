@@ -213,7 +213,10 @@ fn facts(job: &JobDetail, expected_s: Option<u64>, now: u64) -> Markup {
                 dt { "Submitted" } dd { (moment::past(summary.submitted, now)) }
                 @if let Some(began) = summary.launched { dt { "Started" } dd { (moment::past(began, now)) } }
                 @if let Some(end) = summary.completed { dt { "Ended" } dd { (moment::past(end, now)) } }
-                @if let Some(expected) = expected_s { dt { "Expected run time" }
+                @if let Some(limit) = job.run_limit { dt { "Time limit" }
+                    dd { (moment::long(limit.seconds.saturating_mul(1000)))
+                        @if let Some(at) = limit.ends_at { span.dim { ", ends in " (moment::long(at.saturating_sub(now))) } } } }
+                @else if let Some(expected) = expected_s { dt { "Expected run time" }
                     dd { (moment::long(expected.saturating_mul(1000))) span.dim { ", for the forecast alone" } } }
                 dt { "GPUs" } dd { (summary.gpus) " in " (counted(summary.tasks, "task")) " of " (counted(summary.roles, "role")) }
                 @if let Some(priority) = summary.priority { dt { "Priority" } dd { (format!("{priority:?}").to_lowercase()) } }

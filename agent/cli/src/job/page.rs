@@ -9,7 +9,8 @@ use muster_model::id::TaskId;
 use muster_model::remark::Remark;
 use muster_model::state::{ExecutionType, JobState};
 use muster_model::view::{
-    AttemptView, JobDetail, JobSummary, NodeLease, PartitionView, Retries, RunLease, TaskView,
+    AttemptView, JobDetail, JobSummary, NodeLease, PartitionView, Retries, RunLease, RunLimitView,
+    TaskView,
 };
 
 use super::last_end::{capital, in_full};
@@ -154,12 +155,30 @@ fn facts(detail: &JobDetail, now: u64) -> Vec<(&'static str, String)> {
         let runs = partition.runs.iter();
         facts.extend(runs.map(|run| ("run lease", run_lease(run, now))));
     }
+    facts.extend(
+        detail
+            .run_limit
+            .map(|limit| ("time limit", run_limit(limit, now))),
+    );
     facts.extend(detail.used().map(|used| ("used", used.to_string())));
     facts.extend(idle_gpus(summary.gpus_idle).map(|idle| ("note", idle)));
     if !summary.tags.is_empty() {
         facts.push(("tags", summary.tags.join(", ")));
     }
     facts
+}
+
+/// `1h, ends 2026-05-01 10:00:00 (in 20m 3s)`
+fn run_limit(RunLimitView { seconds, ends_at }: RunLimitView, now: u64) -> String {
+    let limit = span(seconds.saturating_mul(1000));
+    match ends_at {
+        Some(at) => format!(
+            "{limit}, ends {} (in {})",
+            date(at),
+            span(at.saturating_sub(now))
+        ),
+        None => limit,
+    }
 }
 
 fn virtual_cluster(summary: &JobSummary) -> String {

@@ -79,6 +79,7 @@ fn failed() -> JobDetail {
             }),
         }),
         partition: None,
+        run_limit: None,
         warnings: Vec::new(),
         roles: vec![RoleView {
             name: "main".into(),
@@ -178,6 +179,7 @@ fn a_waiting_job_says_for_what() {
         attempt: None,
         roles: Vec::new(),
         partition: None,
+        run_limit: None,
         warnings: Vec::new(),
     };
     assert_eq!(
@@ -209,6 +211,7 @@ fn a_job_between_attempts_says_how_the_last_one_ended() {
         roles: Vec::new(),
         warnings: Vec::new(),
         partition: None,
+        run_limit: None,
     };
     let shown = page(&detail, 90_000, PLAIN);
     let expected = "\
@@ -245,6 +248,10 @@ fn a_job_that_runs_says_how_it_holds_when_a_machine_falls_silent() {
     let mut detail = JobDetail {
         summary: summary("ada~train", SubState::AttemptRunning, None),
         attempt: None,
+        run_limit: Some(RunLimitView {
+            seconds: 3_600,
+            ends_at: Some(NOW + 600_000),
+        }),
         partition: Some(PartitionView {
             policy: "failover_after".to_owned(),
             seconds: Some(300),
@@ -260,6 +267,8 @@ fn a_job_that_runs_says_how_it_holds_when_a_machine_falls_silent() {
   run lease        300 s; over in 1m 5s if n2 is not heard by then
 ";
     assert!(shown.contains(lines), "{shown}");
+    assert!(shown.contains("time limit       1h, ends "), "{shown}");
+    assert!(shown.contains(" (in 10m)\n"), "{shown}");
     let mut alone = run(None, Some("was placed among few"), Vec::new());
     alone.task = Some(TaskId {
         role: "main".parse().unwrap(),
