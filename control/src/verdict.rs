@@ -16,7 +16,7 @@ pub const EXIT_STORAGE: i32 = 219;
 /// Exit code of a task whose container could not be made, by the machine's fault or its own.
 pub const EXIT_NOT_CREATED: i32 = -1204;
 /// Exit code of what ran for as long as it may.
-pub const EXIT_RUN_TIME: i32 = 207;
+pub const EXIT_RUN_TIME: i32 = 209;
 /// What to do about it.
 const RUN_TIME_SOLUTION: &str = "Declare a longer maxRunTime, as far as the virtual cluster allows, or save checkpoints and continue in another job.";
 /// Exit code of what had to give way.

@@ -65,7 +65,7 @@ pub enum Cause {
     ImageNotFetched,
     /// A storage of the task cannot be mounted, or its server does not answer (219).
     StorageFailed,
-    /// It ran for as long as it may (207).
+    /// It ran for as long as it may (209).
     RunTimeOver,
 }
 

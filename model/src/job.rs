@@ -58,11 +58,16 @@ impl JobSpec {
     }
 }
 
+/// The longest that the container of a failed task is kept, in seconds: thirty days.
+pub const HOLD_S_MAX: u32 = 30 * 24 * 3600;
+
 /// What a job wants of its own end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobEnding {
     /// It is ended when it has run for `max_run_s`, whatever its virtual cluster says.
     pub is_max_run_binding: bool,
+    /// For so many seconds the container of a task that has failed is kept, so that a person can look into it.
+    pub hold_s: Option<u32>,
 }
 
 /// A storage as a job has it.

@@ -137,6 +137,19 @@ pub struct AttemptView {
     pub trigger: Option<Trigger>,
 }
 
+/// A task that has failed, and whose container is kept so that a person can look into it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TaskHold {
+    /// Until then at most, milliseconds since the epoch, by the clock of its node.
+    pub until: u64,
+    /// The code that it will have ended with.
+    pub code: i32,
+    /// The code in words.
+    pub phrase: String,
+    /// Why it failed, a sentence or two.
+    pub reason: String,
+}
+
 /// One attempt of a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskAttemptView {
@@ -162,6 +175,9 @@ pub struct TaskAttemptView {
     pub devices: Vec<u32>,
     /// How it ended.
     pub verdict: Option<Verdict>,
+    /// The task has failed, and its container is kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_hold: Option<TaskHold>,
 }
 
 /// One task of a job attempt, with every attempt of it, newest last and never empty.
@@ -220,6 +236,14 @@ impl JobDetail {
     /// Every task, role by role.
     pub fn tasks(&self) -> impl Iterator<Item = &TaskView> {
         self.roles.iter().flat_map(|role| &role.tasks)
+    }
+
+    /// The tasks that have failed, and whose containers are kept.
+    pub fn held(&self) -> impl Iterator<Item = (&TaskView, &TaskHold)> {
+        self.tasks().filter_map(|task| {
+            let hold = task.attempts.last()?.on_hold.as_ref()?;
+            Some((task, hold))
+        })
     }
 
     /// What those attempts of its tasks used in all that have ended, within the job's attempt that is shown.

@@ -9,6 +9,7 @@ mod fabric_faults;
 mod failures;
 mod gangs;
 mod gpus;
+mod holds;
 mod images;
 mod inventory;
 mod jobs;

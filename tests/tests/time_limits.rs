@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::stage::{Job, LIMIT, Stage, status};
 
-const CODE: i64 = 207;
+const CODE: i64 = 209;
 
 /// How long the attempt ran, in milliseconds.
 fn ran_ms(detail: &Value) -> Result<u64> {

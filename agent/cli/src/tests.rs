@@ -60,6 +60,7 @@ pub(super) fn detail(
         launched: Some(10_000),
         completed: summary.completed,
         attempts: vec![TaskAttemptView {
+            on_hold: None,
             id: 0,
             uid: Some(format!("u{attempt}-{index}").parse().unwrap()),
             sub_state: sub,

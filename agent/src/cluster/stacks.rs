@@ -221,6 +221,7 @@ mod tests {
 
     fn task(role: &str, index: u32, sub_state: SubState) -> TaskView {
         let attempt = TaskAttemptView {
+            on_hold: None,
             id: 0,
             uid: Some(format!("{role}-{index}").parse().unwrap()),
             sub_state,

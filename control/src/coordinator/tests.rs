@@ -8,6 +8,7 @@ mod binding;
 mod describing;
 mod foreign;
 mod giving_way;
+mod holding;
 mod judging;
 mod launching;
 mod limits;

@@ -66,6 +66,19 @@ impl VcState {
                 self.count_gpu_time(used, *at_ms);
                 applied
             }
+            VcEntry::OnHold {
+                run,
+                task,
+                uid,
+                hold,
+                at_ms,
+            } => {
+                self.expect(run, |phase| phase == GangPhase::Going)?;
+                if !self.is_live(run, task, uid) {
+                    return Err(VcRejection::NotCurrent(run.clone()));
+                }
+                self.change(run.gang.job, |job| job.hold_task(run, task, hold, *at_ms))
+            }
             VcEntry::Bound { version, cells } => self.bind(*version, cells),
             VcEntry::Released(cells) => self.release(cells),
             VcEntry::HourPassed => Ok(self.grow_older()),

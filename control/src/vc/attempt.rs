@@ -6,7 +6,7 @@ use muster_model::exit::{Cause, Verdict};
 use muster_model::id::{AttemptUid, TaskId};
 use muster_model::job::{JobSpec, RoleSpec};
 use muster_model::launch::TaskPlacement;
-use muster_model::view::Trigger;
+use muster_model::view::{TaskHold, Trigger};
 use serde::{Deserialize, Serialize};
 
 use super::retry::Count;
@@ -111,6 +111,8 @@ pub(crate) struct TaskAttempt {
     pub(crate) launched: Option<u64>,
     pub(crate) completed: Option<u64>,
     pub(crate) verdict: Option<Box<Verdict>>,
+    /// It has failed, and its container was or is kept.
+    pub(crate) on_hold: Option<Box<TaskHold>>,
 }
 
 impl TaskAttempt {
@@ -183,6 +185,11 @@ impl TaskRecord {
         if for_good {
             self.completed = Some(at_ms);
         }
+    }
+
+    /// The newest attempt has failed, and its container is kept.
+    pub(crate) fn hold(&mut self, hold: &TaskHold) {
+        self.newest.on_hold = Some(Box::new(hold.clone()));
     }
 
     /// How long the newest attempt's commands had run by then, milliseconds.

@@ -58,6 +58,8 @@ impl JobRecord {
             GangPhase::Stopping { cause } => {
                 let verdict = match end {
                     _ if explains => ended,
+                    // It had failed before, and was only kept.
+                    TaskEnd::Exit(_) if self.is_on_hold(task) => ended,
                     // It had ended by itself before it was told to.
                     TaskEnd::Exit(_) if spares_ended(cause) && !SPARING.contains(&ended.code()) => {
                         ended
@@ -84,6 +86,11 @@ impl JobRecord {
         }
         self.close_gang(run, at_ms);
         self.settle(at_ms);
+    }
+
+    fn is_on_hold(&self, id: &TaskId) -> bool {
+        let mut tasks = self.attempt.tasks.iter();
+        tasks.any(|task| task.id == *id && task.last().on_hold.is_some())
     }
 
     fn end_voided(&mut self, run: &GangRun, task: &TaskId, at_ms: u64) {

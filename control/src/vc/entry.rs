@@ -5,6 +5,7 @@ use muster_model::id::{AttemptUid, JobKey, NodeId, TaskId};
 use muster_model::job::JobSpec;
 use muster_model::launch::TaskPlacement;
 use muster_model::state::ExecutionType;
+use muster_model::view::TaskHold;
 use serde::{Deserialize, Serialize};
 
 use super::document::JobDocument;
@@ -112,6 +113,19 @@ pub enum VcEntry {
         uid: AttemptUid,
         /// How.
         end: TaskEnd,
+        /// When.
+        at_ms: u64,
+    },
+    /// A task of a run has failed, and its container is kept for a time before the task ends.
+    OnHold {
+        /// The run.
+        run: GangRun,
+        /// The task.
+        task: TaskId,
+        /// Its attempt's uid.
+        uid: AttemptUid,
+        /// How it failed, and until when it is kept.
+        hold: Box<TaskHold>,
         /// When.
         at_ms: u64,
     },

@@ -5,13 +5,13 @@ use muster_model::id::{JobKey, TaskId};
 use muster_model::launch::TaskPlacement;
 use muster_model::sight::{HIDDEN_JOB, JobSight};
 use muster_model::state::ExecutionType;
-use muster_model::view::Trigger;
+use muster_model::view::{TaskHold, Trigger};
 use serde::{Deserialize, Serialize};
 
 use super::attempt::{AttemptOutcome, AttemptRecord, GangPhase, Pause};
 use super::document::JobDocument;
 use super::entry::{AcceptedJob, Placed};
-use super::news::{Happened, some_of};
+use super::news::{Happened, JobNews, NewsSubject, some_of};
 use super::retry::Count;
 use crate::gang::{AttemptNo, GangId, GangRun, JobId};
 use crate::verdict;
@@ -174,6 +174,29 @@ impl JobRecord {
             ends.unwrap_or_default()
         );
         self.news("Started", message, at_ms);
+    }
+
+    /// A task has failed, and its container is kept.
+    pub(super) fn hold_task(&mut self, run: &GangRun, id: &TaskId, hold: &TaskHold, at_ms: u64) {
+        let gang = run.gang.task.as_ref();
+        let Some(task) = self.attempt.tasks_of_mut(gang).find(|task| task.id == *id) else {
+            return;
+        };
+        let live = task.live();
+        let place = live.map(|placement| (placement.uid.clone(), placement.node.clone()));
+        task.hold(hold);
+        let seconds = hold.until.saturating_sub(at_ms) / 1000;
+        let message = format!(
+            "Task {id} failed with exit code {}. Its container is kept for {seconds} s; muster job stop ends that.",
+            hold.code
+        );
+        self.tell(JobNews {
+            reason: "TaskOnHold",
+            message,
+            at_ms,
+            warning: true,
+            task: Some(NewsSubject { task: id, place }),
+        });
     }
 
     pub(super) fn void(&mut self, run: &GangRun, reason: &str, at_ms: u64) {

@@ -434,6 +434,10 @@ fn task_attempt_view(attempt: &TaskAttempt, sub_state: SubState) -> TaskAttemptV
         devices: placement
             .map(|place| place.devices.iter().map(|(index, _)| *index).collect())
             .unwrap_or_default(),
+        on_hold: match attempt.completed {
+            None => attempt.on_hold.as_deref().cloned(),
+            Some(_) => None,
+        },
         verdict: attempt.verdict.as_deref().cloned(),
     }
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cluster_spec::SpecProblem;
 use crate::id::VcName;
-use crate::job::JobSpec;
+use crate::job::{HOLD_S_MAX, JobSpec};
 use crate::protocol::{JobProblem, RUN_S_MAX};
 
 /// What holds for jobs, in all virtual clusters and in single ones.
@@ -29,7 +29,13 @@ pub struct JobBounds {
     /// The longest run time of any job. 0: there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_time_max_s: Option<u64>,
+    /// The longest that the container of a failed task is kept. 0: none is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hold_max_s: Option<u64>,
 }
+
+/// The longest that the container of a failed task is kept where the policy does not say, seconds.
+const HOLD_MAX_S: u64 = 24 * 3600;
 
 impl Default for JobPolicy {
     fn default() -> Self {
@@ -37,6 +43,7 @@ impl Default for JobPolicy {
             all: JobBounds {
                 run_time_s: Some(0),
                 run_time_max_s: Some(0),
+                hold_max_s: Some(HOLD_MAX_S),
             },
             vcs: BTreeMap::new(),
         }
@@ -50,6 +57,8 @@ pub struct VcJobBounds {
     pub run_time_s: Option<u64>,
     /// The longest run time of any job, seconds.
     pub run_time_max_s: Option<u64>,
+    /// The longest that the container of a failed task is kept, seconds; 0: none is.
+    pub hold_max_s: u64,
 }
 
 impl JobPolicy {
@@ -64,6 +73,7 @@ impl JobPolicy {
         VcJobBounds {
             run_time_s: above_0(seconds(|bounds| bounds.run_time_s, 0)),
             run_time_max_s: above_0(seconds(|bounds| bounds.run_time_max_s, 0)),
+            hold_max_s: seconds(|bounds| bounds.hold_max_s, HOLD_MAX_S),
         }
     }
 }
@@ -82,6 +92,13 @@ impl VcJobBounds {
         [limit, self.run_time_max_s].into_iter().flatten().min()
     }
 
+    /// For so many seconds the container of a failed task is kept; none: it is not.
+    pub fn hold_s(&self, job: &JobSpec) -> Option<u32> {
+        let most = u32::try_from(self.hold_max_s).unwrap_or(u32::MAX);
+        let hold_s = job.ending.hold_s.map(|asked| asked.min(most));
+        hold_s.filter(|seconds| *seconds > 0)
+    }
+
     /// Whether a job may ask for what it asks.
     ///
     /// # Errors
@@ -96,6 +113,20 @@ impl VcJobBounds {
                 job.vc
             );
             problems.push(JobProblem::at(".extras.muster.maxRunTime", message));
+        }
+        if let Some(asked) = job
+            .ending
+            .hold_s
+            .filter(|asked| u64::from(*asked) > self.hold_max_s)
+        {
+            let message = match self.hold_max_s {
+                0 => format!("is not allowed in virtual cluster {}: leave it out", job.vc),
+                most => format!(
+                    "is {asked}, and should be at most {most}: virtual cluster {} keeps no failed task longer",
+                    job.vc
+                ),
+            };
+            problems.push(JobProblem::at(".extras.muster.holdOnFailure", message));
         }
         match problems.is_empty() {
             true => Ok(()),
@@ -112,6 +143,7 @@ pub(super) fn problems(policy: &JobPolicy) -> Vec<SpecProblem> {
         let VcJobBounds {
             run_time_s,
             run_time_max_s,
+            ..
         } = policy.of(vc);
         problems.extend(above_max(
             &format!("jobs.vcs.{vc}"),
@@ -139,6 +171,13 @@ fn bounds_problems(path: &str, bounds: &JobBounds) -> Vec<SpecProblem> {
             let what = format!("must be at most {RUN_S_MAX}, which is ten years");
             problems.push(SpecProblem::new(format!("{path}.{field}"), what));
         }
+    }
+    if bounds
+        .hold_max_s
+        .is_some_and(|most| most > HOLD_S_MAX.into())
+    {
+        let what = format!("must be at most {HOLD_S_MAX}, which is thirty days");
+        problems.push(SpecProblem::new(format!("{path}.hold_max_s"), what));
     }
     problems
 }
@@ -218,6 +257,42 @@ mod tests {
     }
 
     #[test]
+    fn a_failed_task_is_kept_no_longer_than_the_virtual_cluster_allows() {
+        for (policy, seconds, expect, kept) in [
+            ("{}", 86_400, None, Some(86_400)),
+            (
+                "{}",
+                86_401,
+                Some("is 86401, and should be at most 86400"),
+                Some(86_400),
+            ),
+            (
+                "jobs: {all: {hold_max_s: 60}}",
+                61,
+                Some("at most 60"),
+                Some(60),
+            ),
+            (
+                "jobs: {vcs: {default: {hold_max_s: 0}}}",
+                1,
+                Some("is not allowed in virtual cluster default"),
+                None,
+            ),
+        ] {
+            let bounds = bounds(policy, "default");
+            let job = job(&format!("{{holdOnFailure: {seconds}}}"));
+            let problems = bounds.check(&job).err().unwrap_or_default();
+            let told = problems.first().and_then(|problem| problem.remark());
+            let told = told.map(|told| told.to_string()).unwrap_or_default();
+            match expect {
+                Some(expect) => assert!(told.contains(expect), "{told}"),
+                None => assert_eq!(told, ""),
+            }
+            assert_eq!(bounds.hold_s(&job), kept, "as the policy is when it starts");
+        }
+    }
+
+    #[test]
     fn bounds_that_contradict_each_other_are_refused() {
         for (jobs, expect) in [
             (
@@ -231,6 +306,10 @@ mod tests {
             (
                 "{all: {run_time_s: 2}, vcs: {lab: {run_time_max_s: 1}}}",
                 "jobs.vcs.lab.run_time_s: is 2, above",
+            ),
+            (
+                "{all: {hold_max_s: 2592001}}",
+                "jobs.all.hold_max_s: must be at most 2592000",
             ),
             ("{all: {run_times: 2}}", "run_times"),
             ("{vcs: {lab: {run_time_s: -1}}}", "jobs.vcs.lab.run_time_s"),

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::cluster_spec::{Level, UnknownLevel};
 use crate::job::{
-    FAILOVER_S_DEFAULT, FAILOVER_S_MAX, FAILOVER_S_MIN, JobEnding, NearSpec, Partition,
+    FAILOVER_S_DEFAULT, FAILOVER_S_MAX, FAILOVER_S_MIN, HOLD_S_MAX, JobEnding, NearSpec, Partition,
 };
 
 use super::JobProblem;
@@ -19,6 +19,7 @@ use super::document::WrittenJob;
 const PATH: &str = ".extras.muster";
 const MAX_RUN_TIME: &str = "maxRunTime";
 const ENFORCE_MAX_RUN_TIME: &str = "enforceMaxRunTime";
+const HOLD_ON_FAILURE: &str = "holdOnFailure";
 const PARTITION: &str = "partition";
 const POLICY: &str = "policy";
 const SECONDS: &str = "seconds";
@@ -81,7 +82,13 @@ impl MusterReader<'_> {
     }
 
     fn wishes(&mut self, section: &Value) -> Wishes {
-        let known = [MAX_RUN_TIME, ENFORCE_MAX_RUN_TIME, PARTITION, TASK_ROLES];
+        let known = [
+            MAX_RUN_TIME,
+            ENFORCE_MAX_RUN_TIME,
+            HOLD_ON_FAILURE,
+            PARTITION,
+            TASK_ROLES,
+        ];
         let fields = self.fields(PATH, section, &known);
         let near = self.roles(fields[TASK_ROLES]);
         Wishes {
@@ -132,7 +139,12 @@ impl MusterReader<'_> {
             let message = format!("needs {MAX_RUN_TIME}: the seconds after which the job is ended");
             self.problem(&at, message);
         }
-        JobEnding { is_max_run_binding }
+        let at = format!("{PATH}.{HOLD_ON_FAILURE}");
+        let hold_s = self.seconds(&at, fields[HOLD_ON_FAILURE], 1..=HOLD_S_MAX.into());
+        JobEnding {
+            is_max_run_binding,
+            hold_s: hold_s.and_then(|seconds| u32::try_from(seconds).ok()),
+        }
     }
 
     fn is_true(&mut self, path: &str, value: &Value) -> bool {

@@ -319,6 +319,7 @@ fn task(index: u32, job: &JobSummary) -> TaskView {
         launched: job.launched,
         completed: None,
         attempts: vec![TaskAttemptView {
+            on_hold: None,
             id: 0,
             uid: Some(format!("a-{index}").parse().unwrap()),
             sub_state: job.sub_state,

@@ -66,6 +66,7 @@ pub(crate) async fn page(
         @if let Some(verdict) = job.attempt.as_ref().and_then(failed) {
             (explained::verdict(verdict, what_was_done(&job).as_deref(), deciding_log(&job).as_deref()))
         }
+        (on_hold(&job, now))
         (facts(&job, expected_s(&config), now))
         (attempts(&job))
         @for role in &job.roles { (tasks(&job, role, now)) }
@@ -194,6 +195,24 @@ fn tag_form(call: &Call, path: &str, tag: &str, is_own: bool) -> Markup {
                 }
             }
         } @else { span.tag { (tag) } }
+    }
+}
+
+/// The tasks that have failed, and whose containers are kept.
+fn on_hold(job: &JobDetail, now: u64) -> Markup {
+    let held: Vec<_> = job.held().collect();
+    html! {
+        @if !held.is_empty() {
+            section.card {
+                h2 { "Kept for a look" }
+                @for (task, hold) in &held {
+                    p.warn { strong { (task.id.to_string()) } " failed with exit code " (hold.code) " (" (hold.phrase) "). "
+                        "Its container and devices are kept for " (moment::long(hold.until.saturating_sub(now))) "." }
+                    @if !hold.reason.is_empty() { p.dim { (hold.reason) } }
+                }
+                p { "Then the job goes on as its failure calls for. To end it now, stop the job." }
+            }
+        }
     }
 }
 

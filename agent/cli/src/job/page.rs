@@ -10,7 +10,7 @@ use muster_model::remark::Remark;
 use muster_model::state::{ExecutionType, JobState};
 use muster_model::view::{
     AttemptView, JobDetail, JobSummary, NodeLease, PartitionView, Retries, RunLease, RunLimitView,
-    TaskView,
+    TaskHold, TaskView,
 };
 
 use super::last_end::{capital, in_full};
@@ -29,6 +29,7 @@ pub(super) fn page(detail: &JobDetail, now: u64, paint: Paint) -> String {
     if let Some(why) = waiting(&detail.summary, now) {
         page.section("Why it waits", &why);
     }
+    page.section("Kept for a look", &kept(detail, now).unwrap_or_default());
     if let Some(last) = &detail.summary.last_end {
         page.section("How its last attempt ended", &in_full(last, now));
     }
@@ -253,6 +254,32 @@ fn run_lease(run: &RunLease, now: u64) -> String {
     }
 }
 
+/// The tasks that have failed and whose containers are kept, until when, and how that is ended.
+fn kept(detail: &JobDetail, now: u64) -> Option<String> {
+    let line = |(task, hold): (&TaskView, &TaskHold)| {
+        let TaskHold {
+            until,
+            code,
+            phrase,
+            reason,
+        } = hold;
+        format!(
+            "{} failed with exit code {code} ({phrase}); its container is kept until {} (for {}).\n{}",
+            task.id,
+            date(*until),
+            span(until.saturating_sub(now)),
+            reason.trim()
+        )
+    };
+    let mut lines: Vec<String> = detail.held().map(line).collect();
+    lines.first()?;
+    let key = &detail.summary.key;
+    lines.push(format!(
+        "Then the job goes on as the failure calls for. To end it now: muster job stop {key}"
+    ));
+    Some(lines.join("\n"))
+}
+
 fn waiting(summary: &JobSummary, now: u64) -> Option<String> {
     if summary.state().is_final() {
         return None;
@@ -416,6 +443,10 @@ fn task_row(task: &TaskView) -> [TableCell; 9] {
         task.retries.total.into(),
         verdict
             .map(|verdict| format!("{} {}", verdict.code(), verdict.spec.phrase))
+            .or_else(|| {
+                let hold = latest?.on_hold.as_ref()?;
+                Some(format!("{} {} (kept)", hold.code, hold.phrase))
+            })
             .unwrap_or_default()
             .into(),
     ]

@@ -6,6 +6,7 @@ use muster_model::exit::Cause;
 use muster_model::id::AttemptUid;
 use muster_model::launch::TaskPlacement;
 use muster_model::time::Time;
+use muster_model::view::TaskHold;
 
 use super::launch::GangLaunch;
 use super::link::OrderKind;
@@ -230,7 +231,8 @@ impl GangSteering {
             let members = || places.iter().map(|place| member_of(place)).collect();
             let command = || match (kind, cause) {
                 (OrderKind::Launch, _) => {
-                    let launch = launch.get_or_insert_with(|| GangLaunch::of(current));
+                    let bounds = policy.jobs.of(&options.vc);
+                    let launch = launch.get_or_insert_with(|| GangLaunch::of(current, &bounds));
                     launch.command(current, &places, (disk_mb, grace_ms))
                 }
                 (_, Some(cause)) => GangCommand::Stop {
@@ -270,6 +272,11 @@ impl GangSteering {
                 }
                 Some(TaskStanding::Ended(verdict)) => TaskEnd::Exit(verdict.clone()),
                 Some(TaskStanding::Gone) if of_phase && kind != OrderKind::Launch => TaskEnd::Gone,
+                Some(TaskStanding::OnHold(hold)) => {
+                    let hold = hold.clone();
+                    propose_hold(current, place, hold, work, parts);
+                    continue;
+                }
                 Some(_) | None => continue,
             };
             if work.propose(Proposal::Ended(place.uid.clone())) {
@@ -283,5 +290,28 @@ impl GangSteering {
                 parts.out.push(CoordinatorOutput::Propose(Box::new(entry)));
             }
         }
+    }
+}
+
+/// Proposes that a failed task is kept, once, for all to see.
+fn propose_hold(
+    current: &Current<'_>,
+    place: &TaskPlacement,
+    hold: Box<TaskHold>,
+    work: &mut RunWork,
+    parts: &mut GangContext<'_>,
+) {
+    let mut tasks = current.job.attempt.tasks_of(current.gang);
+    let is_known = tasks.any(|task| task.id == place.task && task.last().on_hold.is_some());
+    let is_going = current.gang.phase == GangPhase::Going;
+    if is_going && !is_known && work.propose(Proposal::OnHold(place.uid.clone())) {
+        let entry = VcEntry::OnHold {
+            run: current.run.clone(),
+            task: place.task.clone(),
+            uid: place.uid.clone(),
+            hold,
+            at_ms: parts.context.wall.as_millis(),
+        };
+        parts.out.push(CoordinatorOutput::Propose(Box::new(entry)));
     }
 }

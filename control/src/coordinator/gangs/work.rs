@@ -77,6 +77,7 @@ pub(super) enum Proposal {
     Void,
     Stopping,
     Ended(AttemptUid),
+    OnHold(AttemptUid),
 }
 
 impl RunWork {

@@ -300,6 +300,7 @@ impl Bench {
             VcEntry::Void { .. } => "Void",
             VcEntry::Stopping { .. } => "Stopping",
             VcEntry::TaskEnded { .. } => "TaskEnded",
+            VcEntry::OnHold { .. } => "OnHold",
             VcEntry::HourPassed => "HourPassed",
             _ => "",
         };

@@ -65,7 +65,7 @@ fn a_job_is_ended_at_its_limit_and_not_before() {
     let summary = bench.state.summary(&key("x")).unwrap();
     assert_eq!(
         (summary.state(), summary.exit_code),
-        (JobState::Failed, Some(207))
+        (JobState::Failed, Some(209))
     );
     bench.audit();
 }

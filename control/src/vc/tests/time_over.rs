@@ -50,7 +50,7 @@ fn a_job_whose_time_is_over_fails_with_its_own_code_and_is_not_retried() {
         // One ends well at SIGTERM, which its node judges by the cause.
         bench.end("w", 0, stopped(Cause::RunTimeOver));
         bench.end("w", 1, stopped(Cause::RunTimeOver));
-        assert_eq!(outcome(&bench), (JobState::Failed, Some(207), NONE));
+        assert_eq!(outcome(&bench), (JobState::Failed, Some(209), NONE));
     }
 }
 
@@ -66,7 +66,7 @@ fn what_had_ended_by_itself_keeps_its_own_end() {
     time_over(&mut bench);
     bench.end("w", 0, exit(0, Behavior::Unknown));
     bench.end("w", 1, stopped(Cause::RunTimeOver));
-    assert_eq!(outcome(&bench), (JobState::Failed, Some(207), NONE));
+    assert_eq!(outcome(&bench), (JobState::Failed, Some(209), NONE));
 }
 
 #[test]

@@ -73,17 +73,14 @@ impl World {
             Some(PriorityClass::Prod),
             Some(PriorityClass::Crit),
         ];
-        let limit_s = self.chance.one_in(6).then(|| 1 + self.chance.below(60));
         JobSpec {
             vc: self.reigns[vc].vc.clone(),
             retry_count: i32::try_from(self.chance.below(3)).unwrap(),
             gang: !self.chance.one_in(3),
             priority: classes[self.chance.below(4) as usize],
             lazy: false,
-            max_run_s: limit_s,
-            ending: JobEnding {
-                is_max_run_binding: limit_s.is_some(),
-            },
+            max_run_s: None,
+            ending: JobEnding::default(),
             partition: [
                 Partition::FailoverAfter { seconds: 15 },
                 Partition::FailoverAfter { seconds: 15 },

@@ -31,6 +31,7 @@ pub(super) fn any(vc: &VcName, random: &mut Random, devices: u32) -> JobSpec {
         max_run_s: limit_s,
         ending: JobEnding {
             is_max_run_binding: limit_s.is_some(),
+            ..JobEnding::default()
         },
         gang: ends == 3 || random.below(3) != 0,
         retry_count: i32::try_from(random.below(3)).unwrap_or(0),

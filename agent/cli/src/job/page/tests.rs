@@ -93,6 +93,7 @@ fn failed() -> JobDetail {
                 launched: Some(10_000),
                 completed: Some(100_000),
                 attempts: vec![TaskAttemptView {
+                    on_hold: None,
                     id: 0,
                     uid: Some("u".parse().unwrap()),
                     sub_state: SubState::Completed,
@@ -287,4 +288,30 @@ fn a_job_that_runs_says_how_it_holds_when_a_machine_falls_silent() {
   run lease        300 s
 ";
     assert!(shown.contains(lines), "{shown}");
+}
+
+#[test]
+fn a_failed_task_that_is_kept_is_told_with_what_ends_that() {
+    let mut detail = failed();
+    detail.attempt = None;
+    let task = &mut detail.roles[0].tasks[0];
+    task.sub_state = SubState::AttemptRunning;
+    let last = task.attempts.last_mut().unwrap();
+    last.verdict = None;
+    last.on_hold = Some(TaskHold {
+        until: NOW + 600_000,
+        code: 255,
+        phrase: "Unknown".to_owned(),
+        reason: "It said no.".to_owned(),
+    });
+    let shown = page(&detail, NOW, PLAIN);
+    for part in [
+        "Kept for a look\n",
+        " failed with exit code 255 (Unknown); its container is kept until ",
+        " (for 10m).\n  It said no.\n",
+        "To end it now: muster job stop ada~train\n",
+        "255 Unknown (kept)",
+    ] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
 }
