@@ -108,10 +108,11 @@ pub(crate) fn ports(parts: ClusterDependencies) -> Ports {
         node: parts.node.clone(),
         waiting: WaitingClients::default(),
         sights: JobSights {
-            policy: parts.policy,
+            policy: parts.policy.clone(),
             accounts: parts.accounts.clone(),
         },
         storages: parts.storages.clone(),
+        policy: parts.policy,
     });
     Ports {
         documents: Arc::new(LocalDocuments {

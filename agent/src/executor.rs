@@ -20,7 +20,7 @@ use muster_control::ledger::{ExecutorStep, Observation};
 use muster_exec::engine::Engine;
 use muster_exec::storage::{StorageMounts, StorageTimes};
 use muster_exec::task::{Adoption, Handle, RunnerConfig, TaskRunner, task_dir};
-use muster_model::exit::{Cause, RawExit};
+use muster_model::exit::{Cause, RawExit, Verdict};
 use muster_model::id::AttemptUid;
 use muster_model::launch::TaskSpec;
 use tokio::sync::{OnceCell, mpsc, watch};
@@ -105,6 +105,8 @@ struct ExecutorShared {
     runner: TaskRunner,
     config: RunnerConfig,
     tasks: Mutex<BTreeMap<AttemptUid, ExecutorTask>>,
+    /// The verdicts of tasks whose containers are kept.
+    held: Mutex<BTreeMap<AttemptUid, Verdict>>,
     /// The disk with the containers' layers, once the engine has said.
     disk: OnceCell<PathBuf>,
 }
@@ -165,6 +167,7 @@ impl Executor {
             name: config.tasks_dir.display().to_string(),
             config,
             tasks: Mutex::default(),
+            held: Mutex::default(),
             disk: OnceCell::new(),
         });
         tokio::spawn(news::run(Arc::clone(&shared), received));
@@ -297,6 +300,11 @@ impl ExecutorShared {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<AttemptUid, ExecutorTask>> {
         // Each change is one insertion or removal, so a panic elsewhere left no half of one.
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The verdicts of tasks whose containers are kept.
+    fn held(&self) -> MutexGuard<'_, BTreeMap<AttemptUid, Verdict>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Has a task end, if it is worked on here. Whether it is.

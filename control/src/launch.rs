@@ -31,6 +31,7 @@ pub(crate) fn task_spec(
             disk_mb,
         },
         lease_s: lease.map(|lease| lease.seconds),
+        hold_s: None,
         infiniband: role.infiniband,
         storages: role.storages.clone(),
         ssh: role.ssh.clone(),

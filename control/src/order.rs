@@ -7,6 +7,7 @@ use muster_model::exit::{Cause, Verdict};
 use muster_model::id::{AttemptUid, JobKey, NodeId, TaskId, VcName};
 use muster_model::launch::TaskSpec;
 use muster_model::node::{Capacity, DeviceId, Free};
+use muster_model::view::TaskHold;
 use serde::{Deserialize, Serialize};
 
 use crate::environment::Variables;
@@ -129,6 +130,8 @@ pub enum TaskStanding {
     Gone,
     /// Is being ended by its node: it has to give way to others there.
     Evicted,
+    /// Its commands failed, and its container is kept.
+    OnHold(Box<TaskHold>),
 }
 
 /// What a node says of one order. It says so again, with the same fence, when the standing of

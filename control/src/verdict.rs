@@ -15,6 +15,10 @@ pub const EXIT_STORAGE: i32 = 219;
 
 /// Exit code of a task whose container could not be made, by the machine's fault or its own.
 pub const EXIT_NOT_CREATED: i32 = -1204;
+/// Exit code of what ran for as long as it may.
+pub const EXIT_RUN_TIME: i32 = 209;
+/// What to do about it.
+const RUN_TIME_SOLUTION: &str = "Declare a longer maxRunTime, as far as the virtual cluster allows, or save checkpoints and continue in another job.";
 /// Exit code of what had to give way.
 pub const EXIT_PREEMPTED: i32 = -1003;
 
@@ -49,6 +53,27 @@ fn gave_way(reason: &str) -> Verdict {
     let kind = ["PAI_K8S", "PAI_K8S", "PLATFORM_FAILURE", "RUNNING"];
     let phrase = "PodPreemptedForCriticalPod";
     bare(EXIT_PREEMPTED, phrase, kind, Behavior::Transient, reason)
+}
+
+/// It ran for as long as it may. Another attempt would have no more time.
+fn run_time_over(reason: &str) -> Verdict {
+    let kind = ["PAI_RUNTIME", "USER_CONTAINER", "USER_FAILURE", "RUNNING"];
+    let phrase = "JobRunTimeExceeded";
+    let verdict = bare(EXIT_RUN_TIME, phrase, kind, Behavior::Permanent, reason);
+    Verdict {
+        spec: ExitSpec {
+            solution: vec![RUN_TIME_SOLUTION.to_owned()],
+            ..verdict.spec
+        },
+        ..verdict
+    }
+}
+
+/// The same, with how long that is.
+pub(crate) fn run_time_over_after(seconds: u64) -> Verdict {
+    run_time_over(&format!(
+        "The job had run for {seconds} s, which is its run time limit."
+    ))
 }
 
 /// What a task or an attempt ends with when the platform ended it for `cause`.
@@ -102,6 +127,7 @@ pub fn stopped(cause: Cause) -> Verdict {
             let phrase = "ContainerDeviceFault";
             bare(DEVICE_FAULTS[0], phrase, kind, Behavior::Transient, reason)
         }
+        Cause::RunTimeOver => run_time_over("The job ran for as long as it may."),
         Cause::NodeOff => vanished("An admin said that the task's node is off."),
         Cause::AttemptCompleted
         | Cause::ImageNotFound
@@ -228,6 +254,7 @@ mod tests {
             (Cause::Drained, EXIT_PREEMPTED, "ALWAYS_RETRY"),
             (Cause::NodeOff, EXIT_LOST, "ALWAYS_RETRY"),
             (Cause::LeaseEnded, EXIT_LOST, "ALWAYS_RETRY"),
+            (Cause::RunTimeOver, EXIT_RUN_TIME, "NEVER_RETRY"),
         ] {
             let Verdict {
                 spec, diagnostics, ..

@@ -159,6 +159,7 @@ mod tests {
                 disk_mb: 1,
             },
             lease_s: None,
+            hold_s: None,
             infiniband: true,
             storages: Vec::new(),
             ssh: None,

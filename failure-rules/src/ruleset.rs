@@ -416,6 +416,7 @@ const fn code_of(cause: Cause) -> i32 {
         Cause::DiskLimit => -1000,
         Cause::DeviceLost => DEVICE_LOST,
         Cause::StorageFailed => 219,
+        Cause::RunTimeOver => 209,
         Cause::Lost
         | Cause::NodeRestarted
         | Cause::LeaseEnded

@@ -65,6 +65,8 @@ pub enum Cause {
     ImageNotFetched,
     /// A storage of the task cannot be mounted, or its server does not answer (219).
     StorageFailed,
+    /// It ran for as long as it may (209).
+    RunTimeOver,
 }
 
 /// The facts of one task's end, as its node saw them. Input of the failure rules.

@@ -25,8 +25,11 @@ pub struct JobSpec {
     /// It agrees to lose its quota to a more important job, and to go on as an opportunistic one
     /// for as long as nobody needs its devices.
     pub lazy: bool,
-    /// So many seconds it says that it runs at most, from 1 up. For forecasts: it is not ended.
+    /// So many seconds it says that it runs at most, from 1 up. For forecasts, unless `ending` or its virtual
+    /// cluster makes it a limit.
     pub max_run_s: Option<u64>,
+    /// What it wants of its own end.
+    pub ending: JobEnding,
     /// What becomes of it when one of its nodes falls silent.
     pub partition: Partition,
     /// Roles in the order the user wrote them; at least one.
@@ -54,6 +57,18 @@ impl JobSpec {
             .map(|role| role.instances.saturating_mul(role.resources.gpu))
             .sum()
     }
+}
+
+/// The longest that the container of a failed task is kept, in seconds: thirty days.
+pub const HOLD_S_MAX: u32 = 30 * 24 * 3600;
+
+/// What a job wants of its own end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobEnding {
+    /// It is ended when it has run for `max_run_s`, whatever its virtual cluster says.
+    pub is_max_run_binding: bool,
+    /// For so many seconds the container of a task that has failed is kept, so that a person can look into it.
+    pub hold_s: Option<u32>,
 }
 
 /// A storage as a job has it.

@@ -79,6 +79,8 @@ pub struct TaskSpec {
     pub limits: TaskLimits,
     /// It holds by a run lease of so many seconds; for as long as it likes if none.
     pub lease_s: Option<u32>,
+    /// Its container is kept for so many seconds if it fails.
+    pub hold_s: Option<u32>,
     /// Map `/dev/infiniband` and lift the locked-memory limit.
     pub infiniband: bool,
     /// The storages that it has.

@@ -137,6 +137,19 @@ pub struct AttemptView {
     pub trigger: Option<Trigger>,
 }
 
+/// A task that has failed, and whose container is kept so that a person can look into it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TaskHold {
+    /// Until then at most, milliseconds since the epoch, by the clock of its node.
+    pub until: u64,
+    /// The code that it will have ended with.
+    pub code: i32,
+    /// The code in words.
+    pub phrase: String,
+    /// Why it failed, a sentence or two.
+    pub reason: String,
+}
+
 /// One attempt of a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskAttemptView {
@@ -162,6 +175,9 @@ pub struct TaskAttemptView {
     pub devices: Vec<u32>,
     /// How it ended.
     pub verdict: Option<Verdict>,
+    /// The task has failed, and its container is kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_hold: Option<TaskHold>,
 }
 
 /// One task of a job attempt, with every attempt of it, newest last and never empty.
@@ -211,6 +227,9 @@ pub struct JobDetail {
     /// What becomes of the job when a machine falls silent; none once it has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partition: Option<PartitionView>,
+    /// How long an attempt may run; absent if it has no limit, or that is not known yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_limit: Option<RunLimitView>,
     /// What was accepted of the job and is not carried out, or not as it reads.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Remark>,
@@ -222,12 +241,30 @@ impl JobDetail {
         self.roles.iter().flat_map(|role| &role.tasks)
     }
 
+    /// The tasks that have failed, and whose containers are kept.
+    pub fn held(&self) -> impl Iterator<Item = (&TaskView, &TaskHold)> {
+        self.tasks().filter_map(|task| {
+            let hold = task.attempts.last()?.on_hold.as_ref()?;
+            Some((task, hold))
+        })
+    }
+
     /// What those attempts of its tasks used in all that have ended, within the job's attempt that is shown.
     pub fn used(&self) -> Option<TaskUsed> {
         let attempts = self.tasks().flat_map(|task| &task.attempts);
         let verdicts = attempts.filter_map(|attempt| attempt.verdict.as_ref());
         TaskUsed::of_all(verdicts.filter_map(|verdict| verdict.used.as_ref()))
     }
+}
+
+/// How long an attempt of a job may run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RunLimitView {
+    /// Seconds from the start of its commands.
+    pub seconds: u64,
+    /// When it, or the first of its tasks that start alone, is ended, milliseconds since the epoch; absent if none
+    /// runs.
+    pub ends_at: Option<u64>,
 }
 
 /// What becomes of a job when nothing is heard any more of a machine that it runs on.

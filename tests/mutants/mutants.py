@@ -77,11 +77,11 @@ MUTANTS = {
         "            matches!(standing, Some(TaskStanding::Starting | TaskStanding::Ready | TaskStanding::Running))"),
     "a leader that does not reach everybody has ends what runs": (
         LEADER + "gangs/steer.rs",
-        "            GangPhase::Going => self.steer_live(&current, OrderKind::Go, None, parts),",
+        "            GangPhase::Going => self.steer_going(&current, parts),",
         "            GangPhase::Going if !parts.liveness.unreachable().is_empty() => {\n"
         "                self.steer_live(&current, OrderKind::Stop, Some(Cause::NodeSilent), parts)\n"
         "            }\n"
-        "            GangPhase::Going => self.steer_live(&current, OrderKind::Go, None, parts),"),
+        "            GangPhase::Going => self.steer_going(&current, parts),"),
     "what runs ends when its machine's devices are looked at": (
         LEDGER + "mod.rs",
         "                self.capacity = capacity;\n",
@@ -154,8 +154,8 @@ MUTANTS = {
         "Some(TaskStanding::Gone | TaskStanding::Stopping) if of_phase && kind != OrderKind::Launch => TaskEnd::Gone,"),
     "a gang may start in a round that is void": (
         VC + "apply.rs",
-        "                self.expect(run, |phase| matches!(phase, GangPhase::Placed { .. }))?;\n                self.change(run.gang.job, |job| job.go(run, *at_ms))",
-        "                self.change(run.gang.job, |job| job.go(run, *at_ms))",
+        "                self.expect(run, |phase| matches!(phase, GangPhase::Placed { .. }))?;\n                self.change(run.gang.job, |job| job.go(run, *limit_s, *at_ms))",
+        "                self.change(run.gang.job, |job| job.go(run, *limit_s, *at_ms))",
         # A leader would not ask for it otherwise.
         *TWICE),
     "a round is used again": (

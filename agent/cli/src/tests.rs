@@ -61,6 +61,7 @@ pub(super) fn detail(
         launched: Some(10_000),
         completed: summary.completed,
         attempts: vec![TaskAttemptView {
+            on_hold: None,
             id: 0,
             uid: Some(format!("u{attempt}-{index}").parse().unwrap()),
             sub_state: sub,
@@ -86,6 +87,7 @@ pub(super) fn detail(
             trigger: None,
         }),
         partition: None,
+        run_limit: None,
         warnings: Vec::new(),
         roles: vec![RoleView {
             name: "main".into(),

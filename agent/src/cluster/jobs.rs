@@ -32,6 +32,7 @@ use super::waiting::WaitingClients;
 use crate::accounts::Accounts;
 use crate::clock;
 use crate::description::Descriptions;
+use crate::documents::policy::PolicyInForce;
 use crate::documents::storages::StoragesInForce;
 use crate::mesh::Service;
 use crate::node_status::NodeStatus;
@@ -55,6 +56,7 @@ pub(super) struct LocalJobs {
     pub(super) waiting: WaitingClients,
     pub(super) sights: JobSights,
     pub(super) storages: StoragesInForce,
+    pub(super) policy: PolicyInForce,
 }
 
 impl LocalJobs {
@@ -77,6 +79,8 @@ impl LocalJobs {
         }
         self.check_grant(caller, &spec.vc)?;
         self.check_storages(caller, &protocol, &mut spec)?;
+        let bounds = self.policy.now().jobs.of(&spec.vc);
+        bounds.check(&spec).map_err(PortError::InvalidJob)?;
         let key = JobKey {
             user: caller.user.clone(),
             name: protocol.name().clone(),

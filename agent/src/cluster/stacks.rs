@@ -222,6 +222,7 @@ mod tests {
 
     fn task(role: &str, index: u32, sub_state: SubState) -> TaskView {
         let attempt = TaskAttemptView {
+            on_hold: None,
             id: 0,
             uid: Some(format!("{role}-{index}").parse().unwrap()),
             sub_state,
@@ -293,6 +294,7 @@ mod tests {
                 role("ps", vec![task("ps", 0, running)]),
             ],
             partition: None,
+            run_limit: None,
             warnings: Vec::new(),
         }
     }

@@ -112,6 +112,7 @@ pub(crate) fn coordinator_policy(
 ) -> coordinator::LeaderPolicy {
     coordinator::LeaderPolicy {
         limits: Arc::new(limits),
+        jobs: Arc::new(policy.jobs.clone()),
         disk_mb: policy.tasks.disk_mb,
         stop_grace_ms: policy.tasks.stop_grace_ms,
         placement: placement(&policy.placement),

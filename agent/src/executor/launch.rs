@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use muster_control::environment::MACHINES;
 use muster_exec::engine::{ContainerInfo, DeviceGrant};
@@ -115,6 +116,9 @@ async fn prepare(
         mounts,
         infiniband: spec.infiniband,
         raw_sockets: shared.limits.raw_sockets,
+        hold: spec
+            .hold_s
+            .map(|seconds| Duration::from_secs(seconds.into())),
         setup: TaskSetup {
             pre_commands,
             script: secrets.render(&spec.entrypoint),

@@ -9,6 +9,7 @@ use muster_model::health::DeviceEvent;
 use muster_model::id::AttemptUid;
 use muster_model::node::{Capacity, NodeTask};
 use muster_model::rule_test::JudgedAs;
+use muster_model::view::TaskHold;
 use tokio::sync::mpsc;
 
 use super::ExecutorShared;
@@ -16,6 +17,9 @@ use crate::documents::failure_rules::Rules;
 use crate::failures::{FailureNote, is_failure};
 use crate::health::DevicesHeld;
 use crate::loops::node::LedgerView;
+
+/// Bytes of the reason that is told of a task whose container is kept: every voter has it.
+const HOLD_REASON_BYTES_MAX: usize = 300;
 
 /// Passes events on until the agent ends. One at a time: a task's end must reach the ledger
 /// before the news that nothing of it is left.
@@ -29,6 +33,21 @@ pub(super) async fn run(shared: Arc<ExecutorShared>, mut events: mpsc::Receiver<
                 let verdict = Box::new(judge_launch(&shared.rules.now(), exit));
                 (uid, Observation::LaunchFailed(verdict))
             }
+            TaskEvent::Held {
+                uid,
+                mut evidence,
+                launched_ms: since_ms,
+                infiniband,
+                until_ms,
+            } => {
+                let view = shared.node.view().await;
+                let task = view.as_ref().and_then(|view| LedgerTask::of(view, &uid));
+                evidence.device_events = device_events(&shared, task, (infiniband, since_ms)).await;
+                let verdict = judge(&shared.rules.now(), &evidence);
+                let hold = on_hold(&verdict, until_ms);
+                shared.held().insert(uid.clone(), verdict);
+                (uid, Observation::OnHold(Box::new(hold)))
+            }
             TaskEvent::Exited {
                 uid,
                 mut evidence,
@@ -40,7 +59,9 @@ pub(super) async fn run(shared: Arc<ExecutorShared>, mut events: mpsc::Receiver<
                 let task = view.as_ref().and_then(|view| LedgerTask::of(view, &uid));
                 evidence.device_events = device_events(&shared, task, (infiniband, since_ms)).await;
                 let rules = shared.rules.now();
-                let mut verdict = judge(&rules, &evidence);
+                // What happened while its container was kept is no part of the failure.
+                let held = shared.held().remove(&uid);
+                let mut verdict = held.unwrap_or_else(|| judge(&rules, &evidence));
                 if let Some(LedgerTask { task, .. }) = task
                     && is_failure(&evidence.exit, verdict.code())
                 {
@@ -58,11 +79,23 @@ pub(super) async fn run(shared: Arc<ExecutorShared>, mut events: mpsc::Receiver<
             }
             TaskEvent::Gone { uid } => {
                 shared.lock().remove(&uid);
+                shared.held().remove(&uid);
                 shared.storages.release(&uid);
                 (uid, Observation::Gone)
             }
         };
         shared.node.observed(uid, what).await;
+    }
+}
+
+/// What is shown of a task whose container is kept.
+fn on_hold(verdict: &Verdict, until: u64) -> TaskHold {
+    let reason = verdict.diagnostics.trim();
+    TaskHold {
+        until,
+        code: verdict.code(),
+        phrase: verdict.spec.phrase.clone(),
+        reason: reason[..reason.floor_char_boundary(HOLD_REASON_BYTES_MAX)].to_owned(),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use muster_model::id::VcName;
+use muster_model::policy::JobPolicy;
 
 use crate::usage_rules::UsageRules;
 
@@ -33,6 +34,8 @@ pub struct LeaderPolicy {
     pub min_run_ms: u64,
     /// How much users and groups may have.
     pub limits: Arc<UsageRules>,
+    /// How long jobs may run.
+    pub jobs: Arc<JobPolicy>,
 }
 
 impl Default for LeaderPolicy {
@@ -50,6 +53,7 @@ impl Default for LeaderPolicy {
             placement: muster_placement::decide::DecisionPolicy::default(),
             min_run_ms: 0,
             limits: Arc::default(),
+            jobs: Arc::default(),
         }
     }
 }

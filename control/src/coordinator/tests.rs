@@ -8,6 +8,7 @@ mod binding;
 mod describing;
 mod foreign;
 mod giving_way;
+mod holding;
 mod judging;
 mod launching;
 mod limits;
@@ -17,6 +18,7 @@ mod recovered;
 mod recurring;
 mod relocation;
 mod settling;
+mod time_over;
 mod trying;
 
 use std::collections::{BTreeMap, BTreeSet};

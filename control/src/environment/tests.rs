@@ -1,7 +1,7 @@
 //! The variables of placed tasks, ours and OpenPAI's own.
 
 use super::*;
-use muster_model::job::{Partition, Resources};
+use muster_model::job::{JobEnding, Partition, Resources};
 use muster_model::node::DeviceId;
 
 fn role(name: &str, instances: u32, gpu: u32) -> RoleSpec {
@@ -61,6 +61,7 @@ fn spec(roles: Vec<RoleSpec>) -> JobSpec {
         priority: None,
         lazy: false,
         max_run_s: None,
+        ending: JobEnding::default(),
         partition: Partition::default(),
         roles,
         warnings: Vec::new(),

@@ -4,6 +4,7 @@ use muster_model::exit::Verdict;
 use muster_model::id::{AttemptUid, JobKey, VcName};
 use muster_model::node::{DeviceId, NodeTask};
 use muster_model::time::Time;
+use muster_model::view::TaskHold;
 use serde::{Deserialize, Serialize};
 
 use super::reserve::ReserveRequest;
@@ -40,6 +41,9 @@ pub(super) struct TaskGrant {
     /// The container of an earlier round that is there still. Nothing is created before it is gone.
     #[serde(skip)]
     pub(super) clears: Option<AttemptUid>,
+    /// It has failed, and its container is kept. Each life of the agent hears of that anew.
+    #[serde(skip)]
+    pub(super) on_hold: Option<Box<TaskHold>>,
     pub(super) state: GrantState,
 }
 
@@ -102,6 +106,7 @@ impl TaskGrant {
             fresh: true,
             before: None,
             clears: None,
+            on_hold: None,
             state: GrantState::Reserved {
                 expires: Time::default(),
             },
@@ -188,7 +193,10 @@ impl TaskGrant {
                 TaskStanding::Starting
             }
             GrantState::Held(HeldPhase::Ready) => TaskStanding::Ready,
-            GrantState::Held(HeldPhase::Running) => TaskStanding::Running,
+            GrantState::Held(HeldPhase::Running) => match &self.on_hold {
+                Some(hold) => TaskStanding::OnHold(hold.clone()),
+                None => TaskStanding::Running,
+            },
             GrantState::Draining if self.is_evicted => TaskStanding::Evicted,
             GrantState::Draining => TaskStanding::Stopping,
             GrantState::Ended { verdict, .. } => TaskStanding::Ended(verdict.clone()),

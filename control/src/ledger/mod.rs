@@ -28,6 +28,7 @@ use muster_model::id::{AttemptUid, NodeId, VcName};
 use muster_model::launch::TaskSpec;
 use muster_model::node::{Capacity, NodeTask};
 use muster_model::time::Time;
+use muster_model::view::TaskHold;
 
 use crate::fence::{Fence, LedgerEpoch, StartId, Term};
 use crate::gang::GangRun;
@@ -114,6 +115,8 @@ pub enum Observation {
     Ready,
     /// The user's commands were started.
     Running,
+    /// They failed, and its container is kept. Its end follows.
+    OnHold(Box<TaskHold>),
     /// It could not be brought to Ready.
     LaunchFailed(Box<Verdict>),
     /// Its process ended; the engine still keeps the exit.

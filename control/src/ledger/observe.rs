@@ -2,6 +2,7 @@
 
 use muster_model::exit::Verdict;
 use muster_model::id::{AttemptUid, VcName};
+use muster_model::view::TaskHold;
 
 use super::grant::{GrantState, HeldPhase};
 use super::record::put_grant;
@@ -26,7 +27,7 @@ impl Ledger {
         if !self.grants.contains_key(uid) {
             if self.is_cleared(uid) {
                 match what {
-                    Observation::Ready | Observation::Running => {}
+                    Observation::Ready | Observation::Running | Observation::OnHold(_) => {}
                     Observation::LaunchFailed(_) | Observation::Ended(_) => {
                         self.clear(uid, false, out);
                     }
@@ -43,6 +44,7 @@ impl Ledger {
             Observation::Absent => self.saw_absent(uid, out),
             Observation::Ready => self.saw_ready(uid, out),
             Observation::Running => self.saw_running(uid, out),
+            Observation::OnHold(hold) => self.saw_on_hold(uid, hold, out),
             Observation::LaunchFailed(verdict) | Observation::Ended(verdict) => {
                 self.saw_end(uid, verdict, out);
             }
@@ -97,6 +99,17 @@ impl Ledger {
         };
         if matches!(grant.state, GrantState::Held(phase) if phase != HeldPhase::Running) {
             grant.state = GrantState::Held(HeldPhase::Running);
+            self.announce(uid, out);
+        }
+    }
+
+    fn saw_on_hold(&mut self, uid: &AttemptUid, hold: Box<TaskHold>, out: &mut Vec<LedgerOutput>) {
+        let Some(grant) = self.grants.get_mut(uid) else {
+            return;
+        };
+        if matches!(grant.state, GrantState::Held(_)) {
+            grant.state = GrantState::Held(HeldPhase::Running);
+            grant.on_hold = Some(hold);
             self.announce(uid, out);
         }
     }

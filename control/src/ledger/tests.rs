@@ -15,6 +15,7 @@ use muster_model::id::{AttemptUid, JobKey, TaskId};
 use muster_model::launch::{TaskLimits, TaskPlacement, TaskSpec};
 use muster_model::node::{Capacity, Device, DeviceId};
 use muster_model::time::Time;
+use muster_model::view::TaskHold;
 
 use super::{
     ExecutorStep, LAZY_WRITE_MS, Ledger, LedgerChange, LedgerIdentity, LedgerInput, LedgerOutput,
@@ -141,6 +142,7 @@ fn launch(job: u64) -> GangCommand {
             disk_mb: 0,
         },
         lease_s: None,
+        hold_s: None,
         infiniband: false,
         storages: Vec::new(),
         ssh: None,
@@ -315,6 +317,7 @@ fn word(reply: &OrderOutcome) -> &'static str {
             TaskStanding::Absent => "absent",
             TaskStanding::Starting => "starting",
             TaskStanding::Ready => "ready",
+            TaskStanding::OnHold(_) => "on hold",
             TaskStanding::Running => "running",
             TaskStanding::Stopping => "stopping",
             TaskStanding::Evicted => "evicted",
@@ -452,7 +455,14 @@ fn under_a_lease_nothing_is_launched_that_an_earlier_life_reserved() {
 #[test]
 fn after_a_restart_the_executor_says_what_is_left() {
     type Case = (Observation, &'static str, &'static str);
-    let table: [Case; 4] = [
+    let hold = TaskHold {
+        until: 9,
+        code: 1,
+        phrase: "failed".to_owned(),
+        reason: String::new(),
+    };
+    let table: [Case; 5] = [
+        (Observation::OnHold(Box::new(hold)), "onhold", ""),
         (Observation::Absent, "absent", ""),
         (Observation::Ready, "ready", ""),
         (Observation::Running, "running", ""),

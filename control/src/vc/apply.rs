@@ -26,9 +26,13 @@ impl VcState {
             VcEntry::AddTag { job, tag } => self.add_tag(job, tag),
             VcEntry::RemoveTag { job, tag } => self.remove_tag(job, tag),
             VcEntry::Placed(placed) => self.placed(placed),
-            VcEntry::Go { run, at_ms } => {
+            VcEntry::Go {
+                run,
+                limit_s,
+                at_ms,
+            } => {
                 self.expect(run, |phase| matches!(phase, GangPhase::Placed { .. }))?;
-                self.change(run.gang.job, |job| job.go(run, *at_ms))
+                self.change(run.gang.job, |job| job.go(run, *limit_s, *at_ms))
             }
             VcEntry::Void { run, reason, at_ms } => {
                 self.expect(run, |phase| matches!(phase, GangPhase::Placed { .. }))?;
@@ -61,6 +65,19 @@ impl VcState {
                 let applied = self.change(run.gang.job, |job| job.end_task(run, task, end, *at_ms));
                 self.count_gpu_time(used, *at_ms);
                 applied
+            }
+            VcEntry::OnHold {
+                run,
+                task,
+                uid,
+                hold,
+                at_ms,
+            } => {
+                self.expect(run, |phase| phase == GangPhase::Going)?;
+                if !self.is_live(run, task, uid) {
+                    return Err(VcRejection::NotCurrent(run.clone()));
+                }
+                self.change(run.gang.job, |job| job.hold_task(run, task, hold, *at_ms))
             }
             VcEntry::Bound { version, cells } => self.bind(*version, cells),
             VcEntry::Released(cells) => self.release(cells),

@@ -6,7 +6,7 @@ use muster_model::exit::{Cause, Verdict};
 use muster_model::id::{AttemptUid, TaskId};
 use muster_model::job::{JobSpec, RoleSpec};
 use muster_model::launch::TaskPlacement;
-use muster_model::view::Trigger;
+use muster_model::view::{TaskHold, Trigger};
 use serde::{Deserialize, Serialize};
 
 use super::retry::Count;
@@ -47,6 +47,8 @@ pub(crate) struct AttemptGang {
     pub(crate) phase: GangPhase,
     /// By which its tasks hold where they were placed last.
     pub(crate) lease: Option<LeaseTime>,
+    /// So many seconds after its Go it is ended, if it had one.
+    pub(crate) run_limit_s: Option<u64>,
     /// Not to be placed before its end.
     pub(crate) pause: Pause,
 }
@@ -109,6 +111,8 @@ pub(crate) struct TaskAttempt {
     pub(crate) launched: Option<u64>,
     pub(crate) completed: Option<u64>,
     pub(crate) verdict: Option<Box<Verdict>>,
+    /// It has failed, and its container was or is kept.
+    pub(crate) on_hold: Option<Box<TaskHold>>,
 }
 
 impl TaskAttempt {
@@ -183,6 +187,11 @@ impl TaskRecord {
         }
     }
 
+    /// The newest attempt has failed, and its container is kept.
+    pub(crate) fn hold(&mut self, hold: &TaskHold) {
+        self.newest.on_hold = Some(Box::new(hold.clone()));
+    }
+
     /// How long the newest attempt's commands had run by then, milliseconds.
     pub(crate) fn ran_ms(&self, at_ms: u64) -> u64 {
         let launched = self.newest.launched;
@@ -227,6 +236,7 @@ impl AttemptRecord {
             round: 0,
             phase: GangPhase::Waiting,
             lease: None,
+            run_limit_s: None,
             pause,
         };
         let gangs = if spec.gang {
@@ -311,6 +321,21 @@ impl AttemptRecord {
                 GangPhase::Stopping { .. } | GangPhase::Ended => {}
             }
         }
+    }
+
+    /// When the commands of a gang were started, if they were.
+    pub(crate) fn started(&self, gang: &AttemptGang) -> Option<u64> {
+        let tasks = self.tasks_of(gang);
+        tasks.filter_map(|task| task.last().launched).min()
+    }
+
+    /// When a gang is ended that is running, if it has a limit.
+    pub(crate) fn ends_by(&self, gang: &AttemptGang) -> Option<u64> {
+        let limit_ms = gang.run_limit_s?.saturating_mul(1000);
+        let started = self
+            .started(gang)
+            .filter(|_| gang.phase == GangPhase::Going);
+        Some(started?.saturating_add(limit_ms))
     }
 
     pub(crate) fn all_ended(&self) -> bool {

@@ -11,7 +11,7 @@ use super::job::JobRecord;
 use super::news::{JobNews, NewsSubject};
 use super::retry::{self, Charge, Count, Next, RetryPolicy};
 use crate::gang::{GangRun, hash};
-use crate::verdict::{self, EXIT_PREEMPTED};
+use crate::verdict::{self, EXIT_PREEMPTED, EXIT_RUN_TIME};
 
 /// Ended attempts that are kept with all they hold.
 pub const ATTEMPTS_KEPT: usize = 20;
@@ -20,10 +20,16 @@ pub const ROUNDS_MAX: u32 = 16;
 /// The longest pause before another round, milliseconds.
 pub const ROUND_PAUSE_MAX_MS: u64 = 60_000;
 
-/// Whether what is stopped for this has done nothing wrong, and waits for another turn.
-const fn gives_way(cause: Cause) -> bool {
-    matches!(cause, Cause::Preempted | Cause::Drained)
+/// Whether a task that had ended by itself before it heard of this stop keeps its own end.
+const fn spares_ended(cause: Cause) -> bool {
+    matches!(
+        cause,
+        Cause::Preempted | Cause::Drained | Cause::RunTimeOver
+    )
 }
+
+/// The codes of such stops.
+const SPARING: [i32; 2] = [EXIT_PREEMPTED, EXIT_RUN_TIME];
 
 impl JobRecord {
     /// A live task of the run has ended.
@@ -52,8 +58,12 @@ impl JobRecord {
             GangPhase::Stopping { cause } => {
                 let verdict = match end {
                     _ if explains => ended,
-                    // It had ended by itself before it was told to give way.
-                    TaskEnd::Exit(_) if gives_way(cause) && !is_evicted => ended,
+                    // It had failed before, and was only kept.
+                    TaskEnd::Exit(_) if self.is_on_hold(task) => ended,
+                    // It had ended by itself before it was told to.
+                    TaskEnd::Exit(_) if spares_ended(cause) && !SPARING.contains(&ended.code()) => {
+                        ended
+                    }
                     TaskEnd::Exit(_) => verdict::overruled(cause, ended),
                     TaskEnd::Gone
                     | TaskEnd::Lost
@@ -76,6 +86,11 @@ impl JobRecord {
         }
         self.close_gang(run, at_ms);
         self.settle(at_ms);
+    }
+
+    fn is_on_hold(&self, id: &TaskId) -> bool {
+        let mut tasks = self.attempt.tasks.iter();
+        tasks.any(|task| task.id == *id && task.last().on_hold.is_some())
     }
 
     fn end_voided(&mut self, run: &GangRun, task: &TaskId, at_ms: u64) {
@@ -221,7 +236,7 @@ impl JobRecord {
         if !self.attempt.all_ended() || self.attempt.completed.is_some() {
             return;
         }
-        self.undo_late_preemption();
+        self.undo_late_stop();
         let Some(outcome) = &self.attempt.outcome else {
             return;
         };
@@ -270,19 +285,19 @@ impl JobRecord {
         self.news("Completed", message, at_ms);
     }
 
-    /// An attempt whose tasks had all ended by themselves when it was told to give way ends as if
-    /// it had not been told.
-    fn undo_late_preemption(&mut self) {
+    /// An attempt whose tasks had all ended by themselves when it was told to give way, or that its time was
+    /// over, ends as if it had not been told.
+    fn undo_late_stop(&mut self) {
         let attempt = &self.attempt;
-        let is_preempted = |verdict: &Verdict| verdict.code() == EXIT_PREEMPTED;
+        let is_stopped = |verdict: &Verdict| SPARING.contains(&verdict.code());
         let outcome = attempt.outcome.as_deref();
-        let Some(told) = outcome.filter(|outcome| is_preempted(&outcome.verdict)) else {
+        let Some(told) = outcome.filter(|outcome| is_stopped(&outcome.verdict)) else {
             return;
         };
         let mut tasks: Vec<&TaskRecord> = attempt.tasks.iter().collect();
         if tasks
             .iter()
-            .any(|task| task.verdict().is_none_or(is_preempted))
+            .any(|task| task.verdict().is_none_or(is_stopped))
         {
             return;
         }

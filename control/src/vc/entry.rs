@@ -5,6 +5,7 @@ use muster_model::id::{AttemptUid, JobKey, NodeId, TaskId};
 use muster_model::job::JobSpec;
 use muster_model::launch::TaskPlacement;
 use muster_model::state::ExecutionType;
+use muster_model::view::TaskHold;
 use serde::{Deserialize, Serialize};
 
 use super::document::JobDocument;
@@ -15,7 +16,7 @@ use crate::gang::{GangRun, JobId};
 use crate::lease::LeaseTime;
 
 /// First byte of every encoded entry. A changed layout takes the next number.
-const VERSION: u8 = 4;
+const VERSION: u8 = 5;
 
 /// A job that passed every check at the gateway.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,6 +77,8 @@ pub enum VcEntry {
     Go {
         /// The run.
         run: GangRun,
+        /// After so many seconds it is ended, by the policy of that moment; none: it has no limit.
+        limit_s: Option<u64>,
         /// When.
         at_ms: u64,
     },
@@ -110,6 +113,19 @@ pub enum VcEntry {
         uid: AttemptUid,
         /// How.
         end: TaskEnd,
+        /// When.
+        at_ms: u64,
+    },
+    /// A task of a run has failed, and its container is kept for a time before the task ends.
+    OnHold {
+        /// The run.
+        run: GangRun,
+        /// The task.
+        task: TaskId,
+        /// Its attempt's uid.
+        uid: AttemptUid,
+        /// How it failed, and until when it is kept.
+        hold: Box<TaskHold>,
         /// When.
         at_ms: u64,
     },

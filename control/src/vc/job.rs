@@ -5,13 +5,13 @@ use muster_model::id::{JobKey, TaskId};
 use muster_model::launch::TaskPlacement;
 use muster_model::sight::{HIDDEN_JOB, JobSight};
 use muster_model::state::ExecutionType;
-use muster_model::view::Trigger;
+use muster_model::view::{TaskHold, Trigger};
 use serde::{Deserialize, Serialize};
 
 use super::attempt::{AttemptOutcome, AttemptRecord, GangPhase, Pause};
 use super::document::JobDocument;
 use super::entry::{AcceptedJob, Placed};
-use super::news::{Happened, some_of};
+use super::news::{Happened, JobNews, NewsSubject, some_of};
 use super::retry::Count;
 use crate::gang::{AttemptNo, GangId, GangRun, JobId};
 use crate::verdict;
@@ -158,7 +158,7 @@ impl JobRecord {
         self.news("Placed", message, at_ms);
     }
 
-    pub(super) fn go(&mut self, run: &GangRun, at_ms: u64) {
+    pub(super) fn go(&mut self, run: &GangRun, limit_s: Option<u64>, at_ms: u64) {
         self.launched.get_or_insert(at_ms);
         self.attempt.launched.get_or_insert(at_ms);
         for task in self.attempt.tasks_of_mut(run.gang.task.as_ref()) {
@@ -166,12 +166,37 @@ impl JobRecord {
         }
         if let Some(gang) = self.attempt.gang_mut(run.gang.task.as_ref()) {
             gang.phase = GangPhase::Going;
+            gang.run_limit_s = limit_s;
         }
-        self.news(
-            "Started",
-            "All tasks were ready; the commands were started.".to_owned(),
-            at_ms,
+        let ends = limit_s.map(|seconds| format!(" They may run for {seconds} s."));
+        let message = format!(
+            "All tasks were ready; the commands were started.{}",
+            ends.unwrap_or_default()
         );
+        self.news("Started", message, at_ms);
+    }
+
+    /// A task has failed, and its container is kept.
+    pub(super) fn hold_task(&mut self, run: &GangRun, id: &TaskId, hold: &TaskHold, at_ms: u64) {
+        let gang = run.gang.task.as_ref();
+        let Some(task) = self.attempt.tasks_of_mut(gang).find(|task| task.id == *id) else {
+            return;
+        };
+        let live = task.live();
+        let place = live.map(|placement| (placement.uid.clone(), placement.node.clone()));
+        task.hold(hold);
+        let seconds = hold.until.saturating_sub(at_ms) / 1000;
+        let message = format!(
+            "Task {id} failed with exit code {}. Its container is kept for {seconds} s; muster job stop ends that.",
+            hold.code
+        );
+        self.tell(JobNews {
+            reason: "TaskOnHold",
+            message,
+            at_ms,
+            warning: true,
+            task: Some(NewsSubject { task: id, place }),
+        });
     }
 
     pub(super) fn void(&mut self, run: &GangRun, reason: &str, at_ms: u64) {
@@ -203,7 +228,12 @@ impl JobRecord {
         by: Option<&JobKey>,
         at_ms: u64,
     ) {
-        let verdict = verdict::stopped(cause);
+        let gang = self.attempt.gang(run.gang.task.as_ref());
+        let limit_s = gang.and_then(|gang| gang.run_limit_s);
+        let verdict = match (cause, limit_s) {
+            (Cause::RunTimeOver, Some(seconds)) => verdict::run_time_over_after(seconds),
+            _ => verdict::stopped(cause),
+        };
         match by {
             Some(by) => self.warn("Preempted", format!("{GIVES_WAY_TO}{by}."), at_ms),
             None => self.warn(

@@ -61,7 +61,7 @@ pub const JOBS_MAX: usize = 100_000;
 pub const TAGS_MAX: usize = 64;
 
 /// First byte of every snapshot. A changed layout takes the next number.
-const VERSION: u8 = 7;
+const VERSION: u8 = 8;
 
 /// The state of one virtual cluster.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

@@ -10,7 +10,7 @@ use muster_model::state::{EXIT_ATTEMPT_COMPLETED, EXIT_STOPPED, SubState};
 use muster_model::vc::Amount;
 use muster_model::view::{
     AttemptView, JobDetail, JobEvent, JobSummary, NodeLease, PartitionView, Retries, RoleView,
-    RunLease, TaskAttemptView, TaskView,
+    RunLease, RunLimitView, TaskAttemptView, TaskView,
 };
 use serde::{Deserialize, Serialize};
 
@@ -100,6 +100,7 @@ impl VcState {
                     Vec::new()
                 },
                 partition: job.completed.is_none().then(|| partition(job)),
+                run_limit: run_limit(job),
                 warnings: job.accepted.spec.warnings.clone(),
             })
         })
@@ -300,6 +301,25 @@ fn attempt_view(job: &JobRecord, attempt: &AttemptRecord) -> AttemptView {
     }
 }
 
+/// The limit of what runs, or else the one that the job asks for.
+fn run_limit(job: &JobRecord) -> Option<RunLimitView> {
+    let attempt = &job.attempt;
+    let gangs = attempt.gangs.iter().filter(|_| job.completed.is_none());
+    let running = gangs.filter_map(|gang| Some((attempt.ends_by(gang)?, gang.run_limit_s?)));
+    if let Some((ends_at, seconds)) = running.min() {
+        return Some(RunLimitView {
+            seconds,
+            ends_at: Some(ends_at),
+        });
+    }
+    let spec = &job.accepted.spec;
+    let seconds = spec.max_run_s.filter(|_| spec.ending.is_max_run_binding)?;
+    Some(RunLimitView {
+        seconds,
+        ends_at: None,
+    })
+}
+
 /// The runs of the newest attempt with their leases, but for when these end: that the leader knows.
 fn partition(job: &JobRecord) -> PartitionView {
     let policy = job.accepted.spec.partition;
@@ -430,6 +450,10 @@ fn task_attempt_view(attempt: &TaskAttempt, sub_state: SubState) -> TaskAttemptV
         devices: placement
             .map(|place| place.devices.iter().map(|(index, _)| *index).collect())
             .unwrap_or_default(),
+        on_hold: match attempt.completed {
+            None => attempt.on_hold.as_deref().cloned(),
+            Some(_) => None,
+        },
         verdict: attempt.verdict.as_deref().cloned(),
     }
 }

@@ -7,12 +7,13 @@ mod listed;
 mod own_cells;
 mod room;
 mod shown;
+mod time_over;
 
 use std::collections::BTreeSet;
 
 use muster_model::exit::{Behavior, Cause, Verdict};
 use muster_model::id::{JobKey, TaskId};
-use muster_model::job::{JobSpec, Partition, Resources, RoleSpec};
+use muster_model::job::{JobEnding, JobSpec, Partition, Resources, RoleSpec};
 use muster_model::launch::TaskPlacement;
 use muster_model::row::JobRow;
 use muster_model::state::{ExecutionType, JobState};
@@ -66,6 +67,7 @@ fn spec(gang: bool, retries: i32, roles: &[(&str, u32, i32, i32)]) -> JobSpec {
         priority: None,
         lazy: false,
         max_run_s: None,
+        ending: JobEnding::default(),
         partition: Partition::default(),
         roles: roles.iter().map(role).collect(),
         warnings: Vec::new(),
@@ -168,7 +170,12 @@ impl Bench {
     fn start(&mut self) {
         for run in self.waiting() {
             self.place(&run);
-            self.apply(&VcEntry::Go { run, at_ms: 20 }).unwrap();
+            self.apply(&VcEntry::Go {
+                run,
+                limit_s: None,
+                at_ms: 20,
+            })
+            .unwrap();
         }
     }
 
@@ -388,6 +395,7 @@ fn a_round_is_followed_by_the_next_before_its_go_and_never_after() {
     let (run, place) = old[0].clone();
     let go = VcEntry::Go {
         run: run.clone(),
+        limit_s: None,
         at_ms: 20,
     };
     let ended = VcEntry::TaskEnded {
@@ -406,6 +414,7 @@ fn a_round_is_followed_by_the_next_before_its_go_and_never_after() {
     bench
         .apply(&VcEntry::Go {
             run: next.clone(),
+            limit_s: None,
             at_ms: 20,
         })
         .unwrap();
@@ -438,7 +447,13 @@ fn what_was_never_started_ends_without_its_nodes_word() {
         let run = bench.waiting().remove(0);
         bench.place(&run);
         if goes {
-            bench.apply(&VcEntry::Go { run, at_ms: 20 }).unwrap();
+            bench
+                .apply(&VcEntry::Go {
+                    run,
+                    limit_s: None,
+                    at_ms: 20,
+                })
+                .unwrap();
         }
         if stops {
             bench.apply(&stop).unwrap();
@@ -534,6 +549,7 @@ fn entries_out_of_place_are_refused() {
     let run = bench.waiting().remove(0);
     let go = VcEntry::Go {
         run: run.clone(),
+        limit_s: None,
         at_ms: 1,
     };
     let not_current = Err(VcRejection::NotCurrent(run.clone()));

@@ -24,6 +24,7 @@ fn main() -> ExitCode {
         [mode, ctl] if mode == "run" => container::run(Path::new(ctl)),
         [mode, dir] if mode == "log-dir" => logger::run(Path::new(dir)),
         [mode, command @ ..] if mode == "enter" => enter::run(command),
+        [mode] if mode == container::KEEP => container::keep(),
         [mode, path] if mode == "pack" => tree::pack(path),
         [mode, path] if mode == "unpack" => tree::unpack(path),
         [mode] if mode == "storage" => storage::run(),

@@ -56,6 +56,8 @@ direction! {
         Progress(ProgressMessage) = 4,
         /// Every process is gone and every byte of output is with the logger.
         Exit(ExitReport) = 5,
+        /// The commands failed, and the container is kept. Said once more after each hello. An exit follows.
+        Held(HeldMessage) = 6,
     }
 }
 
@@ -70,6 +72,8 @@ direction! {
         Stop(StopMessage) = 18,
         /// It may run until then. Ignored once the lease before is over.
         Lease(LeaseMessage) = 19,
+        /// Keep the container for so long if the commands fail. Before the setup.
+        Hold(HoldMessage) = 20,
     }
 }
 
@@ -165,6 +169,22 @@ pub struct Go {}
 pub struct StopMessage {
     /// Time from SIGTERM to SIGKILL, in milliseconds.
     pub grace_ms: u64,
+}
+
+/// See [`ToInit::Hold`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HoldMessage {
+    /// Milliseconds from the end of the commands.
+    pub hold_ms: u64,
+}
+
+/// See [`ToAgent::Held`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldMessage {
+    /// How the commands ended: what the exit will be.
+    pub report: ExitReport,
+    /// Until then at most, milliseconds since the epoch.
+    pub until_ms: u64,
 }
 
 /// See [`ToInit::Lease`].

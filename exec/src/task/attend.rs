@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use muster_init::exit_report::TaskPhase;
-use muster_init::message::{self, Go, InitHello, ToAgent, ToInit};
+use muster_init::message::{self, Go, HoldMessage, InitHello, ToAgent, ToInit};
 use muster_model::exit::Cause;
 use muster_model::id::AttemptUid;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -91,6 +91,7 @@ impl TaskLife {
             ToAgent::SetupFailed(failure) => {
                 tracing::info!(uid = %self.uid, message = failure.message, "a setup failed");
             }
+            ToAgent::Held(held) => self.held(held).await,
             ToAgent::Exit(report) => return Some(Witness::Report(report)),
         }
         None
@@ -107,7 +108,13 @@ impl TaskLife {
         self.send_lease(link).await;
         match hello.phase {
             TaskPhase::Setup => match self.setup_with_lease() {
-                Some(setup) => link.send(&ToInit::Setup(setup)).await,
+                Some(setup) => {
+                    if let Some(hold) = self.hold {
+                        let hold_ms = millis(hold);
+                        link.send(&ToInit::Hold(HoldMessage { hold_ms })).await;
+                    }
+                    link.send(&ToInit::Setup(setup)).await;
+                }
                 None => {
                     self.stop.get_or_insert_with(|| StopCause {
                         cause: Cause::Lost,

@@ -5,7 +5,7 @@ use muster_model::id::AttemptUid;
 
 use crate::engine::Usage;
 
-/// News of one task. Of each kind at most one comes, in the order below; `LaunchFailed` or
+/// News of one task. Of each kind but `Held` at most one comes, in the order below; `LaunchFailed` or
 /// `Exited` always comes, and `Gone` after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TaskEvent {
@@ -32,6 +32,19 @@ pub enum TaskEvent {
         uid: AttemptUid,
         /// Why.
         exit: RawExit,
+    },
+    /// Its commands failed, and its container is kept. May come again, of the same end.
+    Held {
+        /// The task.
+        uid: AttemptUid,
+        /// How they ended: what it will have exited with.
+        evidence: Box<Evidence>,
+        /// When its first command began, milliseconds since the epoch; 0 if that is not known.
+        launched_ms: u64,
+        /// Whether it had the fabric.
+        infiniband: bool,
+        /// Until then at most, milliseconds since the epoch.
+        until_ms: u64,
     },
     /// It ended, and its logs are whole.
     Exited {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use muster_init::exit_report::{ExitReport, TaskPhase};
+use muster_init::message::HeldMessage;
 use muster_model::exit::RawExit;
 use tokio::time::{sleep, timeout};
 
@@ -50,6 +51,25 @@ impl TaskLife {
         };
         self.tell_end(exit, usage).await;
         self.keep(&report).await;
+    }
+
+    /// Its commands failed, and its container is kept.
+    pub(super) async fn held(&mut self, held: HeldMessage) {
+        let HeldMessage { report, until_ms } = held;
+        self.reached = self.reached.max(report.phase);
+        self.launched_ms = self.launched_ms.max(report.launched_ms);
+        let usage = self.usage().await;
+        let exit = raw_exit(&Witness::Report(report), self.reached, None, usage);
+        let tail_bytes_max = self.runner.config.log_tail_bytes_max;
+        let evidence = gather(&self.dir, exit, tail_bytes_max).await;
+        self.tell(TaskEvent::Held {
+            uid: self.uid.clone(),
+            evidence: Box::new(evidence),
+            launched_ms: self.launched_ms,
+            infiniband: self.infiniband,
+            until_ms,
+        })
+        .await;
     }
 
     /// The engine's copy of the exit goes with the container, so one must be on disk by then:

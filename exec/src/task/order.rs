@@ -42,6 +42,8 @@ pub struct TaskOrder {
     pub infiniband: bool,
     /// Let it open raw and packet sockets on the host's network.
     pub raw_sockets: bool,
+    /// For so long its container is kept if its commands fail.
+    pub hold: Option<Duration>,
     /// What to run. Travels over the task's socket only.
     pub setup: TaskSetup,
 }

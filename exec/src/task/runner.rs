@@ -53,7 +53,11 @@ impl TaskRunner {
             setup: Some(order.setup.clone()),
             infiniband: order.infiniband,
         };
-        tokio::spawn(self.life(known, wanted).run(order));
+        let life = TaskLife {
+            hold: order.hold,
+            ..self.life(known, wanted)
+        };
+        tokio::spawn(life.run(order));
         handle
     }
 
@@ -77,6 +81,7 @@ impl TaskRunner {
             launched_ms: 0,
             told_ready: false,
             told_running: false,
+            hold: None,
             stop: None,
         }
     }
@@ -97,6 +102,8 @@ pub(super) struct TaskLife {
     pub(super) launched_ms: u64,
     pub(super) told_ready: bool,
     pub(super) told_running: bool,
+    /// For so long its container is kept if its commands fail; known until it has been told.
+    pub(super) hold: Option<Duration>,
     pub(super) stop: Option<StopCause>,
 }
 

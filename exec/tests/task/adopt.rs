@@ -18,6 +18,10 @@ pub(crate) const TESTS: &[(&str, fn())] = &[
         an_end_that_nobody_saw_is_told,
     ),
     ("what_is_missing_was_lost", what_is_missing_was_lost),
+    (
+        "a_failed_task_is_kept_and_told_again",
+        a_failed_task_is_kept_and_told_again,
+    ),
 ];
 
 fn a_waiting_task_is_found_again() {
@@ -94,5 +98,36 @@ fn what_is_missing_was_lost() {
         (exit.cause, exit.phase),
         (Some(Cause::Lost), ExitPhase::Launch)
     );
+    node.expect_gone("t");
+}
+
+fn a_failed_task_is_kept_and_told_again() {
+    let mut node = Node::new();
+    let mut order = order("t", "echo up; exit 7");
+    order.hold = Some(Duration::from_secs(600));
+    let handle = node.spawn(order);
+    node.expect_started("t");
+    node.expect_ready("t");
+    handle.go();
+    node.expect_running();
+    let expect_held = |node: &mut Node| match node.next() {
+        TaskEvent::Held {
+            evidence, until_ms, ..
+        } => {
+            assert_eq!(until_ms, evidence.exit.ended_ms + 600_000);
+            assert_eq!((evidence.exit.code, evidence.exit.cause), (7, None));
+            assert_eq!(evidence.user_log, b"up\n");
+        }
+        other => panic!("{other:?}"),
+    };
+    expect_held(&mut node);
+    node.restart_agent();
+    let handle = node.adopt("t", None);
+    node.expect_started("t");
+    node.expect_running();
+    expect_held(&mut node);
+    handle.stop(Cause::UserStop, Duration::from_secs(5));
+    let exit = node.expect_exited().exit;
+    assert_eq!((exit.code, exit.cause), (7, None), "it ends as it failed");
     node.expect_gone("t");
 }

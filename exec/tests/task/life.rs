@@ -263,6 +263,7 @@ fn five_hundred_instant_failures_keep_their_logs() {
                 start(&mut node);
             }
             TaskEvent::LaunchFailed { uid, exit } => panic!("{uid}: {exit:?}"),
+            TaskEvent::Held { uid, .. } => panic!("{uid} did not ask to be kept"),
             TaskEvent::Started { .. } | TaskEvent::Ready { .. } | TaskEvent::Running { .. } => {}
         }
     }

@@ -139,6 +139,7 @@ pub(crate) fn order(name: &str, script: &str) -> TaskOrder {
         storages: Vec::new(),
         infiniband: false,
         raw_sockets: false,
+        hold: None,
         setup: setup(script),
     }
 }

@@ -2,6 +2,7 @@
 
 mod access;
 mod health;
+mod job;
 mod limit;
 mod period;
 mod plugin;
@@ -13,6 +14,7 @@ use crate::document_text::{self, TextLimits};
 
 pub use access::{AccessPolicy, JobVisibility};
 pub use health::{BreakerPolicy, HealthPolicy};
+pub use job::{JobBounds, JobPolicy, VcJobBounds};
 pub use limit::{LIMITS_MAX, LimitSubject, UsageLimit};
 pub(crate) use period::date;
 pub use period::{DAY_MS, LimitPeriod, PeriodSpan};
@@ -41,6 +43,8 @@ pub struct ClusterPolicy {
     pub access: AccessPolicy,
     /// How much of a virtual cluster users and groups may have.
     pub limits: Vec<UsageLimit>,
+    /// How long jobs may run.
+    pub jobs: JobPolicy,
     /// What rules of health may do.
     pub health: HealthPolicy,
     /// What the portal shows besides its own pages.
@@ -200,6 +204,7 @@ impl ClusterPolicy {
         }
         problems.extend(health::problems(&self.health));
         problems.extend(limit::problems(&self.limits));
+        problems.extend(job::problems(&self.jobs));
         problems.extend(plugin::problems(&self.portal.plugins));
         problems
     }

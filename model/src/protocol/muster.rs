@@ -9,13 +9,17 @@ use std::str::FromStr;
 use serde_json::{Map, Value};
 
 use crate::cluster_spec::{Level, UnknownLevel};
-use crate::job::{FAILOVER_S_DEFAULT, FAILOVER_S_MAX, FAILOVER_S_MIN, NearSpec, Partition};
+use crate::job::{
+    FAILOVER_S_DEFAULT, FAILOVER_S_MAX, FAILOVER_S_MIN, HOLD_S_MAX, JobEnding, NearSpec, Partition,
+};
 
 use super::JobProblem;
 use super::document::WrittenJob;
 
 const PATH: &str = ".extras.muster";
 const MAX_RUN_TIME: &str = "maxRunTime";
+const ENFORCE_MAX_RUN_TIME: &str = "enforceMaxRunTime";
+const HOLD_ON_FAILURE: &str = "holdOnFailure";
 const PARTITION: &str = "partition";
 const POLICY: &str = "policy";
 const SECONDS: &str = "seconds";
@@ -37,6 +41,8 @@ pub const RUN_S_MAX: u64 = 10 * 365 * 24 * 3600;
 pub(super) struct Wishes {
     /// Seconds it runs at most.
     pub(super) max_run_s: Option<u64>,
+    /// When it is ended.
+    pub(super) ending: JobEnding,
     /// When one of its nodes falls silent.
     pub(super) partition: Partition,
     /// By task role.
@@ -76,10 +82,18 @@ impl MusterReader<'_> {
     }
 
     fn wishes(&mut self, section: &Value) -> Wishes {
-        let fields = self.fields(PATH, section, &[MAX_RUN_TIME, PARTITION, TASK_ROLES]);
+        let known = [
+            MAX_RUN_TIME,
+            ENFORCE_MAX_RUN_TIME,
+            HOLD_ON_FAILURE,
+            PARTITION,
+            TASK_ROLES,
+        ];
+        let fields = self.fields(PATH, section, &known);
         let near = self.roles(fields[TASK_ROLES]);
         Wishes {
             max_run_s: self.run_time(fields[MAX_RUN_TIME]),
+            ending: self.ending(&fields),
             partition: self.partition(fields[PARTITION]),
             near,
         }
@@ -116,6 +130,28 @@ impl MusterReader<'_> {
 
     fn run_time(&mut self, value: &Value) -> Option<u64> {
         self.seconds(&format!("{PATH}.{MAX_RUN_TIME}"), value, 1..=RUN_S_MAX)
+    }
+
+    fn ending(&mut self, fields: &BTreeMap<&'static str, &Value>) -> JobEnding {
+        let at = format!("{PATH}.{ENFORCE_MAX_RUN_TIME}");
+        let is_max_run_binding = self.is_true(&at, fields[ENFORCE_MAX_RUN_TIME]);
+        if is_max_run_binding && fields[MAX_RUN_TIME].is_null() {
+            let message = format!("needs {MAX_RUN_TIME}: the seconds after which the job is ended");
+            self.problem(&at, message);
+        }
+        let at = format!("{PATH}.{HOLD_ON_FAILURE}");
+        let hold_s = self.seconds(&at, fields[HOLD_ON_FAILURE], 1..=HOLD_S_MAX.into());
+        JobEnding {
+            is_max_run_binding,
+            hold_s: hold_s.and_then(|seconds| u32::try_from(seconds).ok()),
+        }
+    }
+
+    fn is_true(&mut self, path: &str, value: &Value) -> bool {
+        if !value.is_null() && !value.is_boolean() {
+            self.problem(path, "should be true or false");
+        }
+        value.as_bool().unwrap_or_default()
     }
 
     fn seconds(&mut self, path: &str, value: &Value, range: RangeInclusive<u64>) -> Option<u64> {

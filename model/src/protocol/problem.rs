@@ -36,7 +36,7 @@ pub enum ProblemAdvice {
 
 impl JobProblem {
     /// A problem beyond the schema.
-    pub(super) fn at(path: impl Into<String>, message: impl Into<String>) -> Self {
+    pub fn at(path: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             path: path.into(),
             message: message.into(),

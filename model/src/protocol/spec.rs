@@ -88,6 +88,7 @@ pub(super) fn job_spec(
         priority: document.extras.hived_scheduler.job_priority_class,
         lazy: document.extras.hived_scheduler.lazy_preemption_enable == Some(true),
         max_run_s: wishes.max_run_s,
+        ending: wishes.ending,
         partition: wishes.partition,
         roles,
         warnings: warnings(document, source),

@@ -165,6 +165,7 @@ fn new_job(key: JobKey, vc: VcName) -> JobDetail {
         attempt: None,
         roles: Vec::new(),
         partition: None,
+        run_limit: None,
         warnings: Vec::new(),
     }
 }

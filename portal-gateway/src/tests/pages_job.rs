@@ -4,7 +4,7 @@ use muster_model::explanation::{CellHolder, Earliest, Explanation, GangExplanati
 use muster_model::id::AttemptUid;
 use muster_model::state::{JobState, SubState};
 use muster_model::task_use::{DevicePoint, DeviceUse, TaskUse, UsePoint};
-use muster_model::view::{JobEvent, LastEnd};
+use muster_model::view::{JobEvent, LastEnd, RunLimitView, TaskHold};
 use serde_json::json;
 
 use super::pages::{SCRIPT, ask, page};
@@ -173,9 +173,56 @@ async fn an_expected_run_time_is_an_estimate() {
     let form = page(&setup, "ann-token", "/submit").await;
     assert!(form.contains("Expected run time, seconds"), "{form}");
     assert!(
-        form.contains("the job is not stopped when it takes longer")
+        form.contains("the job is not stopped when it takes longer, unless its virtual cluster")
             && !form.contains("Runs at most")
     );
+}
+
+#[tokio::test]
+async fn a_failed_task_that_is_kept_is_told_with_what_ends_that() {
+    let setup = Setup::new();
+    let mut job = placed("ann~broken", SubState::AttemptRunning);
+    job.roles[0].tasks[0].attempts[0].on_hold = Some(TaskHold {
+        until: FAR_MS,
+        code: 255,
+        phrase: "Unknown".to_owned(),
+        reason: "It said <no>.".to_owned(),
+    });
+    setup.fake.put(job);
+    let text = page(&setup, "ann-token", "/jobs/ann~broken").await;
+    for part in [
+        "Kept for a look",
+        "failed with exit code 255 (Unknown). Its container and devices are kept for ",
+        "It said &lt;no&gt;.",
+        "To end it now, stop the job.",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let detail = setup.get(ANN, "/api/v2/jobs/ann~broken").await.json();
+    let roles = detail["taskRoles"].as_object().unwrap();
+    let task = &roles.values().next().unwrap()["taskStatuses"][0];
+    let expect = json!({"untilTime": FAR_MS, "exitCode": 255, "exitPhrase": "Unknown", "exitDiagnostics": "It said <no>."});
+    assert_eq!(task["containerOnHold"], expect);
+}
+
+#[tokio::test]
+async fn a_limit_of_the_run_time_is_shown_with_its_end() {
+    let setup = Setup::new();
+    let mut job = placed("ann~runs", SubState::AttemptRunning);
+    job.run_limit = Some(RunLimitView {
+        seconds: 5400,
+        ends_at: Some(FAR_MS),
+    });
+    setup.fake.put(job);
+    let config = json!({"name": "runs", "extras": {"muster": {"maxRunTime": 5400}}});
+    setup.fake.set_config(&key("ann~runs"), config);
+    let text = page(&setup, "ann-token", "/jobs/ann~runs").await;
+    assert!(text.contains("<dt>Time limit</dt><dd>1 h 30 min"), "{text}");
+    assert!(text.contains(", ends in "), "{text}");
+    assert!(!text.contains("Expected run time"), "{text}");
+    let detail = setup.get(ANN, "/api/v2/jobs/ann~runs").await.json();
+    let limit = &detail["jobStatus"]["runLimit"];
+    assert_eq!(*limit, json!({"seconds": 5400, "endsTime": FAR_MS}));
 }
 
 #[tokio::test]

@@ -12,7 +12,6 @@ use tokio_tungstenite::{WebSocketStream, client_async};
 
 use super::serving::{Served, serve};
 use super::setup::*;
-use crate::config::GatewayConfig;
 
 const EXEC: &str = "/api/muster/v1/jobs/ann~job/tasks/worker/0/exec?stdin=true&command=cat";
 const PORT: &str = "/api/muster/v1/jobs/ann~job/tasks/worker/0/ports/8888";
@@ -20,7 +19,7 @@ const PORT: &str = "/api/muster/v1/jobs/ann~job/tasks/worker/0/ports/8888";
 type TestSocket = WebSocketStream<TcpStream>;
 
 async fn served() -> Served {
-    let served = serve(GatewayConfig::default()).await;
+    let served = serve(config()).await;
     let fake = &served.setup.fake;
     fake.put(placed("ann~job", SubState::AttemptRunning));
     fake.put(placed("ann~waits", SubState::AttemptPreparing));

@@ -272,6 +272,7 @@ pub(super) fn waiting(key_text: &str) -> JobDetail {
         attempt: None,
         roles: Vec::new(),
         partition: None,
+        run_limit: None,
         warnings: Vec::new(),
     }
 }
@@ -292,6 +293,7 @@ pub(super) fn placed(key_text: &str, sub_state: SubState) -> JobDetail {
             trigger: None,
         }),
         partition: None,
+        run_limit: None,
         warnings: Vec::new(),
         roles: vec![RoleView {
             name: "worker".to_owned(),
@@ -319,6 +321,7 @@ fn task(index: u32, job: &JobSummary) -> TaskView {
         launched: job.launched,
         completed: None,
         attempts: vec![TaskAttemptView {
+            on_hold: None,
             id: 0,
             uid: Some(format!("a-{index}").parse().unwrap()),
             sub_state: job.sub_state,

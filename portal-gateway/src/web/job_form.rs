@@ -75,7 +75,7 @@ pub(super) fn fields(shown: &JobForm, filled: &JobForm, vcs: &[String]) -> Marku
             (number("form_retries", "Retries after a failure", &filled.retries, "0"))
             (number("form_max_run", "Expected run time, seconds", &filled.max_run_s, ""))
         }
-        p.dim { "The expected run time is for the forecast of starts; the job is not stopped when it takes longer." }
+        p.dim { "The expected run time is for the forecast of starts; the job is not stopped when it takes longer, unless its virtual cluster limits run times." }
         @for (nth, role) in filled.roles.iter().enumerate().take(ROLES_MAX) { (role_fields(nth, role)) }
         @if more > 0 { p.dim { (more) " more task roles are in the YAML." } }
         div.row {

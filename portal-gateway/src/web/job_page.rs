@@ -66,6 +66,7 @@ pub(crate) async fn page(
         @if let Some(verdict) = job.attempt.as_ref().and_then(failed) {
             (explained::verdict(verdict, what_was_done(&job).as_deref(), deciding_log(&job).as_deref()))
         }
+        (on_hold(&job, now))
         (facts(&job, expected_s(&config), now))
         (attempts(&job))
         @for role in &job.roles { (tasks(&job, role, now)) }
@@ -197,6 +198,24 @@ fn tag_form(call: &Call, path: &str, tag: &str, is_own: bool) -> Markup {
     }
 }
 
+/// The tasks that have failed, and whose containers are kept.
+fn on_hold(job: &JobDetail, now: u64) -> Markup {
+    let held: Vec<_> = job.held().collect();
+    html! {
+        @if !held.is_empty() {
+            section.card {
+                h2 { "Kept for a look" }
+                @for (task, hold) in &held {
+                    p.warn { strong { (task.id.to_string()) } " failed with exit code " (hold.code) " (" (hold.phrase) "). "
+                        "Its container and devices are kept for " (moment::long(hold.until.saturating_sub(now))) "." }
+                    @if !hold.reason.is_empty() { p.dim { (hold.reason) } }
+                }
+                p { "Then the job goes on as its failure calls for. To end it now, stop the job." }
+            }
+        }
+    }
+}
+
 /// How long the job runs by its user's estimate, in seconds.
 fn expected_s(config: &serde_json::Value) -> Option<u64> {
     config.pointer("/extras/muster/maxRunTime")?.as_u64()
@@ -213,7 +232,10 @@ fn facts(job: &JobDetail, expected_s: Option<u64>, now: u64) -> Markup {
                 dt { "Submitted" } dd { (moment::past(summary.submitted, now)) }
                 @if let Some(began) = summary.launched { dt { "Started" } dd { (moment::past(began, now)) } }
                 @if let Some(end) = summary.completed { dt { "Ended" } dd { (moment::past(end, now)) } }
-                @if let Some(expected) = expected_s { dt { "Expected run time" }
+                @if let Some(limit) = job.run_limit { dt { "Time limit" }
+                    dd { (moment::long(limit.seconds.saturating_mul(1000)))
+                        @if let Some(at) = limit.ends_at { span.dim { ", ends in " (moment::long(at.saturating_sub(now))) } } } }
+                @else if let Some(expected) = expected_s { dt { "Expected run time" }
                     dd { (moment::long(expected.saturating_mul(1000))) span.dim { ", for the forecast alone" } } }
                 dt { "GPUs" } dd { (summary.gpus) " in " (counted(summary.tasks, "task")) " of " (counted(summary.roles, "role")) }
                 @if let Some(priority) = summary.priority { dt { "Priority" } dd { (format!("{priority:?}").to_lowercase()) } }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use muster_model::exit::Verdict;
 use muster_model::remark::Remark;
 use muster_model::state::{ExecutionType, JobState, PriorityClass, SubState};
-use muster_model::view::{AttemptView, JobDetail, JobSummary, LastEnd, Retries};
+use muster_model::view::{AttemptView, JobDetail, JobSummary, LastEnd, Retries, RunLimitView};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -135,6 +135,9 @@ struct WireJobStatus {
     /// Muster's own: how the last attempt ended, if the job goes on after it.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_attempt: Option<LastAttempt>,
+    /// Ours: how long an attempt may run, if it has a limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run_limit: Option<RunLimit>,
     #[serde(flatten)]
     attempt: WireJobAttempt,
 }
@@ -160,6 +163,25 @@ struct LastAttempt {
     /// Whether the retry after it counts against the job's limit.
     accountable: bool,
     next_time: Option<u64>,
+}
+
+/// How long an attempt may run.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct RunLimit {
+    /// Seconds from the start of its commands.
+    seconds: u64,
+    /// When what runs now is ended; null if nothing runs.
+    ends_time: Option<u64>,
+}
+
+impl RunLimit {
+    const fn of(limit: RunLimitView) -> Self {
+        Self {
+            seconds: limit.seconds,
+            ends_time: limit.ends_at,
+        }
+    }
 }
 
 impl LastAttempt {
@@ -253,6 +275,7 @@ impl WireJobStatus {
             submission_time: whole_second(job.submitted),
             waiting_for: job.waiting_for.clone(),
             last_attempt: job.last_end.as_deref().map(LastAttempt::of),
+            run_limit: detail.run_limit.map(RunLimit::of),
             attempt: match &detail.attempt {
                 Some(attempt) => WireJobAttempt::of(attempt),
                 None => WireJobAttempt::before_the_first(job),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use muster_model::id::JobKey;
 use muster_model::state::JobState;
-use muster_model::view::{RoleView, TaskAttemptView, TaskView};
+use muster_model::view::{RoleView, TaskAttemptView, TaskHold, TaskView};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -116,9 +116,34 @@ pub(crate) struct WireTaskAttempt {
     /// Ours, of a failure: which rule led to it, where in the log, and who can act.
     #[serde(skip_serializing_if = "Option::is_none")]
     container_exit_judged: Option<exit::JudgedExit>,
+    /// Ours: the task has failed, and its container is kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    container_on_hold: Option<WireHold>,
     /// Only of tasks that ask for cells, as upstream has it where HiveD schedules.
     #[serde(skip_serializing_if = "Option::is_none")]
     hived: Option<WireHived>,
+}
+
+/// A task that has failed, and whose container is kept.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct WireHold {
+    /// Until then at most, milliseconds since the epoch.
+    until_time: u64,
+    exit_code: i32,
+    exit_phrase: String,
+    exit_diagnostics: String,
+}
+
+impl WireHold {
+    fn of(hold: &TaskHold) -> Self {
+        Self {
+            until_time: hold.until,
+            exit_code: hold.code,
+            exit_phrase: hold.phrase.clone(),
+            exit_diagnostics: hold.reason.clone(),
+        }
+    }
 }
 
 /// What upstream tells of a task's place among cells. It never knew more than the name.
@@ -158,6 +183,7 @@ impl WireTaskAttempt {
             container_exit_spec: verdict.map(|verdict| exit::ExitSpecRow::of(&verdict.spec)),
             container_exit_diagnostics: verdict.map(|verdict| verdict.diagnostics.clone()),
             container_exit_judged: verdict.and_then(exit::JudgedExit::of),
+            container_on_hold: view.on_hold.as_ref().map(WireHold::of),
             hived: place.task.by_cells.then(|| place.hived()),
         }
     }

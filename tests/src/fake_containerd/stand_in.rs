@@ -57,7 +57,7 @@ async fn live(ctl: &Path) -> Result<u32> {
                     at_ms: since_epoch_ms(),
                 }),
                 Some(ToInit::Stop(_)) => return Ok(TERMINATED),
-                Some(ToInit::Lease(_)) | None => continue,
+                Some(ToInit::Lease(_) | ToInit::Hold(_)) | None => continue,
             };
             stream.write_all(&answer.encode()?).await?;
         }

@@ -9,7 +9,8 @@ use muster_model::id::TaskId;
 use muster_model::remark::Remark;
 use muster_model::state::{ExecutionType, JobState};
 use muster_model::view::{
-    AttemptView, JobDetail, JobSummary, NodeLease, PartitionView, Retries, RunLease, TaskView,
+    AttemptView, JobDetail, JobSummary, NodeLease, PartitionView, Retries, RunLease, RunLimitView,
+    TaskHold, TaskView,
 };
 
 use super::last_end::{capital, in_full};
@@ -28,6 +29,7 @@ pub(super) fn page(detail: &JobDetail, now: u64, paint: Paint) -> String {
     if let Some(why) = waiting(&detail.summary, now) {
         page.section("Why it waits", &why);
     }
+    page.section("Kept for a look", &kept(detail, now).unwrap_or_default());
     if let Some(last) = &detail.summary.last_end {
         page.section("How its last attempt ended", &in_full(last, now));
     }
@@ -155,12 +157,30 @@ fn facts(detail: &JobDetail, now: u64) -> Vec<(&'static str, String)> {
         let runs = partition.runs.iter();
         facts.extend(runs.map(|run| ("run lease", run_lease(run, now))));
     }
+    facts.extend(
+        detail
+            .run_limit
+            .map(|limit| ("time limit", run_limit(limit, now))),
+    );
     facts.extend(detail.used().map(|used| ("used", used.to_string())));
     facts.extend(idle_gpus(summary.gpus_idle).map(|idle| ("note", idle)));
     if !summary.tags.is_empty() {
         facts.push(("tags", summary.tags.join(", ")));
     }
     facts
+}
+
+/// `1h, ends 2026-05-01 10:00:00 (in 20m 3s)`
+fn run_limit(RunLimitView { seconds, ends_at }: RunLimitView, now: u64) -> String {
+    let limit = span(seconds.saturating_mul(1000));
+    match ends_at {
+        Some(at) => format!(
+            "{limit}, ends {} (in {})",
+            date(at),
+            span(at.saturating_sub(now))
+        ),
+        None => limit,
+    }
 }
 
 fn virtual_cluster(summary: &JobSummary) -> String {
@@ -233,6 +253,32 @@ fn run_lease(run: &RunLease, now: u64) -> String {
         ),
         None => format!("{which}{seconds} s"),
     }
+}
+
+/// The tasks that have failed and whose containers are kept, until when, and how that is ended.
+fn kept(detail: &JobDetail, now: u64) -> Option<String> {
+    let line = |(task, hold): (&TaskView, &TaskHold)| {
+        let TaskHold {
+            until,
+            code,
+            phrase,
+            reason,
+        } = hold;
+        format!(
+            "{} failed with exit code {code} ({phrase}); its container is kept until {} (for {}).\n{}",
+            task.id,
+            date(*until),
+            span(until.saturating_sub(now)),
+            reason.trim()
+        )
+    };
+    let mut lines: Vec<String> = detail.held().map(line).collect();
+    lines.first()?;
+    let key = &detail.summary.key;
+    lines.push(format!(
+        "Then the job goes on as the failure calls for. To end it now: muster job stop {key}"
+    ));
+    Some(lines.join("\n"))
 }
 
 fn waiting(summary: &JobSummary, now: u64) -> Option<String> {
@@ -407,6 +453,10 @@ fn task_row(task: &TaskView) -> [TableCell; 9] {
         task.retries.total.into(),
         verdict
             .map(|verdict| format!("{} {}", verdict.code(), verdict.spec.phrase))
+            .or_else(|| {
+                let hold = latest?.on_hold.as_ref()?;
+                Some(format!("{} {} (kept)", hold.code, hold.phrase))
+            })
             .unwrap_or_default()
             .into(),
     ]

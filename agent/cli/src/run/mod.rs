@@ -210,6 +210,7 @@ mod tests {
             attempt: None,
             roles: Vec::new(),
             partition: None,
+            run_limit: None,
             warnings: Vec::new(),
         })
     }

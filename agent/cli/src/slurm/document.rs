@@ -19,8 +19,6 @@ const PROGRAMS: [(&str, &str); 2] = [
     ("srun", include_str!("task/srun.sh")),
     ("scontrol", include_str!("task/scontrol.sh")),
 ];
-/// Seconds between SIGTERM at the time limit and SIGKILL: Slurm's default of KillWait.
-const KILL_WAIT_S: u32 = 30;
 
 /// What runs, and from where it was submitted.
 #[derive(Clone, Copy, Debug)]
@@ -98,7 +96,7 @@ fn skeleton(plan: &SlurmPlan, number: SlurmNumber) -> Value {
         job["extras"]["hivedScheduler"]["taskRoles"][ROLE] = json!({ "skuType": kind });
     }
     if let Some(seconds) = plan.limit {
-        job["extras"]["muster"] = json!({ "maxRunTime": seconds });
+        job["extras"]["muster"] = json!({ "maxRunTime": seconds, "enforceMaxRunTime": true });
     }
     job
 }
@@ -129,7 +127,7 @@ fn commands(
         lines.push(format!("cd {} || exit 1", shlex::try_quote(directory)?));
     }
     lines.extend(check(script.text)?);
-    lines.extend(start(plan, script.arguments)?);
+    lines.push(start(script.arguments)?);
     Ok(lines)
 }
 
@@ -234,39 +232,10 @@ fn check(script: &str) -> Result<Option<String>, shlex::QuoteError> {
     )))
 }
 
-fn start(plan: &SlurmPlan, arguments: &[String]) -> Result<Vec<String>, shlex::QuoteError> {
+fn start(arguments: &[String]) -> Result<String, shlex::QuoteError> {
     let arguments = shlex::try_join(arguments.iter().map(String::as_str))?;
-    let command = format!("\"$muster_dir/slurm_script\" {arguments}");
-    let command = command.trim_end();
-    let mut lines = Vec::new();
-    if let Some(seconds) = plan.limit {
-        lines.push(within(seconds, command));
-    }
-    lines.push(format!("exec {command}"));
-    Ok(lines)
-}
-
-/// Runs the command with a time limit, where the image has a `timeout` program.
-///
-/// The time that passed decides whether the limit ended the script. GNU timeout says so with its exit code;
-/// BusyBox's gives that of the script, which may have ended well at SIGTERM.
-fn within(seconds: u64, command: &str) -> String {
-    format!(
-        "\
-muster_hundredths() {{ read -r muster_now _ </proc/uptime; muster_now=${{muster_now%.*}}${{muster_now#*.}}; }}
-if command -v timeout >/dev/null 2>&1; then
-    # When the job is stopped, the script gets SIGTERM as well, and this shell waits for it.
-    trap : TERM INT
-    muster_hundredths
-    muster_end=$((muster_now + {seconds} * 100))
-    timeout -k {KILL_WAIT_S} {seconds} {command}
-    muster_status=$?
-    muster_hundredths
-    [ \"$muster_now\" -lt \"$muster_end\" ] || muster_status=124
-    exit \"$muster_status\"
-fi
-echo 'sbatch: the image has no timeout program: the time limit is not enforced' >&2"
-    )
+    let command = format!("exec \"$muster_dir/slurm_script\" {arguments}");
+    Ok(command.trim_end().to_owned())
 }
 
 #[cfg(test)]

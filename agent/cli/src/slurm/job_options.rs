@@ -34,12 +34,7 @@ const OF_BOTH: &[SlurmOption] = &[
     done(X, "gpus-per-node", Needed, "[TYPE:]N: GPUs on each node"),
     done(X, "gpus-per-task", Needed, "[TYPE:]N: GPUs for each task"),
     done('p', "partition", Needed, "virtual cluster"),
-    done(
-        't',
-        "time",
-        Needed,
-        "time limit, enforced by the `timeout` program of the image",
-    ),
+    done('t', "time", Needed, "time limit: the job is ended then"),
     done(
         'q',
         "qos",

@@ -177,7 +177,7 @@ fn has_evicted(link: &GangLink) -> bool {
     standings.any(|standing| *standing == TaskStanding::Evicted)
 }
 
-/// Tasks run, or are told to stop: only ends are of matter, each by itself.
+/// Tasks run, or are told to stop: only ends and holds are of matter, each by itself.
 fn look_at_ends(link: &GangLink) -> SteerScope {
     let mut look = SteerScope::Nowhere;
     for standing in link.standing.values() {
@@ -187,7 +187,7 @@ fn look_at_ends(link: &GangLink) -> SteerScope {
             | TaskStanding::Running
             | TaskStanding::Stopping
             | TaskStanding::Evicted => {}
-            TaskStanding::Ended(_) => look = SteerScope::Node(link.kind),
+            TaskStanding::Ended(_) | TaskStanding::OnHold(_) => look = SteerScope::Node(link.kind),
             TaskStanding::Reserved | TaskStanding::Absent | TaskStanding::Gone => {
                 return SteerScope::Everywhere;
             }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use muster_model::job::JobSpec;
 use muster_model::launch::{TaskPlacement, TaskSpec};
+use muster_model::policy::VcJobBounds;
 
 use crate::environment::{self, Scene, TaskContext, Variables};
 use crate::launch::task_spec;
@@ -15,11 +16,13 @@ use crate::vc::Current;
 pub(super) struct GangLaunch {
     /// None if the job's document cannot be read: there is nothing to launch.
     spec: Option<JobSpec>,
+    /// For so many seconds the containers of failed tasks are kept.
+    hold_s: Option<u32>,
     shared: Arc<Variables>,
 }
 
 impl GangLaunch {
-    pub(super) fn of(current: &Current<'_>) -> Self {
+    pub(super) fn of(current: &Current<'_>, bounds: &VcJobBounds) -> Self {
         let job = &current.job.accepted;
         let Some(spec) = job.document.whole(&job.spec) else {
             return Self::default();
@@ -33,6 +36,7 @@ impl GangLaunch {
             placements: &placements,
         });
         Self {
+            hold_s: bounds.hold_s(&spec),
             spec: Some(spec),
             shared: Arc::new(shared),
         }
@@ -66,6 +70,9 @@ impl GangLaunch {
             place,
         };
         let lease = current.gang.lease;
-        Some(task_spec(&part, role, disk_mb, lease, &job.sealed_secrets))
+        Some(TaskSpec {
+            hold_s: self.hold_s,
+            ..task_spec(&part, role, disk_mb, lease, &job.sealed_secrets)
+        })
     }
 }

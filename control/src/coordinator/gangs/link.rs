@@ -184,9 +184,10 @@ fn rank(standing: &TaskStanding) -> u8 {
         TaskStanding::Absent => 3,
         TaskStanding::Ready => 4,
         TaskStanding::Running => 5,
-        TaskStanding::Stopping => 6,
-        TaskStanding::Evicted => 7,
-        TaskStanding::Gone => 8,
-        TaskStanding::Ended(_) => 9,
+        TaskStanding::OnHold(_) => 6,
+        TaskStanding::Stopping => 7,
+        TaskStanding::Evicted => 8,
+        TaskStanding::Gone => 9,
+        TaskStanding::Ended(_) => 10,
     }
 }

@@ -101,6 +101,7 @@ impl GangSteering {
             | TaskStanding::Starting
             | TaskStanding::Ready
             | TaskStanding::Running
+            | TaskStanding::OnHold(_)
             | TaskStanding::Stopping
             | TaskStanding::Evicted => {
                 let command = GangCommand::Stop {
@@ -126,6 +127,7 @@ impl GangSteering {
             TaskStanding::Starting
             | TaskStanding::Ready
             | TaskStanding::Running
+            | TaskStanding::OnHold(_)
             | TaskStanding::Stopping
             | TaskStanding::Evicted
             | TaskStanding::Ended(_) => link.stands(&task.member, &task.standing),

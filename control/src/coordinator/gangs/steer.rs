@@ -6,6 +6,7 @@ use muster_model::exit::Cause;
 use muster_model::id::AttemptUid;
 use muster_model::launch::TaskPlacement;
 use muster_model::time::Time;
+use muster_model::view::TaskHold;
 
 use super::launch::GangLaunch;
 use super::link::OrderKind;
@@ -17,6 +18,7 @@ use super::{GangContext, GangSteering};
 use crate::coordinator::output::CoordinatorOutput;
 use crate::coordinator::places::{live_places, member_of, places_by_node};
 use crate::gang::GangId;
+use crate::now::Now;
 use crate::order::{GangCommand, TaskStanding};
 use crate::vc::attempt::GangPhase;
 use crate::vc::{Current, TaskEnd, VcEntry};
@@ -44,7 +46,7 @@ impl GangSteering {
         let wake = match current.gang.phase {
             GangPhase::Waiting => self.steer_waiting(&current, parts),
             GangPhase::Placed { .. } => self.steer_placed(&current, parts),
-            GangPhase::Going => self.steer_live(&current, OrderKind::Go, None, parts),
+            GangPhase::Going => self.steer_going(&current, parts),
             GangPhase::Stopping { cause } => self.steer_ending(&current, cause, parts),
             GangPhase::Voiding => self.steer_ending(&current, Cause::AttemptCompleted, parts),
             GangPhase::Ended => None,
@@ -140,9 +142,13 @@ impl GangSteering {
         let answers_by = work.answers_by(policy.round_timeout_ms);
         let run = current.run.clone();
         if all && live > 0 {
-            let at_ms = parts.context.wall.as_millis();
-            self.runs
-                .propose(gang, Proposal::Go, VcEntry::Go { run, at_ms }, parts.out);
+            let bounds = policy.jobs.of(&options.vc);
+            let go = VcEntry::Go {
+                run,
+                limit_s: bounds.run_limit_s(&current.job.accepted.spec),
+                at_ms: parts.context.wall.as_millis(),
+            };
+            self.runs.propose(gang, Proposal::Go, go, parts.out);
             return None;
         }
         if now >= limit {
@@ -150,6 +156,31 @@ impl GangSteering {
             return None;
         }
         Some(answers_by.map_or(limit, |by| limit.min(by)))
+    }
+
+    /// Runs, until its time is over if it has a limit.
+    fn steer_going(&mut self, current: &Current<'_>, parts: &mut GangContext<'_>) -> Option<Time> {
+        let wake = self.steer_live(current, OrderKind::Go, None, parts);
+        let run_ends = self.run_ends(current, parts);
+        if run_ends.is_some_and(|at| at <= parts.context.now) {
+            self.runs
+                .stop(&current.run, Cause::RunTimeOver, None, parts);
+            return wake;
+        }
+        [wake, run_ends].into_iter().flatten().min()
+    }
+
+    /// When the run's time is over, by the clock that nobody sets. The time of day is looked at once in a term:
+    /// one that is set later ends nothing.
+    fn run_ends(&mut self, current: &Current<'_>, parts: &GangContext<'_>) -> Option<Time> {
+        let ends_by = current.job.attempt.ends_by(current.gang)?;
+        let work = self.runs.get_mut(&current.run.gang)?;
+        let now = Now {
+            steady: parts.context.now,
+            wall: parts.context.wall,
+        };
+        let at = || now.when(Time::from_millis(ends_by));
+        Some(*work.run_ends.get_or_insert_with(at))
     }
 
     /// What is to end ends where it is. Where nothing of it has been started nobody waits for nodes that
@@ -200,7 +231,8 @@ impl GangSteering {
             let members = || places.iter().map(|place| member_of(place)).collect();
             let command = || match (kind, cause) {
                 (OrderKind::Launch, _) => {
-                    let launch = launch.get_or_insert_with(|| GangLaunch::of(current));
+                    let bounds = policy.jobs.of(&options.vc);
+                    let launch = launch.get_or_insert_with(|| GangLaunch::of(current, &bounds));
                     launch.command(current, &places, (disk_mb, grace_ms))
                 }
                 (_, Some(cause)) => GangCommand::Stop {
@@ -240,6 +272,11 @@ impl GangSteering {
                 }
                 Some(TaskStanding::Ended(verdict)) => TaskEnd::Exit(verdict.clone()),
                 Some(TaskStanding::Gone) if of_phase && kind != OrderKind::Launch => TaskEnd::Gone,
+                Some(TaskStanding::OnHold(hold)) => {
+                    let hold = hold.clone();
+                    propose_hold(current, place, hold, work, parts);
+                    continue;
+                }
                 Some(_) | None => continue,
             };
             if work.propose(Proposal::Ended(place.uid.clone())) {
@@ -253,5 +290,28 @@ impl GangSteering {
                 parts.out.push(CoordinatorOutput::Propose(Box::new(entry)));
             }
         }
+    }
+}
+
+/// Proposes that a failed task is kept, once, for all to see.
+fn propose_hold(
+    current: &Current<'_>,
+    place: &TaskPlacement,
+    hold: Box<TaskHold>,
+    work: &mut RunWork,
+    parts: &mut GangContext<'_>,
+) {
+    let mut tasks = current.job.attempt.tasks_of(current.gang);
+    let is_known = tasks.any(|task| task.id == place.task && task.last().on_hold.is_some());
+    let is_going = current.gang.phase == GangPhase::Going;
+    if is_going && !is_known && work.propose(Proposal::OnHold(place.uid.clone())) {
+        let entry = VcEntry::OnHold {
+            run: current.run.clone(),
+            task: place.task.clone(),
+            uid: place.uid.clone(),
+            hold,
+            at_ms: parts.context.wall.as_millis(),
+        };
+        parts.out.push(CoordinatorOutput::Propose(Box::new(entry)));
     }
 }

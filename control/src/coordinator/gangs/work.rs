@@ -28,6 +28,8 @@ pub(super) struct RunWork {
     pub(super) launching_since: Option<Time>,
     /// Since when a task has been waiting for the rest.
     pub(super) ready_since: Option<Time>,
+    /// When its time is over, if it has a limit.
+    pub(super) run_ends: Option<Time>,
     /// Plans that nodes refused in a row.
     pub(super) refused: u32,
     /// Not to be planned again before.
@@ -75,6 +77,7 @@ pub(super) enum Proposal {
     Void,
     Stopping,
     Ended(AttemptUid),
+    OnHold(AttemptUid),
 }
 
 impl RunWork {
@@ -89,6 +92,7 @@ impl RunWork {
             shunned: SmallMap::default(),
             launching_since: None,
             ready_since: None,
+            run_ends: None,
             refused: 0,
             retry_at: Time::default(),
             wake: None,

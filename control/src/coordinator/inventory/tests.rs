@@ -4,7 +4,7 @@ mod judging;
 
 use muster_model::cluster_spec::{CPU_LEAF_FIRST, ClusterSpec};
 use muster_model::id::NodeId;
-use muster_model::job::{JobSpec, Partition, Resources};
+use muster_model::job::{JobEnding, JobSpec, Partition, Resources};
 use muster_model::launch;
 use muster_model::node::{Capacity, Device, DeviceLevel, Free};
 use muster_model::time::Time;
@@ -46,6 +46,7 @@ fn job(name: &str, tasks: u32) -> AcceptedJob {
             priority: None,
             lazy: false,
             max_run_s: None,
+            ending: JobEnding::default(),
             partition: Partition::default(),
             roles: vec![role(tasks, resources)],
             warnings: Vec::new(),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use muster_model::cluster_spec::ClusterSpec;
 use muster_model::exit::Behavior;
 use muster_model::id::{JobKey, NodeId, TaskId};
-use muster_model::job::{JobSpec, Partition, Resources, RoleSpec};
+use muster_model::job::{JobEnding, JobSpec, Partition, Resources, RoleSpec};
 use muster_model::launch::TaskPlacement;
 use muster_model::node::{Capacity, Device, Free};
 use muster_model::sight::JobSight;
@@ -109,6 +109,7 @@ pub(super) fn job_of(name: &str, tasks: u32, cpu: u32, priority: Option<Priority
             priority,
             lazy: false,
             max_run_s: None,
+            ending: JobEnding::default(),
             partition: Partition::default(),
             roles: vec![role],
             warnings: Vec::new(),
@@ -301,6 +302,7 @@ impl Bench {
             VcEntry::Void { .. } => "Void",
             VcEntry::Stopping { .. } => "Stopping",
             VcEntry::TaskEnded { .. } => "TaskEnded",
+            VcEntry::OnHold { .. } => "OnHold",
             VcEntry::HourPassed => "HourPassed",
             _ => "",
         };

@@ -26,7 +26,13 @@ fn start(bench: &mut Bench, partition: Partition) {
         ..bench.placed(&run)
     };
     bench.apply(&VcEntry::Placed(Box::new(placed))).unwrap();
-    bench.apply(&VcEntry::Go { run, at_ms: 20 }).unwrap();
+    bench
+        .apply(&VcEntry::Go {
+            run,
+            limit_s: None,
+            at_ms: 20,
+        })
+        .unwrap();
 }
 
 /// One says that its connection was reset, and one has to end for that.

@@ -39,8 +39,14 @@ impl World {
                 }
                 self.reigns[vc].note_placed(placed);
             }
-            VcEntry::Go { run, .. } => {
+            VcEntry::Go {
+                run,
+                limit_s,
+                at_ms,
+            } => {
                 let reign = &mut self.reigns[vc];
+                let ends = limit_s.map(|seconds| (run.clone(), at_ms + seconds * 1000));
+                reign.ends.extend(ends);
                 for (_, uid) in reign.placed.iter().filter(|(known, _)| known == run) {
                     let mut machines = self.machines.values();
                     let ready = machines.any(|m| m.executor.readied.contains(uid));
@@ -60,6 +66,19 @@ impl World {
                 cause: Cause::Drained,
                 ..
             } => self.check_moved(vc, run),
+            VcEntry::Stopping {
+                run,
+                cause: Cause::RunTimeOver,
+                at_ms,
+                ..
+            } => {
+                self.reigns[vc].failed.insert(run.gang.job);
+                let ends = self.reigns[vc].ends.get(run);
+                assert!(
+                    ends.is_some_and(|ends| at_ms >= ends),
+                    "{run} was ended too early: {ends:?}"
+                );
+            }
             VcEntry::TaskEnded {
                 run,
                 task,

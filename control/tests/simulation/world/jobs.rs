@@ -1,7 +1,7 @@
 //! What users submit, and stop again.
 
 use muster_control::vc::{AcceptedJob, JobDocument, VcEntry};
-use muster_model::job::{JobSpec, Partition, Resources, RoleSpec};
+use muster_model::job::{JobEnding, JobSpec, Partition, Resources, RoleSpec};
 use muster_model::state::{ExecutionType, PriorityClass};
 
 use super::{World, WorldEvent};
@@ -82,6 +82,7 @@ impl World {
             priority: classes[self.chance.below(4) as usize],
             lazy: false,
             max_run_s: None,
+            ending: JobEnding::default(),
             partition: [
                 Partition::FailoverAfter { seconds: 15 },
                 Partition::FailoverAfter { seconds: 15 },

@@ -7,7 +7,7 @@ use muster_control::fence::Term;
 use muster_control::gang::{AttemptNo, GangId, GangRun, JobId};
 use muster_control::lease::SilenceWatch;
 use muster_control::vc::{AcceptedJob, Placed, VcApplied, VcEntry, VcRejection, VcState};
-use muster_control::verdict::{EXIT_BARRIER_TIMEOUT, EXIT_PREEMPTED};
+use muster_control::verdict::{EXIT_BARRIER_TIMEOUT, EXIT_PREEMPTED, EXIT_RUN_TIME};
 use muster_model::exit::Verdict;
 use muster_model::id::{AttemptUid, JobKey, NodeId, TaskId, VcName};
 use muster_model::row::JobRow as _;
@@ -33,6 +33,8 @@ pub(super) struct Reign {
     pub(super) going: BTreeSet<GangRun>,
     /// Runs that were told to give way.
     pub(super) preempted: BTreeSet<GangRun>,
+    /// When runs that have a limit are to end, milliseconds since the epoch.
+    pub(super) ends: BTreeMap<GangRun, u64>,
     /// Runs that had to leave a node that was to be empty.
     pub(super) moved: BTreeSet<GangRun>,
     /// Jobs of which a task failed by itself.
@@ -55,6 +57,7 @@ impl Reign {
             places: BTreeMap::new(),
             going: BTreeSet::new(),
             preempted: BTreeSet::new(),
+            ends: BTreeMap::new(),
             moved: BTreeSet::new(),
             failed: BTreeSet::new(),
             newest: BTreeMap::new(),
@@ -137,6 +140,7 @@ impl Reign {
             EXIT_ATTEMPT_COMPLETED,
             EXIT_BARRIER_TIMEOUT,
             EXIT_PREEMPTED,
+            EXIT_RUN_TIME,
         ];
         assert!(
             code == Some(exit.code()) || code.is_some_and(|code| stopped.contains(&code)),

@@ -6,6 +6,7 @@
 
 mod agent_link;
 mod ending;
+mod hold;
 mod lease;
 mod logger_link;
 mod output_lines;
@@ -27,6 +28,8 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
+
+pub use self::hold::{KEEP, keep};
 
 use self::agent_link::AgentLink;
 use self::ending::StopUnderWay;
@@ -122,6 +125,10 @@ struct InitProcess {
     /// The lease ended before the task had.
     lease_ended: bool,
     outcome: Option<ContainerOutcome>,
+    /// For so long the container is kept if the commands fail.
+    hold: Option<Duration>,
+    /// Until then it is kept, if it is.
+    held_until: Option<Instant>,
 }
 
 impl InitProcess {
@@ -148,6 +155,8 @@ impl InitProcess {
             ending: None,
             lease_ended: false,
             outcome: None,
+            hold: None,
+            held_until: None,
         })
     }
 
@@ -168,14 +177,17 @@ impl InitProcess {
         self.finish(outcome)
     }
 
-    fn meet_agent(&mut self) {
-        if self.agent.connect(&self.ctl) {
+    /// Connects to the agent if it is time to. Whether that was done.
+    fn meet_agent(&mut self) -> bool {
+        let is_new = self.agent.connect(&self.ctl);
+        if is_new {
             self.agent.send(&ToAgent::Hello(InitHello {
                 protocol: frame::PROTOCOL,
                 phase: self.phase,
                 launched_ms: self.launched_ms,
             }));
         }
+        is_new
     }
 
     /// Waits until anything happens.
@@ -193,6 +205,7 @@ impl InitProcess {
         let deadline = [
             self.agent.deadline(),
             self.ending.as_ref().map(StopUnderWay::deadline),
+            self.held_until,
         ]
         .into_iter()
         .flatten()
@@ -229,6 +242,7 @@ impl InitProcess {
                     self.stop(Duration::from_millis(stop.grace_ms), Asker::Outside);
                 }
                 ToInit::Lease(renewal) => self.lease.renew(&renewal),
+                ToInit::Hold(hold) => self.hold = Some(Duration::from_millis(hold.hold_ms)),
             }
         }
     }
@@ -436,6 +450,9 @@ impl InitProcess {
             failure: outcome.failure,
         };
         self.logger.store(&report);
+        if let Some(hold) = self.hold_after(&report) {
+            self.keep(&report, hold);
+        }
         self.phase = TaskPhase::Ended;
         self.agent.send(&ToAgent::Exit(report));
         if !self.agent.send_all(REPORT_PATIENCE) {

@@ -108,6 +108,17 @@ fn messages_have_their_released_bytes() {
         ToLogger::RuntimeLog(lines),
         "20000400000003ff780a"
     );
+    let held = HeldMessage {
+        report: report(),
+        until_ms: 300,
+    };
+    check!(
+        ToAgent,
+        ToAgent::Held(held),
+        "06000f000000010112040100ac02010101016dac02"
+    );
+    let hold = HoldMessage { hold_ms: 300 };
+    check!(ToInit, ToInit::Hold(hold), "140002000000ac02");
     check!(ToLogger, ToLogger::Flush(Flush {}), "210000000000");
     check!(
         ToLogger,

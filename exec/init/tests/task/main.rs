@@ -8,6 +8,7 @@
 mod agent;
 mod bench;
 mod commands;
+mod hold;
 mod lease;
 mod life;
 mod logs;

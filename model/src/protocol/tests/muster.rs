@@ -94,13 +94,36 @@ fn every_mistake_is_told_with_its_place_and_the_remedy() {
         "{muster: {maxRuntime: 5}}",
         &[(
             ".extras.muster.maxRuntime",
-            "is not known; allowed here: maxRunTime, partition, taskRoles",
+            "is not known; allowed here: maxRunTime, enforceMaxRunTime, holdOnFailure, partition, taskRoles",
         )],
     );
     for seconds in ["0", "-1", "1.5", "'60'", "315360001", "1e300", "[1]"] {
         let extras = format!("{{muster: {{maxRunTime: {seconds}}}}}");
         check(&extras, &[(".extras.muster.maxRunTime", SECONDS)]);
     }
+    let enforce = ".extras.muster.enforceMaxRunTime";
+    let enforced =
+        |value: &str| format!("{{muster: {{maxRunTime: 5, enforceMaxRunTime: {value}}}}}");
+    check(&enforced("1"), &[(enforce, "should be true or false")]);
+    check(
+        "{muster: {enforceMaxRunTime: true}}",
+        &[(
+            enforce,
+            "needs maxRunTime: the seconds after which the job is ended",
+        )],
+    );
+    for (value, expect) in [("true", true), ("false", false), ("null", false)] {
+        assert_eq!(spec(&enforced(value)).ending.is_max_run_binding, expect);
+    }
+    for seconds in ["0", "-1", "1h", "2592001"] {
+        let extras = format!("{{muster: {{holdOnFailure: {seconds}}}}}");
+        let most = "should be seconds: a whole number from 1 to 2592000";
+        check(&extras, &[(".extras.muster.holdOnFailure", most)]);
+    }
+    assert_eq!(
+        spec("{muster: {holdOnFailure: 1800}}").ending.hold_s,
+        Some(1800)
+    );
     assert_eq!(
         spec("{muster: {maxRunTime: 315360000.0}}").max_run_s,
         Some(RUN_S_MAX)

@@ -44,6 +44,7 @@ impl EntryKind {
             | VcEntry::Bound { .. }
             | VcEntry::Released(_)
             | VcEntry::HourPassed
+            | VcEntry::OnHold { .. }
             | VcEntry::Void { .. } => Self::Other,
         }
     }
@@ -539,6 +540,7 @@ impl ClusterAccount {
             | VcEntry::AddTag { .. }
             | VcEntry::RemoveTag { .. }
             | VcEntry::Bound { .. }
+            | VcEntry::OnHold { .. }
             | VcEntry::HourPassed => {}
         }
         if let Some(what) = wrong {

@@ -1,7 +1,7 @@
 //! What users submit.
 
 use muster_model::id::VcName;
-use muster_model::job::{JobSpec, Partition, Resources, RoleSpec};
+use muster_model::job::{JobEnding, JobSpec, Partition, Resources, RoleSpec};
 use muster_model::state::PriorityClass;
 
 use crate::sim::random::Random;
@@ -26,7 +26,13 @@ pub(super) fn any(vc: &VcName, random: &mut Random, devices: u32) -> JobSpec {
         Partition::Hold,
         Partition::Overlap,
     ];
+    let limit_s = (random.below(8) == 0).then(|| 1 + random.below(40));
     JobSpec {
+        max_run_s: limit_s,
+        ending: JobEnding {
+            is_max_run_binding: limit_s.is_some(),
+            ..JobEnding::default()
+        },
         gang: ends == 3 || random.below(3) != 0,
         retry_count: i32::try_from(random.below(3)).unwrap_or(0),
         priority: classes[random.index(classes.len())],
@@ -81,6 +87,7 @@ pub(crate) fn gang(vc: &VcName, tasks: u64, gpus: u64, ms: u64) -> JobSpec {
         priority: None,
         lazy: false,
         max_run_s: None,
+        ending: JobEnding::default(),
         partition: Partition::FailoverAfter { seconds: 15 },
         roles: vec![role],
         warnings: Vec::new(),

@@ -79,6 +79,7 @@ fn failed() -> JobDetail {
             }),
         }),
         partition: None,
+        run_limit: None,
         warnings: Vec::new(),
         roles: vec![RoleView {
             name: "main".into(),
@@ -93,6 +94,7 @@ fn failed() -> JobDetail {
                 launched: Some(10_000),
                 completed: Some(100_000),
                 attempts: vec![TaskAttemptView {
+                    on_hold: None,
                     id: 0,
                     uid: Some("u".parse().unwrap()),
                     sub_state: SubState::Completed,
@@ -179,6 +181,7 @@ fn a_waiting_job_says_for_what() {
         attempt: None,
         roles: Vec::new(),
         partition: None,
+        run_limit: None,
         warnings: Vec::new(),
     };
     assert_eq!(
@@ -210,6 +213,7 @@ fn a_job_between_attempts_says_how_the_last_one_ended() {
         roles: Vec::new(),
         warnings: Vec::new(),
         partition: None,
+        run_limit: None,
     };
     let shown = page(&detail, 90_000, PLAIN);
     let expected = "\
@@ -256,6 +260,10 @@ fn a_job_that_runs_says_how_it_holds_when_a_machine_falls_silent() {
     let mut detail = JobDetail {
         summary: summary("ada~train", SubState::AttemptRunning, None),
         attempt: None,
+        run_limit: Some(RunLimitView {
+            seconds: 3_600,
+            ends_at: Some(NOW + 600_000),
+        }),
         partition: Some(PartitionView {
             policy: "failover_after".to_owned(),
             seconds: Some(300),
@@ -271,6 +279,8 @@ fn a_job_that_runs_says_how_it_holds_when_a_machine_falls_silent() {
   run lease        300 s; over in 1m 5s if n2 is not heard by then
 ";
     assert!(shown.contains(lines), "{shown}");
+    assert!(shown.contains("time limit       1h, ends "), "{shown}");
+    assert!(shown.contains(" (in 10m)\n"), "{shown}");
     let mut alone = run(None, Some("was placed among few"), Vec::new());
     alone.task = Some(TaskId {
         role: "main".parse().unwrap(),
@@ -289,4 +299,30 @@ fn a_job_that_runs_says_how_it_holds_when_a_machine_falls_silent() {
   run lease        300 s
 ";
     assert!(shown.contains(lines), "{shown}");
+}
+
+#[test]
+fn a_failed_task_that_is_kept_is_told_with_what_ends_that() {
+    let mut detail = failed();
+    detail.attempt = None;
+    let task = &mut detail.roles[0].tasks[0];
+    task.sub_state = SubState::AttemptRunning;
+    let last = task.attempts.last_mut().unwrap();
+    last.verdict = None;
+    last.on_hold = Some(TaskHold {
+        until: NOW + 600_000,
+        code: 255,
+        phrase: "Unknown".to_owned(),
+        reason: "It said no.".to_owned(),
+    });
+    let shown = page(&detail, NOW, PLAIN);
+    for part in [
+        "Kept for a look\n",
+        " failed with exit code 255 (Unknown); its container is kept until ",
+        " (for 10m).\n  It said no.\n",
+        "To end it now: muster job stop ada~train\n",
+        "255 Unknown (kept)",
+    ] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
 }

@@ -6,7 +6,6 @@ use muster_model::protocol;
 
 use super::*;
 use crate::byte_size::Mebibytes;
-use crate::run::Variable;
 
 const NUMBER: &str = "123456789";
 
@@ -92,6 +91,11 @@ fn the_document_asks_for_what_the_plan_says() {
     plan.class = Some("prod".to_owned());
     plan.limit = Some(3_600);
     let spec_of_nodes = spec(&plan, "#!/bin/sh\n", &[]);
+    let limit = (
+        spec_of_nodes.max_run_s,
+        spec_of_nodes.ending.is_max_run_binding,
+    );
+    assert_eq!(limit, (Some(3_600), true));
     let role = &spec_of_nodes.roles[0];
     assert_eq!(
         (role.instances, role.min_failed, role.min_succeeded),
@@ -192,45 +196,6 @@ fn srun_starts_the_tasks_of_its_node_once_each() {
         assert_eq!(output.status.code(), Some(code), "{line}: {err}");
         assert!(err.contains(word), "{line}: {err}");
     }
-}
-
-#[test]
-fn a_time_limit_ends_the_script() {
-    let mut plan = sample();
-    plan.limit = Some(1);
-    let output = run(&plan, "#!/bin/sh\nsleep 60\n", &[], 0);
-    assert_eq!(output.status.code(), Some(124));
-    plan.limit = Some(60);
-    let output = run(&plan, "#!/bin/sh\nexit 7\n", &[], 0);
-    assert_eq!(output.status.code(), Some(7));
-}
-
-/// BusyBox 1.35's timeout passes on the exit code of a script that ends well at SIGTERM.
-#[test]
-fn a_script_that_ends_well_at_its_time_limit_has_not_succeeded() {
-    let folder = tempfile::tempdir().unwrap();
-    std::os::unix::fs::symlink("/bin/busybox", folder.path().join("timeout")).unwrap();
-    let path = format!("{}:/usr/bin:/bin", folder.path().display());
-    let mut plan = sample();
-    plan.limit = Some(1);
-    plan.exports = vec![Variable {
-        name: "PATH".to_owned(),
-        value: path,
-    }];
-    let script = "#!/bin/sh\ntrap 'exit 0' TERM\nwhile :; do sleep 0.1; done\n";
-    let output = run(&plan, script, &[], 0);
-    assert_eq!(output.status.code(), Some(124), "{output:?}");
-}
-
-#[test]
-fn a_stopped_script_under_a_time_limit_may_clean_up() {
-    let mut plan = sample();
-    plan.limit = Some(60);
-    let script = "#!/bin/sh\ntrap 'echo cleaned; exit 3' TERM\nouter=$(cut -d' ' -f4 /proc/$PPID/stat)\n\
-                  kill -TERM $outer $$\nsleep 1\n";
-    let output = run(&plan, script, &[], 0);
-    assert_eq!(output.status.code(), Some(3), "{output:?}");
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "cleaned\n");
 }
 
 #[test]
