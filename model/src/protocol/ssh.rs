@@ -122,6 +122,10 @@ impl Asked {
         }
         match kind_of(user) {
             Some("none") => {}
+            // As the portal writes it where nothing was chosen.
+            None if user
+                .as_object()
+                .is_some_and(|user| !user.contains_key("type")) => {}
             Some("system") => self.system_keys = true,
             Some("custom") => self.add_keys(used, user, (scope, budget))?,
             _ => {

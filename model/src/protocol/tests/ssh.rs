@@ -39,6 +39,7 @@ fn users_and_tasks_are_let_in_as_the_job_asks() {
     for (parameters, expected) in [
         ("{}".to_owned(), None),
         ("{jobssh: false, userssh: {type: none}}".to_owned(), None),
+        ("{jobssh: false, userssh: {}}".to_owned(), None),
         (
             custom(&format!("{KEY} ada@desk")),
             Some(SshAccess {
