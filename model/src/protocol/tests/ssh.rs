@@ -109,11 +109,6 @@ fn what_is_wrong_is_told_with_its_field() {
             "string",
         ),
         (
-            "{userssh: {type: custom, value: '<% $secrets.key %>'}}",
-            "userssh.value",
-            "",
-        ),
-        (
             "{jobssh: true, sshbarrier: true, sshbarrierTimeout: 0}",
             "sshbarrierTimeout",
             "from 1 to 1440",
