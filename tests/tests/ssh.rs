@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, ensure};
 use muster_tests::home;
 use serde_json::{Value, json};
 
-use crate::stage::{Job, LIMIT, Stage, status};
+use crate::stage::{Job, LIMIT, SIMULATED, Stage, status};
 
 /// What OpenSSH's client needs where there is nothing but it.
 const LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
@@ -28,6 +28,11 @@ fn yaml(job: &Job<'_>, parameters: &Value, storages: &Value) -> String {
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A stage whose tasks have ports of these. The agents of other tests on this machine give away others.
+async fn stage(ports: &str) -> Result<Stage> {
+    Stage::with(&format!("{SIMULATED}ports = {ports}\n")).await
 }
 
 /// A new pair of keys: the path of the private one, and the public one.
@@ -116,7 +121,7 @@ async fn containerd_a_user_logs_in_to_a_task() -> Result<()> {
     if home::missing().is_some() {
         return Ok(());
     }
-    let stage = Stage::new().await?;
+    let stage = stage("[24000, 24099]").await?;
     let (key, public) = keygen(stage.home.path().join("key"))?;
     let job = Job {
         memory_mb: MEMORY_MB,
@@ -271,7 +276,7 @@ async fn containerd_tasks_log_in_to_each_other() -> Result<()> {
     if home::missing().is_some() {
         return Ok(());
     }
-    let stage = Stage::new().await?;
+    let stage = stage("[24100, 24199]").await?;
     let data = stage.home.path().join("data");
     client_into(&data)?;
     let file = stage.home.path().join("storages.yaml");

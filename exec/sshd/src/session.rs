@@ -24,6 +24,7 @@ use tokio::time::sleep;
 use crate::forward::AgentSocket;
 use crate::login;
 use crate::server::Server;
+use crate::start::NAME;
 use crate::terminal::{Terminal, TerminalRequest, window};
 
 /// Variables that a client may set for a session.
@@ -168,7 +169,7 @@ fn command(program: &Program, server: &Server) -> Command {
         }
         Program::Sftp => {
             let mut command = Command::new("/proc/self/exe");
-            command.arg("sftp");
+            command.arg0(NAME).arg("sftp");
             command
         }
     }

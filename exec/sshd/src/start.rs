@@ -14,6 +14,9 @@ use crate::login::{self, ContainerUser};
 use crate::peers::{self, Variables};
 use crate::server::READY;
 
+/// What lists of processes show.
+pub(crate) const NAME: &str = "muster-sshd";
+
 /// Returns when the server listens, and those of the other tasks do if that is wanted.
 ///
 /// # Errors
@@ -39,6 +42,7 @@ pub(crate) fn run() -> Result<(), String> {
 fn serve(settings: &str) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("cannot start the SSH server: {error}");
     let mut server = Command::new("/proc/self/exe")
+        .arg0(NAME)
         .arg("serve")
         .env_remove(SSH_SETTINGS_VARIABLE)
         // What shells set for what they start; the rest is the environment of the task's commands.

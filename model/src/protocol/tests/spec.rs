@@ -114,7 +114,7 @@ fn every_field_reaches_the_spec() {
     assert_eq!(spec.roles[1].pre_commands, ["other"]);
     let warned: Vec<&str> = spec.warnings.iter().map(|w| w.path.as_str()).collect();
     let paths = [
-        ".extras.com.microsoft.pai.runtimeplugin[0]",
+        ".extras.com.microsoft.pai.runtimeplugin[0].parameters.jobssh",
         ".taskRoles.worker.prerequisites[1]",
     ];
     assert_eq!(warned, paths);

@@ -39,6 +39,7 @@ fn users_and_tasks_are_let_in_as_the_job_asks() {
     for (parameters, expected) in [
         ("{}".to_owned(), None),
         ("{jobssh: false, userssh: {type: none}}".to_owned(), None),
+        ("{jobssh: false, userssh: {}}".to_owned(), None),
         (
             custom(&format!("{KEY} ada@desk")),
             Some(SshAccess {
@@ -106,11 +107,6 @@ fn what_is_wrong_is_told_with_its_field() {
             "{userssh: {type: custom, value: 7}}",
             "userssh.value",
             "string",
-        ),
-        (
-            "{userssh: {type: custom, value: '<% $secrets.key %>'}}",
-            "userssh.value",
-            "",
         ),
         (
             "{jobssh: true, sshbarrier: true, sshbarrierTimeout: 0}",
