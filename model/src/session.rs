@@ -193,7 +193,9 @@ impl SessionChannel {
 /// The head of a frame between nodes: what it is about, and how many bytes follow.
 pub fn frame_head(channel: SessionChannel, payload_bytes: usize) -> [u8; FRAME_HEAD_BYTES] {
     // A payload is bounded by FRAME_BYTES_MAX.
-    let [a, b, c, d] = u32::try_from(payload_bytes).unwrap_or(u32::MAX).to_be_bytes();
+    let [a, b, c, d] = u32::try_from(payload_bytes)
+        .unwrap_or(u32::MAX)
+        .to_be_bytes();
     [channel.number(), a, b, c, d]
 }
 

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use http::{HeaderMap, Method};
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderName, IF_MATCH, RANGE};
+use http::{HeaderMap, Method};
 use hyper::upgrade::OnUpgrade;
 use muster_model::id::{JobKey, TaskId, UserName};
 use muster_model::login::LoginTrust;

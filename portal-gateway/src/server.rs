@@ -236,7 +236,8 @@ impl Gateway {
             }
         });
         let builder = builder(limits, refusal.is_none());
-        let mut connection = pin!(builder.serve_connection_with_upgrades(TokioIo::new(stream), service));
+        let mut connection =
+            pin!(builder.serve_connection_with_upgrades(TokioIo::new(stream), service));
         let why = tokio::select! {
             result = connection.as_mut() => return log_end(peer, result),
             () = slot.cut.cancelled() => {

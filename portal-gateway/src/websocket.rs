@@ -76,14 +76,19 @@ impl WebSocketRequest {
     }
 
     /// Grants it: the answer for the client, after which `serve` has the socket.
-    pub(crate) fn grant<F>(self, serve: impl FnOnce(ClientSocket) -> F + Send + 'static) -> HttpReply
+    pub(crate) fn grant<F>(
+        self,
+        serve: impl FnOnce(ClientSocket) -> F + Send + 'static,
+    ) -> HttpReply
     where
         F: Future<Output = ()> + Send,
     {
         let upgrade = self.upgrade;
         tokio::spawn(async move {
             // A client that is gone by now needs nothing.
-            let Ok(connection) = upgrade.await else { return };
+            let Ok(connection) = upgrade.await else {
+                return;
+            };
             let config = WebSocketConfig::default()
                 .max_message_size(Some(MESSAGE_BYTES_MAX))
                 .max_frame_size(Some(MESSAGE_BYTES_MAX));

@@ -99,7 +99,8 @@ async fn containerd_a_command_runs_in_a_task_of_another_node() -> Result<()> {
         said(node, &arguments, input, code)
     };
     // Its files and variables, both streams, and its exit code.
-    let script = "cat /tmp/mark; echo $PAI_CURRENT_TASK_ROLE_NAME:$PAI_TASK_INDEX; echo no >&2; exit 7";
+    let script =
+        "cat /tmp/mark; echo $PAI_CURRENT_TASK_ROLE_NAME:$PAI_TASK_INDEX; echo no >&2; exit 7";
     let (out, err) = exec(&[], &["sh", "-c", script], "", 7)?;
     ensure!(out == format!("here\n{task}\n"), "{out}{err}");
     ensure!(err == "no\n", "{err}");
@@ -119,7 +120,12 @@ async fn containerd_a_command_runs_in_a_task_of_another_node() -> Result<()> {
     let (_, err) = exec(&[], &["unshare", "-r", "true"], "", 1)?;
     ensure!(err.contains("Operation not permitted"), "{err}");
     // A shell, which is told what to do.
-    let shell = said(node, &["job", "exec", "-i", &target], "echo $((6 * 7))\n", 0)?;
+    let shell = said(
+        node,
+        &["job", "exec", "-i", &target],
+        "echo $((6 * 7))\n",
+        0,
+    )?;
     ensure!(shell.0 == "42\n", "{shell:?}");
     Ok(())
 }
@@ -199,7 +205,10 @@ async fn containerd_a_session_ends_with_its_task_its_node_and_its_person() -> Re
     let output = there.wait_with_output()?;
     let err = String::from_utf8_lossy(&output.stderr).into_owned();
     ensure!(output.status.code() == Some(4), "{} {err}", output.status);
-    ensure!(err.contains("the connection to the task's node broke"), "{err}");
+    ensure!(
+        err.contains("the connection to the task's node broke"),
+        "{err}"
+    );
     // Commands of the agent's former life are ended.
     site.lan.node_mut(number).start()?;
     let mut last = String::new();
@@ -219,7 +228,9 @@ async fn containerd_a_session_ends_with_its_task_its_node_and_its_person() -> Re
     ensure!(err.contains("the task has ended"), "{err}");
     // One that has ended.
     waits(site.node(1), "short", &["STOPPED"])?;
-    let err = site.node(1).refused(&["job", "exec", &target, "--", "true"], 4)?;
+    let err = site
+        .node(1)
+        .refused(&["job", "exec", &target, "--", "true"], 4)?;
     ensure!(err.contains("a session needs a task that runs"), "{err}");
     Ok(())
 }
@@ -240,7 +251,8 @@ fn until(mut holds: impl FnMut() -> Result<bool>) -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn containerd_ports_of_a_task_are_reached_through_another_node() -> Result<()> {
-    let serve = "mkdir /tmp/www; echo served >/tmp/www/page; httpd -f -p 127.0.0.1:18388 -h /tmp/www";
+    let serve =
+        "mkdir /tmp/www; echo served >/tmp/www/page; httpd -f -p 127.0.0.1:18388 -h /tmp/www";
     let job = Job {
         gpu: 8,
         instances: 2,
@@ -320,7 +332,10 @@ async fn containerd_others_have_no_way_in() -> Result<()> {
             .client
             .send(Method::GET, &path, "text/plain", String::new())
             .await?;
-        ensure!(status == StatusCode::UPGRADE_REQUIRED, "{path}: {status} {text}");
+        ensure!(
+            status == StatusCode::UPGRADE_REQUIRED,
+            "{path}: {status} {text}"
+        );
     }
     Ok(())
 }

@@ -19,7 +19,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("control", &["model", "placement", "consensus", "gossip"]),
     ("tls", &[]),
     ("portal-gateway", &["model", "tls"]),
-    ("cli", &["model", "placement", "failure-rules", "tls", "tree"]),
+    (
+        "cli",
+        &["model", "placement", "failure-rules", "tls", "tree"],
+    ),
 ];
 
 /// Outside crates that only some of ours may use.

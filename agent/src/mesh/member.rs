@@ -464,7 +464,9 @@ impl ActiveMembership {
         let name = node.to_string();
         let look = self.mesh.look(move |mesh| {
             let mut members = mesh.members().filter_map(|id| mesh.member(id));
-            members.find(|member| member.body.name == name).map(|member| member.id)
+            members
+                .find(|member| member.body.name == name)
+                .map(|member| member.id)
         });
         let member = look.await.ok().flatten().ok_or(StreamError::Unknown)?;
         self.net.open_stream(member, header, limit).await

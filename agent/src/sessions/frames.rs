@@ -34,7 +34,9 @@ pub(super) async fn write<W: AsyncWrite + Unpin>(
     channel: SessionChannel,
     payload: &[u8],
 ) -> io::Result<()> {
-    stream.write_all(&frame_head(channel, payload.len())).await?;
+    stream
+        .write_all(&frame_head(channel, payload.len()))
+        .await?;
     stream.write_all(payload).await?;
     stream.flush().await
 }

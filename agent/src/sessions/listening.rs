@@ -106,7 +106,11 @@ mod tests {
         let any = line("00000000000000000000000000000000:0016", "0A");
         let (_, any) = socket(&any).unwrap();
         assert_eq!((any.address, any.port), (Ipv6Addr::UNSPECIFIED.into(), 22));
-        assert_eq!(socket(&line("0100007F:1F90", "01")), None, "it is connected");
+        assert_eq!(
+            socket(&line("0100007F:1F90", "01")),
+            None,
+            "it is connected"
+        );
         assert_eq!(socket("  sl  local_address rem_address   st"), None);
     }
 

@@ -3,7 +3,6 @@
 //! A session is asked for by a member, which may be this one, on a stream of its own. Who may ask was checked where
 //! the request came in.
 
-mod activity;
 mod command;
 mod frames;
 mod listening;
@@ -25,7 +24,6 @@ use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
 
-pub(crate) use self::activity::SessionActivity;
 pub(crate) use self::opening::{ask, not_asked, opened};
 use crate::causes::causes;
 
@@ -45,7 +43,6 @@ struct TaskSessionsParts {
     engine: Arc<dyn Engine>,
     /// The directories of this node's tasks.
     tasks: PathBuf,
-    activity: SessionActivity,
     turns: Semaphore,
     starts: Semaphore,
 }
@@ -62,15 +59,9 @@ impl TaskSessions {
         Self(Arc::new(TaskSessionsParts {
             engine,
             tasks,
-            activity: SessionActivity::default(),
             turns: Semaphore::new(SESSIONS_MAX),
             starts: Semaphore::new(STARTS_MAX),
         }))
-    }
-
-    /// Which tasks have sessions.
-    pub(crate) fn activity(&self) -> &SessionActivity {
-        &self.0.activity
     }
 
     /// Serves a session from its answer to its end.
@@ -85,7 +76,6 @@ impl TaskSessions {
         let refused = match self.begin(&request).await {
             Ok((begun, _turn)) => {
                 tracing::info!(%job, %task, user, address, %wish, "a session begins");
-                let _open = self.0.activity.open(&request.uid);
                 let answered = opening::answer(&mut stream, &SessionAnswer::Open).await;
                 match answered {
                     Ok(()) => begun.serve(stream).await,

@@ -72,7 +72,10 @@ where
     S: AsyncRead + AsyncWrite + Send + Unpin,
 {
     // Either side may go at any time; the other one sees that its stream breaks off.
-    if copy_bidirectional(&mut connection, &mut stream).await.is_ok() {
+    if copy_bidirectional(&mut connection, &mut stream)
+        .await
+        .is_ok()
+    {
         let _ = stream.shutdown().await;
     }
 }

@@ -121,7 +121,7 @@ fn variables(environment: &[u8]) -> Variables {
 /// The best shell of the image, as a person uses it.
 fn shell(environment: &Variables) -> Result<(OsString, Vec<OsString>), String> {
     let path = environment.get(OsStr::new(PATH));
-    let shell = Shell::find(path.map_or(OsStr::new(""), |path| path));
+    let shell = Shell::find(path.map(OsString::as_os_str).unwrap_or_default());
     let shell = shell.map_err(|failure| failure.message)?;
     let arguments = match shell.kind {
         ShellKind::Bash | ShellKind::Sh => Vec::new(),

@@ -119,7 +119,10 @@ fn nothing_is_written_outside_the_destination() {
     fs::create_dir(&into).unwrap();
     for name in ["../evil", "a/../../evil", "/evil-of-a-test"] {
         let outside = unpack(&archive(name)[..], &into).unwrap_err();
-        assert!(matches!(outside, TreeError::Outside(_)), "{name}: {outside}");
+        assert!(
+            matches!(outside, TreeError::Outside(_)),
+            "{name}: {outside}"
+        );
     }
     // By a link that came before.
     let outer = root.path().display().to_string();

@@ -24,7 +24,9 @@ pub fn unpack(from: impl Read, path: &Path) -> Result<(), TreeError> {
         Some(parent) => parent,
     };
     // On the same file system, so that it can be renamed.
-    let made = tempfile::Builder::new().prefix(".muster-cp-").tempdir_in(parent);
+    let made = tempfile::Builder::new()
+        .prefix(".muster-cp-")
+        .tempdir_in(parent);
     let beside = made.map_err(TreeError::of(parent))?;
     let name = unpack_into(from, beside.path())?;
     let renamed = fs::rename(beside.path().join(name), path);
@@ -63,7 +65,9 @@ fn unpack_into(from: impl Read, directory: &Path) -> Result<OsString, TreeError>
 /// The first part of a path that has no other parts than names.
 fn first(path: &Path) -> Option<OsString> {
     let mut parts = path.components();
-    let is_plain = parts.clone().all(|part| matches!(part, Component::Normal(_)));
+    let is_plain = parts
+        .clone()
+        .all(|part| matches!(part, Component::Normal(_)));
     match parts.next() {
         Some(Component::Normal(name)) if is_plain => Some(name.to_owned()),
         _ => None,

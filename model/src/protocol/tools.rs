@@ -97,9 +97,8 @@ pub(super) fn tensorboard(
     let port = port(used).ok_or_else(|| words.wrong(PORT, "should be integer, 1 to 65535"))?;
     let dirs = used.parameters.get(LOG_DIR).and_then(Value::as_object);
     let dirs = dirs.filter(|dirs| !dirs.is_empty());
-    let dirs = dirs.ok_or_else(|| {
-        words.wrong(LOG_DIR, "should be object, as {train: /mnt/logs/train}")
-    })?;
+    let dirs =
+        dirs.ok_or_else(|| words.wrong(LOG_DIR, "should be object, as {train: /mnt/logs/train}"))?;
     let mut named = Vec::new();
     for (name, path) in dirs {
         named.push((name, words.word(&format!("{LOG_DIR}.{name}"), path)?));
@@ -188,9 +187,18 @@ mod tests {
         );
         for (wrong, path) in [
             (json!({}), ".extras.repo_uri: should be string"),
-            (json!({"repo_uri": "a", "options": "--depth 1"}), ".extras.options: should be array"),
-            (json!({"repo_uri": "a", "options": [1]}), ".extras.options: should be string"),
-            (json!({"repo_uri": "a", "clone_dir": 7}), ".extras.clone_dir: should be string"),
+            (
+                json!({"repo_uri": "a", "options": "--depth 1"}),
+                ".extras.options: should be array",
+            ),
+            (
+                json!({"repo_uri": "a", "options": [1]}),
+                ".extras.options: should be string",
+            ),
+            (
+                json!({"repo_uri": "a", "clone_dir": 7}),
+                ".extras.clone_dir: should be string",
+            ),
         ] {
             let problem = cloned(&wrong).unwrap_err();
             assert!(problem.starts_with(path), "{problem}");
@@ -216,9 +224,18 @@ mod tests {
         for (wrong, path) in [
             (json!({}), ".extras.logdir: should be object"),
             (json!({"logdir": {}}), ".extras.logdir: should be object"),
-            (json!({"logdir": {"a": 1}}), ".extras.logdir.a: should be string"),
-            (json!({"port": 0, "logdir": {"a": "/a"}}), ".extras.port: should be integer"),
-            (json!({"port": "6006", "logdir": {"a": "/a"}}), ".extras.port: should be integer"),
+            (
+                json!({"logdir": {"a": 1}}),
+                ".extras.logdir.a: should be string",
+            ),
+            (
+                json!({"port": 0, "logdir": {"a": "/a"}}),
+                ".extras.port: should be integer",
+            ),
+            (
+                json!({"port": "6006", "logdir": {"a": "/a"}}),
+                ".extras.port: should be integer",
+            ),
         ] {
             let problem = shown(&wrong).unwrap_err();
             assert!(problem.starts_with(path), "{problem}");

@@ -237,7 +237,14 @@ fn without_plugin(plugin: &str) -> String {
     format!(
         "There is no runtime plugin {}: it has no effect. Those that are carried out are {}.",
         short(plugin),
-        [CMD, ssh::PLUGIN, tools::GIT, tools::TENSORBOARD, storages::PLUGIN].join(", ")
+        [
+            CMD,
+            ssh::PLUGIN,
+            tools::GIT,
+            tools::TENSORBOARD,
+            storages::PLUGIN
+        ]
+        .join(", ")
     )
 }
 

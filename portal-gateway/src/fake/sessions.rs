@@ -2,7 +2,9 @@
 
 use async_trait::async_trait;
 use muster_model::id::{JobKey, TaskId};
-use muster_model::session::{FRAME_HEAD_BYTES, SessionChannel, SessionEnd, SessionWish, frame_head};
+use muster_model::session::{
+    FRAME_HEAD_BYTES, SessionChannel, SessionEnd, SessionWish, frame_head,
+};
 use muster_model::sight::JobSight;
 use muster_model::state::SubState;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};

@@ -13,11 +13,7 @@ use crate::session;
 use crate::websocket::WebSocketRequest;
 
 /// `GET jobs/:job/tasks/:role/:index/exec?command=&command=&stdin=&tty=&term=&width=&height=`
-pub(crate) async fn exec(
-    call: Call,
-    jobs: &dyn Jobs,
-    sessions: &dyn Sessions,
-) -> HandlerResult {
+pub(crate) async fn exec(call: Call, jobs: &dyn Jobs, sessions: &dyn Sessions) -> HandlerResult {
     let wish = exec_wish(&call)?;
     command(call, (jobs, sessions), wish).await
 }

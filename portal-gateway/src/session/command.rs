@@ -101,6 +101,10 @@ async fn frame<R: AsyncRead + Unpin>(reader: &mut R) -> io::Result<(SessionChann
 fn broken() -> Bytes {
     let mut message = BytesMut::new();
     message.put_u8(SessionChannel::Status.number());
-    message.put(SessionEnd::Failed(NODE_GONE.to_owned()).to_json().as_bytes());
+    message.put(
+        SessionEnd::Failed(NODE_GONE.to_owned())
+            .to_json()
+            .as_bytes(),
+    );
     message.freeze()
 }

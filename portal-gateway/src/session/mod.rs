@@ -66,5 +66,8 @@ impl ClientMessages {
 
 /// Asks a client whether it is there.
 async fn ping(sink: &tokio::sync::Mutex<ClientSink>) -> Result<(), Error> {
-    sink.lock().await.send(Message::Ping(Vec::new().into())).await
+    sink.lock()
+        .await
+        .send(Message::Ping(Vec::new().into()))
+        .await
 }

@@ -99,7 +99,10 @@ async fn a_node_that_goes_is_told() {
     let SessionEnd::Failed(why) = end else {
         panic!("{end:?}")
     };
-    assert!(why.contains("the connection to the task's node broke"), "{why}");
+    assert!(
+        why.contains("the connection to the task's node broke"),
+        "{why}"
+    );
     served.stop().await;
 }
 
@@ -141,7 +144,12 @@ async fn what_is_not_granted_is_an_answer_of_http() {
         (ANN, &EXEC.replace("~job", "~none"), 404, "ann~none"),
         (ANN, &EXEC.replace("~job", "~waits"), 409, ""),
         (ANN, &EXEC.replace("=cat", "="), 400, "command:"),
-        (ANN, &format!("{EXEC}&tty=true&width=0"), 400, "width must be"),
+        (
+            ANN,
+            &format!("{EXEC}&tty=true&width=0"),
+            400,
+            "width must be",
+        ),
         (ANN, &format!("{EXEC}&tty=true&term=a;b"), 400, "term:"),
         (ANN, &PORT.replace("8888", "0"), 400, "port must be"),
     ] {
@@ -178,21 +186,40 @@ fn request(path: &str, cookies: &str) -> String {
 async fn a_tool_is_asked_without_the_login_and_its_answer_keeps_to_its_path() {
     let served = served().await;
     let cookies = "muster_session=ann-token; mine=1; token=ann-token";
-    let answer = tool(&served, &request("/proxy/ann~job/6006/data/x%20y?a=b", cookies)).await;
+    let answer = tool(
+        &served,
+        &request("/proxy/ann~job/6006/data/x%20y?a=b", cookies),
+    )
+    .await;
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     assert!(head.starts_with("HTTP/1.1 200"), "{answer}");
     // The fake's tool says what it was asked.
     assert!(body.contains("GET /data/x%20y?a=b HTTP/1.1"), "{body}");
     assert!(body.contains("cookie: mine=1\r\n"), "{body}");
     assert!(body.contains("x-own: yes"), "{body}");
-    assert!(body.contains("x-forwarded-prefix: /proxy/ann~job/6006"), "{body}");
+    assert!(
+        body.contains("x-forwarded-prefix: /proxy/ann~job/6006"),
+        "{body}"
+    );
     assert!(!answer.contains("ann-token"), "{answer}");
     let head = head.to_ascii_lowercase();
-    assert!(head.contains("set-cookie: tool=1; path=/proxy/ann~job/6006/"), "{head}");
-    for left_out in ["muster_session", "clear-site-data", "service-worker-allowed", "access-control"] {
+    assert!(
+        head.contains("set-cookie: tool=1; path=/proxy/ann~job/6006/"),
+        "{head}"
+    );
+    for left_out in [
+        "muster_session",
+        "clear-site-data",
+        "service-worker-allowed",
+        "access-control",
+    ] {
         assert!(!head.contains(left_out), "{head}");
     }
-    let answer = tool(&served, &request("/absproxy/ann~job:worker:1/6006/x", cookies)).await;
+    let answer = tool(
+        &served,
+        &request("/absproxy/ann~job:worker:1/6006/x", cookies),
+    )
+    .await;
     let line = "GET /absproxy/ann~job:worker:1/6006/x HTTP/1.1";
     assert!(answer.contains(line), "{answer}");
     // Links of the tool are relative to its first page.
@@ -207,12 +234,42 @@ async fn a_tool_is_asked_without_the_login_and_its_answer_keeps_to_its_path() {
 async fn a_tool_is_its_owner_s_alone() {
     let served = served().await;
     for (path, cookies, status, text) in [
-        ("/proxy/ann~job/6006/", "muster_session=admin-token", 403, "port-forward"),
-        ("/proxy/admin~job/6006/", "muster_session=ann-token", 403, "not allowed"),
-        ("/proxy/ann~job/0/", "muster_session=ann-token", 400, "port must be"),
-        ("/proxy/ann~none/6006/", "muster_session=ann-token", 404, "ann~none"),
-        ("/proxy/ann~waits/6006/", "muster_session=ann-token", 409, ""),
-        ("/rest-server/proxy/ann~job/6006/", "muster_session=ann-token", 404, ""),
+        (
+            "/proxy/ann~job/6006/",
+            "muster_session=admin-token",
+            403,
+            "port-forward",
+        ),
+        (
+            "/proxy/admin~job/6006/",
+            "muster_session=ann-token",
+            403,
+            "not allowed",
+        ),
+        (
+            "/proxy/ann~job/0/",
+            "muster_session=ann-token",
+            400,
+            "port must be",
+        ),
+        (
+            "/proxy/ann~none/6006/",
+            "muster_session=ann-token",
+            404,
+            "ann~none",
+        ),
+        (
+            "/proxy/ann~waits/6006/",
+            "muster_session=ann-token",
+            409,
+            "",
+        ),
+        (
+            "/rest-server/proxy/ann~job/6006/",
+            "muster_session=ann-token",
+            404,
+            "",
+        ),
     ] {
         let answer = tool(&served, &request(path, cookies)).await;
         let expected = format!("HTTP/1.1 {status}");

@@ -90,8 +90,15 @@ async fn pass_on(
     (jobs, sessions): (&dyn Jobs, &dyn Sessions),
     is_cut: bool,
 ) -> HandlerResult {
-    let begin = call.target.path.trim_start_matches('/').to_ascii_lowercase();
-    if !["proxy/", "absproxy/"].iter().any(|word| begin.starts_with(word)) {
+    let begin = call
+        .target
+        .path
+        .trim_start_matches('/')
+        .to_ascii_lowercase();
+    if !["proxy/", "absproxy/"]
+        .iter()
+        .any(|word| begin.starts_with(word))
+    {
         // By another way than the one whose paths the tool's links are made of.
         return Err(ApiError::NoApi(call.target.path));
     }
@@ -166,11 +173,7 @@ async fn tool(call: &Call, jobs: &dyn Jobs) -> Result<(JobKey, TaskId, u16), Api
 }
 
 /// The request as the tool is asked.
-fn request(
-    call: &mut Call,
-    path: &ToolPath,
-    is_cut: bool,
-) -> Result<Request<ToolBody>, ApiError> {
+fn request(call: &mut Call, path: &ToolPath, is_cut: bool) -> Result<Request<ToolBody>, ApiError> {
     let asked = match is_cut {
         true => path.rest.as_str(),
         false => call.target.path.as_str(),
@@ -309,7 +312,9 @@ fn switched(mut call: Call, answer: Response<Incoming>, path: &ToolPath) -> Hand
     }
     tokio::spawn(async move {
         // Either side may go at any time.
-        let Ok(tool) = hyper::upgrade::on(answer).await else { return };
+        let Ok(tool) = hyper::upgrade::on(answer).await else {
+            return;
+        };
         let Ok(client) = client.await else { return };
         let (mut tool, mut client) = (TokioIo::new(tool), TokioIo::new(client));
         let _ = tokio::io::copy_bidirectional(&mut tool, &mut client).await;

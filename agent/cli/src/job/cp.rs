@@ -18,7 +18,7 @@ use crate::endpoint::EndpointArguments;
 use crate::error::CliError;
 use crate::job::exec::ended;
 use crate::job_ref::Acting;
-use crate::session::{CommandStreams, TaskTarget, TaskRef, attend};
+use crate::session::{CommandStreams, TaskRef, TaskTarget, attend};
 use crate::spinner::Spinner;
 use crate::status::CliStatus;
 
@@ -165,7 +165,10 @@ async fn download(
             false => {
                 progress.add(bytes.len());
                 // A side that takes no more says why when it ends.
-                if writer.as_mut().is_some_and(|pipe| pipe.write_all(&bytes).is_err()) {
+                if writer
+                    .as_mut()
+                    .is_some_and(|pipe| pipe.write_all(&bytes).is_err())
+                {
                     writer = None;
                 }
                 Ok(())

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use crate::console::Console;
 use crate::endpoint::EndpointArguments;
 use crate::error::CliError;
-use crate::session::{TaskTarget, TaskArgument, pass_on};
+use crate::session::{TaskArgument, TaskTarget, pass_on};
 use crate::signals::{Signals, interrupted_by};
 use crate::status::CliStatus;
 

@@ -8,4 +8,4 @@ mod task_argument;
 pub(crate) use command::{CommandStreams, attend};
 pub(crate) use connection::pass_on;
 pub(crate) use raw_terminal::{RawTerminal, size};
-pub(crate) use task_argument::{TaskTarget, TaskArgument, TaskRef};
+pub(crate) use task_argument::{TaskArgument, TaskRef, TaskTarget};

@@ -33,7 +33,8 @@ impl FromStr for TaskRef {
         let role = parts.next().map(RoleName::from_str).transpose();
         let role = role.map_err(|error| format!("the role: {error}"))?;
         let index = parts.next().map(u32::from_str).transpose();
-        let index = index.map_err(|_| "a task is named JOB:ROLE:INDEX, as train:worker:0".to_owned())?;
+        let index =
+            index.map_err(|_| "a task is named JOB:ROLE:INDEX, as train:worker:0".to_owned())?;
         match parts.next() {
             Some(_) => Err("a task is named JOB:ROLE:INDEX, as train:worker:0".to_owned()),
             None => Ok(Self { job, role, index }),
@@ -61,7 +62,10 @@ pub(crate) struct TaskTarget {
 
 impl TaskArgument {
     /// The agent to ask, and the task in full.
-    pub(crate) async fn resolve(self, connection: &EndpointArguments) -> Result<TaskTarget, CliError> {
+    pub(crate) async fn resolve(
+        self,
+        connection: &EndpointArguments,
+    ) -> Result<TaskTarget, CliError> {
         self.task.resolve(self.acting.api(connection)?).await
     }
 }
@@ -127,7 +131,10 @@ mod tests {
         let read = |text: &str| text.parse::<TaskRef>();
         let task = read("ada~train:worker:3").unwrap();
         assert_eq!(task.job, "ada~train".parse().unwrap());
-        assert_eq!((task.role.unwrap().as_str(), task.index), ("worker", Some(3)));
+        assert_eq!(
+            (task.role.unwrap().as_str(), task.index),
+            ("worker", Some(3))
+        );
         let task = read("train").unwrap();
         assert_eq!((task.role, task.index), (None, None));
         for wrong in ["", "train:", "train:worker:x", "train:worker:0:1", "a b"] {

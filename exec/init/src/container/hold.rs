@@ -76,8 +76,9 @@ impl InitProcess {
             .stderr(Stdio::null())
             .spawn();
         if let Err(error) = started {
-            self.logger
-                .say(&format!("the variables of the commands are not kept: {error}"));
+            self.logger.say(&format!(
+                "the variables of the commands are not kept: {error}"
+            ));
         }
     }
 

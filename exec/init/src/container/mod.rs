@@ -69,7 +69,8 @@ const CODE_RUNTIME: i32 = 1;
 /// The variable that tells commands the image's working directory.
 const WORK_DIR_VARIABLE: &str = "PAI_WORK_DIR";
 /// Used where neither image nor task names a search path.
-pub(crate) const PATH_DEFAULT: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+pub(crate) const PATH_DEFAULT: &str =
+    "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Runs a task with the sockets in `ctl` and returns its exit status.
 pub fn run(ctl: &Path) -> ExitCode {

@@ -21,7 +21,10 @@ struct FakeExec {
 }
 
 /// Starts it.
-pub(super) fn start(container: &FakeContainer, spec: &ExecSpec) -> Result<StartedExec, EngineError> {
+pub(super) fn start(
+    container: &FakeContainer,
+    spec: &ExecSpec,
+) -> Result<StartedExec, EngineError> {
     if spec.terminal.is_some() {
         return Err(EngineError::Refused {
             call: "run a command in the container",

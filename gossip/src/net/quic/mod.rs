@@ -43,8 +43,8 @@ pub use config::{MESSAGE_BYTES_MAX, QuicConfig};
 pub use event::{Admitted, ConnectionRefusal, Lane, LinkView, NetEvent, QueueSlot};
 pub(crate) use gate::{Gate, subnet};
 pub use handle::{NetHandle, QuicError, bind, open, socket};
-pub use stream::{IncomingStream, MeshStream, StreamError};
 pub use request::{Delivery, IncomingRequest, RequestError, Responder};
+pub use stream::{IncomingStream, MeshStream, StreamError};
 
 #[cfg(test)]
 mod tests;

@@ -65,7 +65,11 @@ fn plugins_that_come_as_prerequisites_are_told_too() {
         )
     };
     let item = "{type: script, name: p, plugin: com.microsoft.pai.runtimeplugin.tig}";
-    check(&job(item, "p"), ".prerequisites[0]", "no runtime plugin tig");
+    check(
+        &job(item, "p"),
+        ".prerequisites[0]",
+        "no runtime plugin tig",
+    );
     check(&job(item, ""), ".prerequisites[0]", "No task role lists it");
     let item = "{type: script, name: p, plugin: other.git}";
     check(

@@ -37,7 +37,10 @@ async fn opened(
 async fn bytes_go_both_ways_and_each_way_ends_alone() {
     let (one, two, mut streams) = pair();
     let (stream, incoming) = opened(&one, &two, &mut streams).await;
-    assert_eq!((incoming.from, &incoming.header[..]), (one.id, &b"what"[..]));
+    assert_eq!(
+        (incoming.from, &incoming.header[..]),
+        (one.id, &b"what"[..])
+    );
     let (mut reading, mut writing) = tokio::io::split(stream);
     let long: Vec<u8> = (0..5_000_000_u32).map(|n| n.to_le_bytes()[0]).collect();
     let sent = long.clone();
@@ -104,7 +107,9 @@ async fn streams_that_nobody_reads_stop_no_request() {
         assert!(full.is_err(), "a whole MiB fits");
         held.push((stream, incoming));
     }
-    let asked = one.net.request((two.id, Delivery::AtLeastOnce), b"?", LIMIT);
+    let asked = one
+        .net
+        .request((two.id, Delivery::AtLeastOnce), b"?", LIMIT);
     assert_eq!(asked.await.unwrap(), b"here");
 }
 
