@@ -83,7 +83,13 @@ fn a_task_that_runs_with_a_server_says_how_to_log_in() {
     }
     bench.apply(&VcEntry::Placed(Box::new(placed))).unwrap();
     assert_eq!(logins(&bench), [None, None, None], "none runs yet");
-    bench.apply(&VcEntry::Go { run, at_ms: 20 }).unwrap();
+    bench
+        .apply(&VcEntry::Go {
+            run,
+            at_ms: 20,
+            limit_s: None,
+        })
+        .unwrap();
     let login = || Some("ssh -p 22001 alice@192.0.2.1".to_owned());
     assert_eq!(logins(&bench), [login(), login(), None]);
 }
