@@ -46,28 +46,17 @@ async fn containerd_a_failed_task_is_kept_over_a_restart_of_the_agent() -> Resul
     assert_eq!(state, "RUNNING", "{detail:#}");
     let hold = &first(&detail)["containerOnHold"];
     assert_eq!(hold["exitCode"], 255, "{detail:#}");
-    let container = first(&detail)["containerId"]
-        .as_str()
-        .unwrap_or_default()
-        .to_owned();
 
     stage.crash().await?;
     let kept = held(&stage, "broken").await?;
     assert_eq!(first(&kept)["containerOnHold"], *hold, "{kept:#}");
     // A person looks into it: what it wrote is there, and what it had started is not.
-    let look = [
-        "tasks",
-        "exec",
-        "--exec-id",
-        "look",
-        &container,
-        "/bin/sh",
-        "-c",
-    ];
-    let looked = stage.home.ctr(&[&look[..], &["cat /left; ps"]].concat())?;
+    let look = "cat /left; ps; echo $PAI_CURRENT_TASK_ROLE_NAME:$PAI_TASK_INDEX";
+    let look = ["job", "exec", "broken", "--", "sh", "-c", look];
+    let looked = stage.home.muster(&look)?;
     let seen = String::from_utf8_lossy(&looked.stdout).into_owned();
     ensure!(
-        seen.contains("left") && !seen.contains("sleep"),
+        seen.contains("left") && !seen.contains("sleep") && seen.contains("main:0"),
         "{looked:?}"
     );
     let shown = stage.home.muster(&["node", "show", "-o", "json"])?;

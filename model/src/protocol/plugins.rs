@@ -57,7 +57,7 @@ pub(super) fn hooks(
                 let script = tools::git(&used, scope, budget)?;
                 hooks.pre.push(used.bounded(script));
             }
-            tools::TENSORBOARD => {
+            tools::TENSORBOARD if tools::has_logs(&used) => {
                 let script = tools::tensorboard(&used, scope, budget)?;
                 if tools::is_shown(document, name) {
                     hooks.pre.push(used.bounded(script));

@@ -83,6 +83,12 @@ pub(super) fn git(
     ))
 }
 
+/// Whether a use of `tensorboard` says what to show. One that does not starts nothing.
+pub(super) fn has_logs(used: &Use) -> bool {
+    let logs = used.parameters.get(LOG_DIR);
+    logs.is_some_and(|logs| !logs.is_null())
+}
+
 /// The commands of `tensorboard`, for the first task of a role.
 pub(super) fn tensorboard(
     used: &Use,
@@ -222,7 +228,7 @@ mod tests {
         let begin = "tensorboard --host 127.0.0.1 --port 7000 --logdir_spec 'a':'/a','b':'/b c' ";
         assert!(two.starts_with(begin), "{two}");
         for (wrong, path) in [
-            (json!({}), ".extras.logdir: should be object"),
+            (json!({"logdir": "/a"}), ".extras.logdir: should be object"),
             (json!({"logdir": {}}), ".extras.logdir: should be object"),
             (
                 json!({"logdir": {"a": 1}}),

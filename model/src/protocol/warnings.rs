@@ -175,6 +175,11 @@ fn of_plugins(document: &WrittenJob, found: &mut Vec<Remark>) {
             } else if used.plugin == ssh::PLUGIN {
                 of_ssh(&used, document.is_gang(), found);
             } else if let Some(known) = keys(used.plugin) {
+                if used.plugin == tools::TENSORBOARD && !tools::has_logs(&used) {
+                    let message =
+                        "No TensorBoard is started: it has no logdir, as {train: /mnt/logs/train}.";
+                    found.push(Remark::at(&*path, message));
+                }
                 // A prerequisite has keys of its own beside the parameters.
                 if !path.starts_with(".prerequisites") {
                     unknown_keys(&used.path, used.parameters, known, found);

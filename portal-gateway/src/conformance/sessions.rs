@@ -6,9 +6,9 @@ use super::NOBODY;
 use crate::port::{Caller, Jobs, PortError, SessionOpener, Sessions};
 
 /// A job that nobody can run.
-const JOB: &str = "{protocolVersion: 2, name: unentered, type: job, \
-    prerequisites: [{type: dockerimage, name: i, uri: no.such.registry/i}], \
-    taskRoles: {w: {dockerImage: i, resourcePerInstance: {cpu: 1, memoryMB: 64, gpu: 0}, commands: ['true']}}}";
+const JOB: &str = "protocolVersion: 2\nname: unentered\ntype: job\nprerequisites: [{type: dockerimage, name: i, \
+    uri: no.such.registry/i}]\ntaskRoles: {w: {dockerImage: i, resourcePerInstance: {cpu: 1, memoryMB: 64, gpu: 0}, \
+    commands: ['true']}}\n";
 
 /// Sessions, where no task runs.
 pub async fn sessions(sessions: &dyn Sessions, jobs: &dyn Jobs, caller: &Caller) {

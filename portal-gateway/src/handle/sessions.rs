@@ -13,18 +13,13 @@ use crate::session;
 use crate::websocket::WebSocketRequest;
 
 /// `GET jobs/:job/tasks/:role/:index/exec?command=&command=&stdin=&tty=&term=&width=&height=`
-pub(crate) async fn exec(call: Call, jobs: &dyn Jobs, sessions: &dyn Sessions) -> HandlerResult {
-    let wish = exec_wish(&call)?;
-    command(call, (jobs, sessions), wish).await
-}
-
-/// Runs a command for a client that asks for a WebSocket.
-pub(crate) async fn command(
+pub(crate) async fn exec(
     mut call: Call,
-    (jobs, sessions): (&dyn Jobs, &dyn Sessions),
-    wish: ExecWish,
+    jobs: &dyn Jobs,
+    sessions: &dyn Sessions,
 ) -> HandlerResult {
     let (key, task) = owned_task(&call, jobs).await?;
+    let wish = exec_wish(&call)?;
     let asked = WebSocketRequest::of(&mut call, Some(SUBPROTOCOL))?;
     let wish = SessionWish::Exec(wish);
     let opened = opened(&call, (jobs, sessions), (&key, &task), wish).await?;
@@ -37,11 +32,11 @@ pub(crate) async fn port(
     jobs: &dyn Jobs,
     sessions: &dyn Sessions,
 ) -> HandlerResult {
+    let (key, task) = owned_task(&call, jobs).await?;
     let text = call.params.text("port");
     let number: Option<u16> = text.parse().ok().filter(|port| *port > 0);
     let wrong = || ApiError::Parameters(format!("port must be 1 to 65535, not {text:?}"));
     let number = number.ok_or_else(wrong)?;
-    let (key, task) = owned_task(&call, jobs).await?;
     let asked = WebSocketRequest::of(&mut call, None)?;
     let wish = SessionWish::Port(number);
     let opened = opened(&call, (jobs, sessions), (&key, &task), wish).await?;
@@ -87,7 +82,7 @@ fn exec_wish(call: &Call) -> Result<ExecWish, ApiError> {
 }
 
 /// The terminal that a query describes.
-pub(crate) fn terminal(call: &Call) -> Result<TerminalWish, ApiError> {
+fn terminal(call: &Call) -> Result<TerminalWish, ApiError> {
     let usual = TerminalSize::default();
     let side = |name: &str, usual: u16| {
         let wrong = || ApiError::Parameters(format!("{name} must be 1 to 65535"));

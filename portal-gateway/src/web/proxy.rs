@@ -102,12 +102,12 @@ async fn pass_on(
         // By another way than the one whose paths the tool's links are made of.
         return Err(ApiError::NoApi(call.target.path));
     }
+    let (job, task, port) = tool(&call, jobs).await?;
     let Some(path) = ToolPath::of(&call.target.path) else {
         // Links of the tool are relative to its first page.
         let place = call.target.with_path(&format!("{}/", call.target.path));
         return Ok(HttpReply::temporary_redirect(ascii(place)));
     };
-    let (job, task, port) = tool(&call, jobs).await?;
     let author = call.author()?;
     let opener = SessionOpener {
         user: author.user,

@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn commands_options_and_values_come_from_the_definition() {
         for (line, expect) in [
-            ("job ex", &["explain"][..]),
+            ("job ex", &["explain", "exec"][..]),
             ("job list --st", &["--state"]),
             ("job list -o ", &["table", "json", "yaml"]),
             ("job list --output=j", &["--output=json"]),

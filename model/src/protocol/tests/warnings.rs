@@ -33,6 +33,7 @@ const PLUGIN: &str = ".extras.com.microsoft.pai.runtimeplugin[0]";
 fn every_plugin_that_does_not_run_is_named() {
     let unknown = "no runtime plugin nosuch";
     check(&plugin("{plugin: nosuch}"), PLUGIN, unknown);
+    check(&plugin("{plugin: tensorboard}"), PLUGIN, "has no logdir");
     for entry in [
         "{plugin: tensorboard, parameters: {port: 1, logdir: {train: /logs}}}",
         "{plugin: git, parameters: {repo_uri: u, options: [--depth=1], clone_dir: d}}",
