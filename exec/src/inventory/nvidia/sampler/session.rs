@@ -34,7 +34,7 @@ pub(super) enum SamplerStep {
 }
 
 /// Why an open library is not used any more.
-enum SessionEnd {
+enum SamplingEnd {
     /// It does not know the GPUs that there are now. They are to be told to this one.
     Outdated(Sender<SamplerStep>),
     /// This one is to hear that it is closed.
@@ -74,9 +74,9 @@ fn sample(
         // Shuts the library down, which closes the GPUs.
         drop(nvml);
         match end {
-            SessionEnd::Outdated(next) => reply = next,
-            SessionEnd::Released(done) => return tell(&done, SamplerStep::End),
-            SessionEnd::Over => return,
+            SamplingEnd::Outdated(next) => reply = next,
+            SamplingEnd::Released(done) => return tell(&done, SamplerStep::End),
+            SamplingEnd::Over => return,
         }
     }
 }
@@ -91,12 +91,12 @@ fn session(
     nvml: &Nvml,
     mut reply: Sender<SamplerStep>,
     asked: &Receiver<SamplerRequest>,
-) -> SessionEnd {
+) -> SamplingEnd {
     let count = match nvml.device_count() {
         Ok(count) => count,
         Err(error) => {
             failed(&reply, "count the GPUs", error);
-            return SessionEnd::Over;
+            return SamplingEnd::Over;
         }
     };
     let mut gpus: Vec<SampledGpu<'_>> = Vec::new();
@@ -105,15 +105,15 @@ fn session(
         let are_well = round(nvml, &mut gpus, (count, &reply));
         rounds += 1;
         if !are_well && rounds >= ROUNDS_WITH_LOSS {
-            return SessionEnd::Over;
+            return SamplingEnd::Over;
         }
         match asked.recv() {
             Ok(SamplerRequest::Round(next)) if is_outdated(nvml, count) => {
-                return SessionEnd::Outdated(next);
+                return SamplingEnd::Outdated(next);
             }
             Ok(SamplerRequest::Round(next)) => reply = next,
-            Ok(SamplerRequest::Release(done)) => return SessionEnd::Released(done),
-            Err(_) => return SessionEnd::Over,
+            Ok(SamplerRequest::Release(done)) => return SamplingEnd::Released(done),
+            Err(_) => return SamplingEnd::Over,
         }
     }
 }
