@@ -293,6 +293,9 @@ impl<M: StateMachine> Replica<M> {
     /// Counts ticks, of which `at` have passed in all.
     pub(crate) fn tick(&mut self, ticks: u64, at: u64) {
         for _ in 0..ticks {
+            if self.has_unwritten_state() {
+                break;
+            }
             self.raw.tick();
             self.draw();
         }
@@ -302,6 +305,13 @@ impl<M: StateMachine> Replica<M> {
             self.raw.mut_store().let_go();
         }
         self.resend_states(ticks);
+    }
+
+    /// Whether a state that another copy has sent was taken over, and is not written yet. To raft its entries are
+    /// not applied until then, and they are not there to be read: it cannot campaign, and must not be asked to.
+    fn has_unwritten_state(&self) -> bool {
+        let log = &self.raw.raft.raft_log;
+        log.first_index() > log.applied + 1
     }
 
     /// Leaders of all groups beat together, whenever they began to lead: their heartbeats share
