@@ -10,6 +10,7 @@ mod launches;
 mod logs;
 mod membership;
 mod nodes;
+mod running_task;
 mod sessions;
 mod sights;
 mod stacks;

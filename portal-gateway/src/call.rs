@@ -22,7 +22,7 @@ use crate::error::ApiError;
 use crate::fields::Fields;
 use crate::inflate::ContentEncoding;
 use crate::list_cache::ListCache;
-use crate::port::{self, ByteStream, Caller, JobReader, Jobs, LogRange};
+use crate::port::{self, ByteStream, Caller, JobReader, Jobs, LogRange, SessionOpener};
 use crate::query::Query;
 use crate::range;
 use crate::route::Params;
@@ -203,6 +203,23 @@ impl Call {
         Ok(TaskId {
             role: role.parse().map_err(|_| missing())?,
             index: index.parse().map_err(|_| missing())?,
+        })
+    }
+
+    /// The TCP port that the path names.
+    pub(crate) fn port(&self) -> Result<u16, ApiError> {
+        let text = self.params.text("port");
+        let port = text.parse().ok().filter(|port| *port > 0);
+        let wrong = || ApiError::Parameters(format!("port must be 1 to 65535, not {text:?}"));
+        port.ok_or_else(wrong)
+    }
+
+    /// Who opens a session, for the record of the task's node.
+    pub(crate) fn session_opener(&self) -> Result<SessionOpener, ApiError> {
+        let author = self.author()?;
+        Ok(SessionOpener {
+            user: author.user,
+            address: author.address,
         })
     }
 

@@ -22,6 +22,7 @@ mod nemesis;
 mod nodes;
 mod one_node;
 mod placement;
+mod plugins;
 mod prometheus;
 mod recovery;
 mod secrets;

@@ -300,6 +300,46 @@ async fn containerd_ports_of_a_task_are_reached_through_another_node() -> Result
     Ok(())
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn containerd_files_are_copied_to_a_task_of_another_node_and_back() -> Result<()> {
+    let job = Job {
+        gpu: 8,
+        instances: 2,
+        ..Job::new("files", STAY)
+    };
+    let Some(site) = two_nodes(&job).await? else {
+        return Ok(());
+    };
+    let node = site.node(1);
+    let (task, _) = elsewhere(node, "files")?;
+    let place = |path: &str| format!("files:{task}:{path}");
+    let here = |path: &str| node.home().join(path).display().to_string();
+    let large: Vec<u8> = (0..3_000_000_u32).map(|n| n.to_le_bytes()[1]).collect();
+    std::fs::create_dir_all(node.home().join("data/deep"))?;
+    std::fs::write(node.home().join("data/deep/large"), &large)?;
+    node.prints(&["job", "cp", &here("data"), &place("/tmp")])?;
+    node.prints(&["job", "cp", &place("/tmp/data"), &here("back")])?;
+    ensure!(std::fs::read(node.home().join("back/deep/large"))? == large);
+    // One file, under another name.
+    let (words, there) = (here("words"), place("/tmp/other"));
+    std::fs::write(&words, "one\n")?;
+    node.prints(&["job", "cp", &words, &there])?;
+    let target = format!("files:{task}");
+    let seen = ["job", "exec", &target, "--", "cat", "/tmp/other"];
+    ensure!(node.prints(&seen)? == "one\n");
+    // What is not there is named, on either side, and leaves nothing.
+    let err = node.refused(&["job", "cp", &place("/tmp/none"), &here("none")], 1)?;
+    ensure!(err.contains("/tmp/none"), "{err}");
+    ensure!(!node.home().join("none").exists());
+    let err = node.refused(&["job", "cp", &here("none"), &place("/tmp")], 2)?;
+    ensure!(err.contains("none"), "{err}");
+    let err = node.refused(&["job", "cp", &words, &place("/none/at/all")], 1)?;
+    ensure!(err.contains("/none/at"), "{err}");
+    let err = node.refused(&["job", "cp", &words, &here("there")], 2)?;
+    ensure!(err.contains("one of FROM and TO"), "{err}");
+    Ok(())
+}
+
 /// Whose job it is decides, on every surface.
 #[tokio::test(flavor = "multi_thread")]
 async fn containerd_others_have_no_way_in() -> Result<()> {

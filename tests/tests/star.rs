@@ -13,7 +13,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("placement", &["model"]),
     ("failure-rules", &["model"]),
     ("tree", &[]),
-    ("init", &["model", "tree"]),
+    ("init", &["tree"]),
     ("sshd", &["model"]),
     ("exec", &["model", "init"]),
     ("control", &["model", "placement", "consensus", "gossip"]),

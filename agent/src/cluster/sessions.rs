@@ -11,7 +11,7 @@ use muster_model::state::JobState;
 use muster_portal_gateway::port::{Jobs as _, PortError, SessionIo, SessionOpener, Sessions};
 
 use super::jobs::LocalJobs;
-use super::stacks::{RunningTask, running};
+use super::running_task::{RunningTask, running};
 use crate::sessions::{self, TaskSessions};
 
 /// Bytes on the way to and from a session of this node.

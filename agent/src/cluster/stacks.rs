@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use muster_control::request::RequestFailure;
 use muster_control::request::member::TakeStacks;
-use muster_model::id::{AttemptUid, NodeId, TaskId};
+use muster_model::id::{AttemptUid, NodeId};
 use muster_model::rule_test::UnheardNode;
 use muster_model::stacks::{JobStacks, StacksFilter, StacksWish, TakenStacks, TaskStacks};
-use muster_model::state::{JobState, SubState};
+use muster_model::state::JobState;
 use muster_model::view::{JobDetail, RoleView, TaskView};
 use muster_portal_gateway::port::PortError;
 use tokio::time::timeout;
 
 use super::jobs::LocalJobs;
+use super::running_task::{RunningTask, running};
 use crate::clock;
 
 /// How long a node may take. It reads for some seconds at most.
@@ -25,16 +26,6 @@ const TASK_BYTES_MAX: u64 = 1 << 20;
 const TASK_BYTES_MIN: u64 = 8 << 10;
 /// Tasks of one answer.
 const TASKS_MAX: usize = 4096;
-
-/// A task that runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct RunningTask {
-    pub(super) task: TaskId,
-    pub(super) node: NodeId,
-    pub(super) uid: AttemptUid,
-    /// When its command began, milliseconds since the epoch.
-    launched_ms: Option<u64>,
-}
 
 /// What is asked of a job.
 #[derive(Debug, PartialEq, Eq)]
@@ -129,20 +120,6 @@ fn named<'j>(job: &'j JobDetail, filter: &StacksFilter) -> Result<Vec<&'j TaskVi
     }
 }
 
-/// The attempt of a task that runs now; none if the task does not run.
-pub(super) fn running(task: &TaskView) -> Option<RunningTask> {
-    let last = task.attempts.last()?;
-    if last.sub_state != SubState::AttemptRunning {
-        return None;
-    }
-    Some(RunningTask {
-        task: task.id.clone(),
-        node: last.node.clone()?,
-        uid: last.uid.clone()?,
-        launched_ms: last.launched,
-    })
-}
-
 /// What each node is asked. The more tasks, the less is told of one.
 fn wishes(running: &[RunningTask], all_threads: bool) -> BTreeMap<NodeId, StacksWish> {
     let share = JOB_BYTES_MAX / running.len().max(1) as u64;
@@ -215,7 +192,8 @@ fn runs(tasks: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use muster_model::state::ExecutionType;
+    use muster_model::id::TaskId;
+    use muster_model::state::{ExecutionType, SubState};
     use muster_model::view::{JobSummary, Retries, TaskAttemptView};
 
     use super::*;

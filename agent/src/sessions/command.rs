@@ -85,7 +85,7 @@ impl CommandSession {
         })
     }
 
-    /// Ends the command, which nobody waits for any more.
+    /// Ends the command of a person who has gone before it began.
     pub(super) async fn give_up(self) {
         hang_up(&*self.started.process).await;
     }
@@ -150,12 +150,13 @@ async fn ended(
             },
         }
     };
-    // The engine passes on what is on its way, and closes the output then, whoever holds it still.
+    // containerd passes on the output that it has read, and then closes the pipes, also where a process that the command
+    // has started still holds them.
     if let Err(error) = process.remove().await {
         tracing::warn!(error = causes(&error), "a command of a session is left");
     }
     if !is_written {
-        // A person who reads nothing for so long has gone.
+        // A person who reads nothing within this time has gone.
         timeout(DRAIN_LIMIT, written).await.ok()?.ok()?;
     }
     Some(end)

@@ -79,7 +79,7 @@ impl TaskSessions {
                 let answered = opening::answer(&mut stream, &SessionAnswer::Open).await;
                 match answered {
                     Ok(()) => begun.serve(stream).await,
-                    // Nobody waits for it any more.
+                    // The member that asked has gone.
                     Err(_) => begun.give_up().await,
                 }
                 tracing::info!(%job, %task, user, address, %wish, "a session has ended");

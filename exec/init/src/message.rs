@@ -72,7 +72,7 @@ direction! {
         Stop(StopMessage) = 18,
         /// It may run until then. Ignored once the lease before is over.
         Lease(LeaseMessage) = 19,
-        /// Keep the container for so long if the commands fail. Before the setup.
+        /// Keep the container for this time if the commands fail. Sent before the setup.
         Hold(HoldMessage) = 20,
     }
 }

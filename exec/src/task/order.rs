@@ -42,7 +42,7 @@ pub struct TaskOrder {
     pub infiniband: bool,
     /// Let it open raw and packet sockets on the host's network.
     pub raw_sockets: bool,
-    /// For so long its container is kept if its commands fail.
+    /// How long its container is kept if its commands fail; none: it is not kept.
     pub hold: Option<Duration>,
     /// What to run. Travels over the task's socket only.
     pub setup: TaskSetup,

@@ -102,7 +102,8 @@ pub(super) struct TaskLife {
     pub(super) launched_ms: u64,
     pub(super) told_ready: bool,
     pub(super) told_running: bool,
-    /// For so long its container is kept if its commands fail; known until it has been told.
+    /// How long its container is kept if its commands fail. Unknown to a runner that has adopted the task:
+    /// muster-init was told before.
     pub(super) hold: Option<Duration>,
     pub(super) stop: Option<StopCause>,
 }

@@ -37,7 +37,8 @@ impl Drop for ForwardListener {
 }
 
 impl RemoteForwards {
-    /// Listens on a port, of the loopback whatever address was asked for: everybody reaches the others. 0 for any port.
+    /// Listens on a port of the loopback address, also where another address was asked for: other machines reach
+    /// those. 0 for any port.
     ///
     /// # Errors
     /// When the port is taken, or there are too many.

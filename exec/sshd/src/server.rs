@@ -32,11 +32,11 @@ const STRANGERS_MAX: usize = 32;
 const LOGIN_LIMIT: Duration = Duration::from_secs(30);
 /// Keys that a client may try.
 const TRIES_MAX: usize = 10;
-/// A refusal takes so long.
+/// How long the answer to a wrong key is held back.
 const REFUSAL_TIME: Duration = Duration::from_millis(100);
-/// A client that says nothing for so long is asked whether it is there.
+/// How long a client may be silent before it is asked whether it is there.
 const ALIVE_INTERVAL: Duration = Duration::from_secs(30);
-/// A client that does not answer so often is gone.
+/// How many such questions in a row a client may leave without an answer before it counts as gone.
 const ALIVE_TRIES_MAX: usize = 4;
 /// A pause when the machine has no room for a connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -202,7 +202,7 @@ async fn connection(
     };
     let running = async {
         if let Ok(session) = run_stream(config, stream, client).await {
-            // Whatever ends a connection concerns its client alone.
+            // An error ends this connection alone; its client sees that.
             let _ = session.await;
         }
     };

@@ -35,7 +35,7 @@ const VARIABLE_BYTES_MAX: usize = 32 << 10;
 const STDERR: u32 = 1;
 /// What is read at once.
 const READ_BYTES: usize = 32 << 10;
-/// A terminal whose program has ended, and that is silent for so long, has told all.
+/// How long a terminal whose program has ended is read after its last output.
 const LAST_WORDS_TIME: Duration = Duration::from_millis(50);
 
 /// The two ends of a connection: the client's and the server's.
@@ -276,7 +276,7 @@ impl RunningProgram {
     }
 }
 
-/// Waits for the end of a program, also after that of its connection: somebody has to take its status.
+/// Waits for the end of a program, also after that of its connection: else a zombie process is left.
 fn reap(mut child: Child, ended: oneshot::Sender<()>) -> JoinHandle<io::Result<ExitStatus>> {
     tokio::spawn(async move {
         let status = child.wait().await;

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use muster_model::ssh::{SSH_SETTINGS_VARIABLE, SshSettings};
 use tempfile::TempDir;
 
-/// So long a step may take.
+/// The longest that one step of a test may take.
 const LIMIT: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(50);
 

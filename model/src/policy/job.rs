@@ -23,7 +23,7 @@ pub struct JobPolicy {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct JobBounds {
-    /// After so long a job is ended that declares no run time. 0: it is not.
+    /// The run time limit of a job that declares no run time. 0: it has no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_time_s: Option<u64>,
     /// The longest run time of any job. 0: there is none.
@@ -53,7 +53,7 @@ impl Default for JobPolicy {
 /// What holds for the jobs of one virtual cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VcJobBounds {
-    /// After so many seconds a job is ended that declares no run time.
+    /// The run time limit of a job that declares no run time, seconds.
     pub run_time_s: Option<u64>,
     /// The longest run time of any job, seconds.
     pub run_time_max_s: Option<u64>,

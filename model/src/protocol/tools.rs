@@ -30,7 +30,15 @@ struct Words<'a> {
     budget: &'a mut RenderBudget,
 }
 
-impl Words<'_> {
+impl<'a> Words<'a> {
+    const fn of(used: &'a Use<'a>, scope: &'a Scope<'a>, budget: &'a mut RenderBudget) -> Self {
+        Self {
+            used,
+            scope,
+            budget,
+        }
+    }
+
     fn wrong(&self, name: &str, message: &str) -> JobProblem {
         JobProblem::at(format!("{}.{name}", self.used.path), message)
     }
@@ -55,11 +63,7 @@ pub(super) fn git(
     scope: &Scope,
     budget: &mut RenderBudget,
 ) -> Result<String, JobProblem> {
-    let mut words = Words {
-        used,
-        scope,
-        budget,
-    };
+    let mut words = Words::of(used, scope, budget);
     let field = |name: &str| used.parameters.get(name).unwrap_or(&Value::Null);
     let mut clone = vec!["git clone".to_owned()];
     match field(OPTIONS) {
@@ -95,11 +99,7 @@ pub(super) fn tensorboard(
     scope: &Scope,
     budget: &mut RenderBudget,
 ) -> Result<String, JobProblem> {
-    let mut words = Words {
-        used,
-        scope,
-        budget,
-    };
+    let mut words = Words::of(used, scope, budget);
     let port = port(used).ok_or_else(|| words.wrong(PORT, "should be integer, 1 to 65535"))?;
     let dirs = used.parameters.get(LOG_DIR).and_then(Value::as_object);
     let dirs = dirs.filter(|dirs| !dirs.is_empty());

@@ -19,6 +19,10 @@ const TOOL_HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnecti
     Set-Cookie: tool=1; Path=/; Domain=localhost\r\nSet-Cookie: muster_session=stolen; Path=/\r\n\
     Clear-Site-Data: \"*\"\r\nService-Worker-Allowed: /\r\n\r\n";
 
+/// Its answer to who asks for the protocol `chat`, in which what is sent comes back.
+const TOOL_SWITCHED: &str =
+    "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: chat\r\n\r\n";
+
 /// A web tool that says what it was asked.
 async fn tool(mut far: DuplexStream) {
     let mut head = Vec::new();
@@ -26,6 +30,11 @@ async fn tool(mut far: DuplexStream) {
         if far.read_buf(&mut head).await.unwrap_or(0) == 0 {
             return;
         }
+    }
+    let asked = String::from_utf8_lossy(&head).to_ascii_lowercase();
+    if asked.contains("upgrade: chat") {
+        let _ = far.write_all(TOOL_SWITCHED.as_bytes()).await;
+        return echo(far).await;
     }
     let _ = far.write_all(TOOL_HEAD.as_bytes()).await;
     let _ = far.write_all(&head).await;

@@ -7,7 +7,7 @@ use muster_model::session::{
 
 use crate::call::Call;
 use crate::error::ApiError;
-use crate::port::{Jobs, SessionIo, SessionOpener, Sessions};
+use crate::port::{Jobs, SessionIo, Sessions};
 use crate::reply::HandlerResult;
 use crate::session;
 use crate::websocket::WebSocketRequest;
@@ -33,10 +33,7 @@ pub(crate) async fn port(
     sessions: &dyn Sessions,
 ) -> HandlerResult {
     let (key, task) = owned_task(&call, jobs).await?;
-    let text = call.params.text("port");
-    let number: Option<u16> = text.parse().ok().filter(|port| *port > 0);
-    let wrong = || ApiError::Parameters(format!("port must be 1 to 65535, not {text:?}"));
-    let number = number.ok_or_else(wrong)?;
+    let number = call.port()?;
     let asked = WebSocketRequest::of(&mut call, None)?;
     let wish = SessionWish::Port(number);
     let opened = opened(&call, (jobs, sessions), (&key, &task), wish).await?;
@@ -57,11 +54,7 @@ async fn opened(
     (key, task): (&JobKey, &TaskId),
     wish: SessionWish,
 ) -> Result<Box<dyn SessionIo>, ApiError> {
-    let author = call.author()?;
-    let opener = SessionOpener {
-        user: author.user,
-        address: author.address,
-    };
+    let opener = call.session_opener()?;
     let sight = call.sight(jobs)?;
     Ok(sessions.open(&opener, (&sight, key, task), wish).await?)
 }

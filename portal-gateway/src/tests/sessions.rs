@@ -230,6 +230,42 @@ async fn a_tool_is_asked_without_the_login_and_its_answer_keeps_to_its_path() {
     served.stop().await;
 }
 
+/// As a WebSocket of a tool, whose words are the tool's own.
+#[tokio::test]
+async fn a_tool_and_the_browser_may_leave_http() {
+    let served = served().await;
+    let mut stream = served.connect().await;
+    let head = request("/proxy/ann~job/6006/chat", "muster_session=ann-token");
+    let head = head.replace("Connection: close", "Connection: Upgrade\r\nUpgrade: chat");
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"\r\n\r\n") {
+        assert_ne!(stream.read_buf(&mut answer).await.unwrap(), 0);
+    }
+    let answer = String::from_utf8_lossy(&answer).to_ascii_lowercase();
+    assert!(answer.starts_with("http/1.1 101"), "{answer}");
+    assert!(answer.contains("upgrade: chat"), "{answer}");
+    stream.write_all(b"no HTTP at all").await.unwrap();
+    stream.shutdown().await.unwrap();
+    let mut back = Vec::new();
+    stream.read_to_end(&mut back).await.unwrap();
+    assert_eq!(back, b"no HTTP at all");
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn a_page_of_another_port_gets_nothing_of_a_tool() {
+    let served = served().await;
+    let head = request("/proxy/ann~job/6006/", "muster_session=ann-token");
+    for (origin, status) in [("http://localhost", 200), ("http://localhost:20001", 403)] {
+        let head = head.replace("X-Own: yes", &format!("Origin: {origin}"));
+        let answer = tool(&served, &head).await;
+        let expected = format!("HTTP/1.1 {status}");
+        assert!(answer.starts_with(&expected), "{origin}: {answer}");
+    }
+    served.stop().await;
+}
+
 #[tokio::test]
 async fn a_tool_is_its_owner_s_alone() {
     let served = served().await;

@@ -6,8 +6,8 @@
 use bytes::Bytes;
 use futures::TryStreamExt as _;
 use http::header::{
-    CONNECTION, CONTENT_LENGTH, COOKIE, HOST, HeaderName, LOCATION, SET_COOKIE, TRANSFER_ENCODING,
-    UPGRADE,
+    CONNECTION, CONTENT_LENGTH, COOKIE, HOST, HeaderName, LOCATION, ORIGIN, SET_COOKIE,
+    TRANSFER_ENCODING, UPGRADE,
 };
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Either, Empty, StreamBody};
@@ -20,7 +20,7 @@ use muster_model::session::SessionWish;
 use super::session::COOKIE_NAME;
 use crate::call::Call;
 use crate::error::ApiError;
-use crate::port::{Jobs, PortError, SessionOpener, Sessions};
+use crate::port::{Jobs, PortError, Sessions};
 use crate::reply::{HandlerResult, HttpReply, ascii};
 
 /// Headers that are of one connection, and of no use beyond it.
@@ -103,16 +103,13 @@ async fn pass_on(
         return Err(ApiError::NoApi(call.target.path));
     }
     let (job, task, port) = tool(&call, jobs).await?;
+    check_origin(&call.headers)?;
     let Some(path) = ToolPath::of(&call.target.path) else {
         // Links of the tool are relative to its first page.
         let place = call.target.with_path(&format!("{}/", call.target.path));
         return Ok(HttpReply::temporary_redirect(ascii(place)));
     };
-    let author = call.author()?;
-    let opener = SessionOpener {
-        user: author.user,
-        address: author.address,
-    };
+    let opener = call.session_opener()?;
     let sight = call.sight(jobs)?;
     let wish = SessionWish::Port(port);
     let stream = sessions.open(&opener, (&sight, &job, &task), wish).await?;
@@ -120,13 +117,35 @@ async fn pass_on(
         PortError::Unavailable(format!("port {port} of {task} of job {job}: {error}"))
     };
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(away)?;
-    // What breaks it is told to whoever waits for the answer.
+    // A connection that breaks fails the request below, too.
     tokio::spawn(connection.with_upgrades());
     let request = request(&mut call, &path, is_cut)?;
     let answer = sender.send_request(request).await.map_err(away)?;
     match answer.status() {
         StatusCode::SWITCHING_PROTOCOLS => switched(call, answer, &path),
         _ => Ok(answered(answer, &path, is_cut)),
+    }
+}
+
+/// Refuses what a page of another origin asks for. To a browser another port of this machine is the same site: it
+/// sends the cookie of the session along, and each task may serve pages on a port of its own.
+fn check_origin(headers: &HeaderMap) -> Result<(), ApiError> {
+    let text = |name| {
+        headers
+            .get(name)
+            .and_then(|value: &HeaderValue| value.to_str().ok())
+    };
+    let Some(origin) = text(ORIGIN) else {
+        return Ok(());
+    };
+    let authority = origin.split_once("://").map(|(_, authority)| authority);
+    match authority.is_some() && authority == text(HOST) {
+        true => Ok(()),
+        false => {
+            let why =
+                format!("A page of {origin} may not use web tools here: open the tool itself.");
+            Err(PortError::Forbidden(why).into())
+        }
     }
 }
 
@@ -140,8 +159,8 @@ async fn tool(call: &Call, jobs: &dyn Jobs) -> Result<(JobKey, TaskId, u16), Api
     let caller = call.caller()?;
     if caller.user != key.user {
         let why = format!(
-            "Only {} opens web tools of job {key}: a page of a task could act as whoever opens it. Use `muster job \
-             port-forward {key} PORT`.",
+            "Only {} may open web tools of job {key}: scripts of such a page can act in the portal as the person who \
+             opens it. Use `muster job port-forward {key} PORT`.",
             key.user
         );
         return Err(PortError::Forbidden(why).into());
@@ -166,10 +185,7 @@ async fn tool(call: &Call, jobs: &dyn Jobs) -> Result<(JobKey, TaskId, u16), Api
         }
         _ => return Err(no_task(call.params.text("job").to_owned()).into()),
     };
-    let text = call.params.text("port");
-    let port = text.parse().ok().filter(|port| *port > 0);
-    let wrong = || ApiError::Parameters(format!("port must be 1 to 65535, not {text:?}"));
-    Ok((key, task, port.ok_or_else(wrong)?))
+    Ok((key, task, call.port()?))
 }
 
 /// The request as the tool is asked.
@@ -301,7 +317,7 @@ fn own_place(place: &HeaderValue, prefix: &str) -> Option<HeaderValue> {
 fn switched(mut call: Call, answer: Response<Incoming>, path: &ToolPath) -> HandlerResult {
     let missing = ApiError::Upgrade("the connection cannot leave HTTP");
     let client = call.upgrade.take().ok_or(missing)?;
-    let mut headers = kept(&answer.headers().clone(), &OF_ORIGIN);
+    let mut headers = kept(answer.headers(), &OF_ORIGIN);
     headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
     if let Some(protocol) = answer.headers().get(UPGRADE) {
         headers.insert(UPGRADE, protocol.clone());
@@ -354,6 +370,23 @@ mod tests {
             "a=1; HttpOnly; Path=/proxy/j/1/"
         );
         assert_eq!(set(&format!("{COOKIE_NAME}=stolen; Path=/")), None);
+    }
+
+    #[test]
+    fn pages_of_other_origins_ask_for_nothing() {
+        let is_taken = |origin: Option<&str>, host: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(HOST, ascii(host.to_owned()));
+            if let Some(origin) = origin {
+                headers.insert(ORIGIN, ascii(origin.to_owned()));
+            }
+            check_origin(&headers).is_ok()
+        };
+        assert!(is_taken(None, "n1:7741"));
+        assert!(is_taken(Some("https://n1:7741"), "n1:7741"));
+        for other in ["https://n1:20001", "https://n2:7741", "https://n1", "null"] {
+            assert!(!is_taken(Some(other), "n1:7741"), "{other}");
+        }
     }
 
     #[test]

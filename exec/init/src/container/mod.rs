@@ -126,9 +126,9 @@ struct InitProcess {
     /// The lease ended before the task had.
     lease_ended: bool,
     outcome: Option<ContainerOutcome>,
-    /// For so long the container is kept if the commands fail.
+    /// How long the container is kept if the commands fail; none: it is not kept.
     hold: Option<Duration>,
-    /// Until then it is kept, if it is.
+    /// When the hold ends, while the container is kept.
     held_until: Option<Instant>,
 }
 

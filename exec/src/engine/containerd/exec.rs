@@ -127,14 +127,14 @@ impl Containerd {
                 streams,
             }),
             Err(error) => {
-                // Whether it was started or not, nobody holds it.
+                // The caller gets no handle of it, so that nothing else would end it.
                 let _ = exec.remove().await;
                 Err(error)
             }
         }
     }
 
-    /// Ends a command that nobody holds any more.
+    /// Ends a command that an earlier life of the agent has started.
     pub(super) async fn forget_exec(&self, uid: &AttemptUid, id: &str) -> Result<(), EngineError> {
         let exec = ContainerdExec {
             connection: self.connection.clone(),

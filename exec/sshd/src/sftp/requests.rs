@@ -149,11 +149,14 @@ impl FileServer {
             return Err(io::Error::from(io::ErrorKind::NotADirectory).into());
         };
         let mut found = Vec::new();
-        for entry in entries.by_ref().take(ENTRIES_MAX) {
+        for entry in entries.by_ref() {
             let name = entry?.file_name();
             // One that is gone meanwhile is left out.
             if let Ok(metadata) = fs::symlink_metadata(path.join(&name)) {
                 found.push((name, metadata));
+            }
+            if found.len() == ENTRIES_MAX {
+                break;
             }
         }
         if found.is_empty() {

@@ -83,7 +83,7 @@ pub(super) const REQUESTS_WAITING_MAX: usize = 256;
 pub(super) const MESH_STREAMS_MAX: u32 = 256;
 /// Bytes of what a stream begins with.
 pub(super) const STREAM_HEADER_BYTES_MAX: usize = 256 << 10;
-/// Streams of all members that nobody has looked at.
+/// Streams of all members that wait to be taken.
 pub(super) const STREAMS_WAITING_MAX: usize = 256;
 /// Frames that a peer may send at once, each on a QUIC stream of its own.
 pub(super) const STREAMS_MAX: u32 = 16;

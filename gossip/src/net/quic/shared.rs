@@ -34,7 +34,7 @@ pub(super) struct EndpointShared {
     pub(super) events: mpsc::Sender<NetEvent>,
     /// Who answers requests, once somebody does.
     pub(super) requests: Mutex<Option<mpsc::Sender<IncomingRequest>>>,
-    /// Who serves streams, once somebody does.
+    /// Takes incoming streams; none until [`NetHandle::streams`](super::NetHandle::streams) was called.
     pub(super) streams: Mutex<Option<mpsc::Sender<IncomingStream>>>,
     /// Bounds what strangers may have waiting for the mesh.
     pub(super) stranger_events: Arc<Semaphore>,

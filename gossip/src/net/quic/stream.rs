@@ -66,7 +66,7 @@ pub struct IncomingStream {
 }
 
 /// Bytes to and from a member. Dropped before it was shut down, it ends with an error at the other side, so that
-/// nobody takes a part for the whole.
+/// a part is never taken for the whole.
 #[derive(Debug)]
 pub struct MeshStream {
     sending: SendStream,
@@ -133,7 +133,7 @@ impl AsyncWrite for MeshStream {
 }
 
 impl NetHandle {
-    /// Takes the streams of members from now on. Before that nobody serves them.
+    /// Takes the streams of members from now on. Until then they are given up at once.
     pub fn streams(&self) -> mpsc::Receiver<IncomingStream> {
         let (sender, receiver) = mpsc::channel(STREAMS_WAITING_MAX);
         *self.shared.streams() = Some(sender);
@@ -202,8 +202,7 @@ pub(super) async fn header(receiving: &mut RecvStream) -> Option<Vec<u8>> {
     Some(header)
 }
 
-/// Hands a stream over. One that nobody has room for is given up at once, as is one of a member that was removed
-/// meanwhile.
+/// Hands a stream over. It is given up at once where the queue is full, and where its member was removed meanwhile.
 pub(super) fn hand_over(
     shared: &EndpointShared,
     peer: &Arc<QuicPeer>,
