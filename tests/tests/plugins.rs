@@ -24,7 +24,8 @@ async fn containerd_git_clones_before_the_commands_and_tensorboard_runs_beside_t
     let stage = Stage::new().await?;
     let plugins = "{plugin: git, parameters: {repo_uri: 'https://git.example/a b.git', clone_dir: code}}, \
         {plugin: tensorboard, parameters: {port: 6007, logdir: {train: /tmp}}}";
-    let commands = "until wget -q -O - http://127.0.0.1:6007/called 2>/dev/null; do sleep 0.1; done";
+    let commands =
+        "until wget -q -O - http://127.0.0.1:6007/called 2>/dev/null; do sleep 0.1; done";
     let job = Job {
         extra: &extra(plugins),
         ..Job::new("tools", commands)

@@ -108,6 +108,19 @@ async fn containerd_a_command_runs_in_a_task_of_another_node() -> Result<()> {
     let words: String = (0..200_000).map(|n| format!("{n}\n")).collect();
     let (out, _) = exec(&["-i"], &["cat"], &words, 0)?;
     ensure!(out == words, "{} bytes of {}", out.len(), words.len());
+    // Much output, to a reader who is late.
+    let late = format!(
+        "{} job exec {target} -- head -c 20000000 /dev/zero | (sleep 4; wc -c)",
+        home::muster()?.display()
+    );
+    let home = format!("MUSTER_HOME={}", node.home().display());
+    let counted = node
+        .namespace()
+        .run("env", &[&home, "sh", "-c", &late], "")?;
+    ensure!(counted.trim() == "20000000", "{counted}");
+    // What a command has left in the background holds its output open, and not the session.
+    let (out, _) = exec(&[], &["sh", "-c", "sleep 99 & echo done"], "", 0)?;
+    ensure!(out == "done\n", "{out}");
     // Without -i there is none.
     let (out, _) = exec(&[], &["cat"], "not for it", 0)?;
     ensure!(out.is_empty(), "{out}");

@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use muster_exec::engine::{
@@ -13,7 +14,7 @@ use muster_init::task_dir::{CONTAINER_INIT, TaskDir};
 use muster_model::id::AttemptUid;
 use muster_model::session::{ExecWish, SessionChannel, SessionEnd, TerminalSize};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::frames;
 use crate::causes::causes;
@@ -22,7 +23,9 @@ use crate::causes::causes;
 const READ_BYTES: usize = 32 << 10;
 /// How long a command may take to end by itself once its person has gone.
 const HANG_UP_GRACE: Duration = Duration::from_secs(5);
-/// How long what it has written may take to arrive once it has ended.
+/// How long the output of a command that has ended may be silent before it counts as ended, too.
+const QUIET: Duration = Duration::from_millis(500);
+/// How long the rest of it may take to arrive once the engine has closed it.
 const DRAIN_LIMIT: Duration = Duration::from_secs(60);
 /// How long the end of a container may take to be known once a command of it was ended by a signal.
 const CONTAINER_END_LIMIT: Duration = Duration::from_secs(2);
@@ -110,8 +113,9 @@ impl CommandSession {
         let (mut reader, mut writer) = tokio::io::split(stream);
         let typed = incoming(&mut reader, stdin, &*process);
         let ended = async {
-            let written = pin!(outgoing((stdout, stderr), &mut writer));
-            let end = ended(&*process, written).await?;
+            let progress = OutputProgress::default();
+            let written = pin!(outgoing((stdout, stderr), &mut writer, &progress));
+            let end = ended(&*process, written, &progress).await?;
             Some(told(&*engine, &uid, end).await)
         };
         let end = tokio::select! {
@@ -134,10 +138,47 @@ impl CommandSession {
 
 type CommandEnd = Result<u32, EngineError>;
 
+/// What is known of the passing on of output while it is underway.
+#[derive(Debug, Default)]
+struct OutputProgress {
+    /// Parts that were read.
+    reads: AtomicU64,
+    /// Whether a part waits for the person to take it.
+    is_writing: AtomicBool,
+}
+
+impl OutputProgress {
+    /// Returns once there was nothing to pass on for a while.
+    async fn quiet(&self) {
+        loop {
+            let before = self.reads.load(Ordering::Relaxed);
+            sleep(QUIET).await;
+            let is_idle = !self.is_writing.load(Ordering::Relaxed);
+            if is_idle && self.reads.load(Ordering::Relaxed) == before {
+                return;
+            }
+        }
+    }
+
+    async fn write<W: AsyncWrite + Unpin>(
+        &self,
+        writer: &mut W,
+        channel: SessionChannel,
+        payload: &[u8],
+    ) -> io::Result<()> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        self.is_writing.store(true, Ordering::Relaxed);
+        frames::write(writer, channel, payload).await?;
+        self.is_writing.store(false, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
 /// Waits for the end, and until all output has been passed on. None if the person has gone.
 async fn ended(
     process: &dyn ExecProcess,
     mut written: std::pin::Pin<&mut impl Future<Output = io::Result<()>>>,
+    progress: &OutputProgress,
 ) -> Option<CommandEnd> {
     let mut waited = pin!(process.wait());
     let mut is_written = false;
@@ -150,14 +191,27 @@ async fn ended(
             },
         }
     };
-    // containerd passes on the output that it has read, and then closes the pipes, also where a process that the command
-    // has started still holds them.
-    if let Err(error) = process.remove().await {
-        tracing::warn!(error = causes(&error), "a command of a session is left");
-    }
     if !is_written {
-        // A person who reads nothing within this time has gone.
-        timeout(DRAIN_LIMIT, written).await.ok()?.ok()?;
+        tokio::select! {
+            all = &mut written => {
+                all.ok()?;
+                is_written = true;
+            }
+            // A process that the command has started still holds its output open.
+            () = progress.quiet() => {}
+        }
+    }
+    // containerd gives readers two seconds then, and closes the pipes. What was not read by then would be lost.
+    let removed = async {
+        if let Err(error) = process.remove().await {
+            tracing::warn!(error = causes(&error), "a command of a session is left");
+        }
+    };
+    if is_written {
+        removed.await;
+    } else {
+        let both = async { tokio::join!(removed, written) };
+        timeout(DRAIN_LIMIT, both).await.ok()?.1.ok()?;
     }
     Some(end)
 }
@@ -180,6 +234,7 @@ async fn told(engine: &dyn Engine, uid: &AttemptUid, end: CommandEnd) -> Session
 async fn outgoing<W: AsyncWrite + Unpin>(
     (mut stdout, stderr): (ExecOutput, Option<ExecOutput>),
     writer: &mut W,
+    progress: &OutputProgress,
 ) -> io::Result<()> {
     let mut out = vec![0; READ_BYTES];
     let mut err = vec![0; READ_BYTES];
@@ -189,11 +244,11 @@ async fn outgoing<W: AsyncWrite + Unpin>(
         tokio::select! {
             read = stdout.read(&mut out), if out_open => match read.unwrap_or(0) {
                 0 => out_open = false,
-                count => frames::write(writer, SessionChannel::Stdout, &out[..count]).await?,
+                count => progress.write(writer, SessionChannel::Stdout, &out[..count]).await?,
             },
             read = stderr.read(&mut err), if err_open => match read.unwrap_or(0) {
                 0 => err_open = false,
-                count => frames::write(writer, SessionChannel::Stderr, &err[..count]).await?,
+                count => progress.write(writer, SessionChannel::Stderr, &err[..count]).await?,
             },
         }
     }

@@ -74,6 +74,7 @@ pub trait ExecProcess: Send + Sync + fmt::Debug {
     /// Ends its input, once what was written is read.
     async fn close_input(&self) -> Result<(), EngineError>;
 
-    /// Kills it if it runs still, and has the engine forget it. What it has written until then can be read.
+    /// Kills it if it runs still, and has the engine forget it. Read its output to the end first, or meanwhile: the
+    /// engine closes it after two seconds, and what pipes do not hold is lost.
     async fn remove(&self) -> Result<(), EngineError>;
 }

@@ -77,10 +77,16 @@ fn first(path: &Path) -> Option<OsString> {
     }
 }
 
-/// tar's errors hold those of the system.
+/// Why an entry was not unpacked. The archive's error names the file once more, and holds that of the system.
 fn failed(directory: &Path, name: &Path, error: io::Error) -> TreeError {
-    match error.kind() {
+    let of_archive = error.get_ref().and_then(|error| error.source());
+    let of_system = of_archive.and_then(|error| error.downcast_ref::<io::Error>());
+    let (kind, text) = match of_system {
+        Some(error) => (error.kind(), error.to_string()),
+        None => (error.kind(), error.to_string()),
+    };
+    match kind {
         io::ErrorKind::UnexpectedEof => TreeError::BrokenOff,
-        _ => TreeError::of(directory.join(name))(error),
+        _ => TreeError::of(directory.join(name))(io::Error::new(kind, text)),
     }
 }

@@ -170,7 +170,7 @@ impl GangSteering {
         [wake, run_ends].into_iter().flatten().min()
     }
 
-    /// When the run's time is over, by the clock that nobody sets. The time of day is looked at once in a term:
+    /// When the run's time is over, by the monotonic clock. The time of day is looked at once in a term:
     /// one that is set later ends nothing.
     fn run_ends(&mut self, current: &Current<'_>, parts: &GangContext<'_>) -> Option<Time> {
         let ends_by = current.job.attempt.ends_by(current.gang)?;
