@@ -1,7 +1,7 @@
 #!/bin/sh
 # Measures the product on this machine and prints one flat JSON line.
 #
-# Usage: sh deploy/bench.sh launch|commands|idle|devices|burst|mesh|failover|gang|queue|silence|rest|people|logins|pages|followers|classify|rules
+# Usage: sh deploy/bench.sh launch|commands|idle|devices|burst|mesh|failover|gang|queue|silence|rest|people|logins|pages|followers|classify|rules|sessions
 #
 # MUSTER_PROGRAM: the muster to measure, as target/deb/muster, which is in the package (default: a release build).
 # MUSTER_BESIDE, for launch, commands, idle and devices: the muster of another build, measured in the same run.
@@ -15,7 +15,7 @@ MUSTER_HTTP=${MUSTER_HTTP:-127.0.0.1:17741}
 
 name=${1:-}
 case $name in
-    launch | commands | idle | devices | burst | mesh | failover | gang | queue | silence | rest | people | logins | pages | followers | classify | rules) ;;
+    launch | commands | idle | devices | burst | mesh | failover | gang | queue | silence | rest | people | logins | pages | followers | classify | rules | sessions) ;;
     *) sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
 case $name in
@@ -34,7 +34,7 @@ if [ "$name" = classify ]; then
     exit
 fi
 need_root
-case $name in mesh | failover | gang | queue | silence | rest | people | logins | pages | rules) lan=yes ;; *) lan= ;; esac
+case $name in mesh | failover | gang | queue | silence | rest | people | logins | pages | rules | sessions) lan=yes ;; *) lan= ;; esac
 # Those whose agents run no containers.
 case $name in mesh | queue | rest | people | logins | pages | rules) engine= ;; *) engine=yes ;; esac
 {
@@ -44,6 +44,7 @@ case $name in mesh | queue | rest | people | logins | pages | rules) engine= ;; 
     fi
     if [ "$name" = devices ]; then sh deploy/install.sh prometheus-node-exporter:prometheus-node-exporter; fi
     if [ "$name" = failover ]; then sh deploy/install.sh etcd:etcd-server; fi
+    if [ "$name" = sessions ]; then sh deploy/install.sh ssh:openssh-client /usr/sbin/sshd:openssh-server; fi
     if [ -n "${MUSTER_PROGRAM:-}" ]; then sh deploy/build.sh release init; else sh deploy/build.sh release; fi
     cargo build --locked --release -p muster-tests --features bench --bin muster-bench
 } >&2

@@ -12,6 +12,11 @@ base() { echo "systemd,systemd-sysv,$kernel,dbus,udev,kmod,procps,iproute2,ca-ce
 more=
 # Options of the emulator for the devices of a step; its monitor is a fifo then.
 devices=
+# Options for its network: none. The simplest processor is the one that is emulated fastest.
+network='-nic none'
+# Those of a second machine, where a step has one.
+peer_network=
+emulated_cpu=qemu64
 
 # make_root SUITE: a fresh Debian, made once, in $root.
 make_root() {
@@ -101,20 +106,28 @@ make_disk() {
 # start_machine: boots the disk as it is; what the guest says is in $work/boot. A power cut is the end of the
 # emulator: what the guest had not written to its disk is lost then, whether or not the host has it on its own.
 start_machine() {
-    cpu=host
-    # The simplest processor is the one that is emulated fastest.
-    case $accel in tcg*) accel=tcg,thread=multi cpu=qemu64 ;; esac
     # The monitor reads what is written to this fifo. It is open for both, so that no end of it waits.
     [ -p "$work/monitor" ] || mkfifo "$work/monitor"
     exec 8<>"$work/monitor"
-    # shellcheck disable=SC2086 # one word per option
-    qemu-system-x86_64 -accel "$accel" -cpu "$cpu" -smp "${MUSTER_VM_CPUS:-2}" -m "${MUSTER_VM_MB:-3072}" \
-        -display none -monitor stdio -nic none -no-reboot -serial "file:$work/boot" $devices \
-        -kernel "$(ls "$root"/boot/vmlinuz-* | tail -n 1)" -initrd "$(ls "$root"/boot/initrd.img-* | tail -n 1)" \
-        -append 'console=ttyS0 root=/dev/vda rw quiet loglevel=3 systemd.show_status=false' \
-        -drive "file=$disk,format=raw,if=none,id=root,cache=unsafe" \
-        -device "virtio-blk-pci,drive=root${devices:+,bus=pcie.0}" <&8 >"$work/monitor.said" &
+    emulate "$disk" "$work/boot" main $network <&8 >"$work/monitor.said" &
     vm=$!
+}
+
+# emulate DISK CONSOLE ROLE [OPTION...]: becomes the emulator.
+emulate() {
+    emulated_disk=$1
+    console=$2
+    role=$3
+    shift 3
+    cpu=host
+    case $accel in tcg*) accel=tcg,thread=multi cpu=$emulated_cpu ;; esac
+    # shellcheck disable=SC2086 # one word per option
+    exec qemu-system-x86_64 -accel "$accel" -cpu "$cpu" -smp "${MUSTER_VM_CPUS:-2}" -m "${MUSTER_VM_MB:-3072}" \
+        -display none -monitor stdio "$@" -no-reboot -serial "file:$console" $devices \
+        -kernel "$(ls "$root"/boot/vmlinuz-* | tail -n 1)" -initrd "$(ls "$root"/boot/initrd.img-* | tail -n 1)" \
+        -append "console=ttyS0 root=/dev/vda rw quiet loglevel=3 systemd.show_status=false trial=$role" \
+        -drive "file=$emulated_disk,format=raw,if=none,id=root,cache=unsafe" \
+        -device "virtio-blk-pci,drive=root${devices:+,bus=pcie.0}"
 }
 
 # run_machine: boots the machine again and again until the trial has ended. The guest says on its console
@@ -123,9 +136,11 @@ run_machine() {
     deadline=$(($(date +%s) + ${MUSTER_VM_SECONDS:-1500}))
     shown=0
     unplugged=0
+    browsed=0
     while :; do
         : >"$work/boot"
         start_machine
+        [ -z "$peer_network" ] || start_peer
         while kill -0 "$vm" 2>/dev/null; do
             show_new
             if grep -q '^TRIAL POWER' "$work/said"; then
@@ -133,6 +148,7 @@ run_machine() {
                 break
             fi
             unplug_new
+            browse_new
             if [ "$(date +%s)" -gt "$deadline" ]; then
                 kill -9 "$vm"
                 echo "vm.sh: the trial did not end in time" >&2
@@ -168,4 +184,39 @@ unplug_new() {
         echo "device_del $device" >&8
         unplugged=$((unplugged + 1))
     done
+}
+
+# two_machines: a second machine with the same disk, on a network with the first; the host reaches the pages of both, and
+# tells the first one what its browser has seen.
+two_machines() {
+    # No other trial of this machine has them.
+    first_port=$((20000 + $$ % 10000 * 3))
+    lan="id=lan,localaddr=127.0.0.1,mcast=230.7.7.1:$first_port"
+    host="id=host,restrict=on,hostfwd=tcp:127.0.0.1"
+    network="-netdev socket,$lan -device virtio-net-pci,netdev=lan,mac=52:54:00:00:07:01"
+    network="$network -netdev user,$host:$first_port-:7741,hostfwd=tcp:127.0.0.1:$((first_port + 2))-:9000"
+    network="$network -device virtio-net-pci,netdev=host,mac=52:54:00:00:08:01"
+    peer_network="-netdev socket,$lan -device virtio-net-pci,netdev=lan,mac=52:54:00:00:07:02"
+    peer_network="$peer_network -netdev user,$host:$((first_port + 1))-:7741"
+    peer_network="$peer_network -device virtio-net-pci,netdev=host,mac=52:54:00:00:08:02"
+}
+
+# start_peer: the second machine, beside the first; what it says is in $work/peer-boot.
+start_peer() {
+    cp --sparse=always "$disk" "$work/peer-disk"
+    # shellcheck disable=SC2086 # one word per option
+    emulate "$work/peer-disk" "$work/peer-boot" peer $peer_network </dev/null >/dev/null 2>&1 &
+    peer=$!
+}
+
+# browse_new: looks at what the guest wants to be looked at, with a browser of the host, and tells the guest.
+browse_new() {
+    line=$(sed -n 's/^TRIAL BROWSE //p' "$work/said" | tail -n +$((browsed + 1)) | head -n 1)
+    [ -n "$line" ] || return 0
+    browsed=$((browsed + 1))
+    # shellcheck disable=SC2086 # node, place, steps, password
+    set -- $line
+    verdict=$(NODE_PATH=target/browser/node_modules node tests/browser/board.cjs \
+        "https://127.0.0.1:$((first_port + $1 - 1))" "$2" "$3" "$4" "${MUSTER_SCREENSHOTS:-}" 2>&1 | tail -n 1)
+    echo "$verdict" | busybox nc 127.0.0.1 $((first_port + 2))
 }

@@ -206,14 +206,6 @@ impl Call {
         })
     }
 
-    /// The TCP port that the path names.
-    pub(crate) fn port(&self) -> Result<u16, ApiError> {
-        let text = self.params.text("port");
-        let port = text.parse().ok().filter(|port| *port > 0);
-        let wrong = || ApiError::Parameters(format!("port must be 1 to 65535, not {text:?}"));
-        port.ok_or_else(wrong)
-    }
-
     /// Who opens a session, for the record of the task's node.
     pub(crate) fn session_opener(&self) -> Result<SessionOpener, ApiError> {
         let author = self.author()?;

@@ -6,7 +6,7 @@ use muster_tests::home;
 use crate::stage::{Job, Stage, status};
 
 /// Programs that stand in for those of an image: they say how they were called.
-const PROGRAMS: &str = r#"preCommands: ["mkdir -p /opt/bin", "printf '#!/bin/sh\\necho git \"$@\"\\n' >/bin/git", "printf '#!/bin/sh\\necho \"$@\" >/tmp/called; exec httpd -f -p 127.0.0.1:6007 -h /tmp\\n' >/bin/tensorboard", "chmod +x /bin/git /bin/tensorboard"]"#;
+const PROGRAMS: &str = r#"preCommands: ["mkdir -p /opt/bin", "printf '#!/bin/sh\\necho git \"$@\"\\n' >/bin/git", "printf '#!/bin/sh\\necho \"$@\" >/tmp/called; exec httpd -f -p 127.0.0.1:$4 -h /tmp\\n' >/bin/tensorboard", "chmod +x /bin/git /bin/tensorboard"]"#;
 
 /// A job with these plugins besides.
 fn extra(plugins: &str) -> String {
@@ -23,9 +23,9 @@ async fn containerd_git_clones_before_the_commands_and_tensorboard_runs_beside_t
     }
     let stage = Stage::new().await?;
     let plugins = "{plugin: git, parameters: {repo_uri: 'https://git.example/a b.git', clone_dir: code}}, \
-        {plugin: tensorboard, parameters: {port: 6007, logdir: {train: /tmp}}}";
-    let commands =
-        "until wget -q -O - http://127.0.0.1:6007/called 2>/dev/null; do sleep 0.1; done";
+        {plugin: tensorboard, parameters: {logdir: {train: /tmp}}}";
+    let commands = "until wget -q -O - http://127.0.0.1:$PAI_CONTAINER_HOST_tensorboard_PORT_LIST/called 2>/dev/null; do sleep 0.1; done; \
+        echo $PAI_CONTAINER_HOST_tensorboard_PORT_LIST";
     let job = Job {
         extra: &extra(plugins),
         ..Job::new("tools", commands)
@@ -38,9 +38,15 @@ async fn containerd_git_clones_before_the_commands_and_tensorboard_runs_beside_t
     ensure!(status(&detail).0 == "SUCCEEDED", "{runtime}{output}");
     let cloned = "git clone -- https://git.example/a b.git code";
     ensure!(runtime.contains(cloned), "{runtime}");
-    ensure!(runtime.contains("/proxy/admin~tools/6007/"), "{runtime}");
     ensure!(
-        output == "--host 127.0.0.1 --port 6007 --logdir /tmp\n",
+        runtime.contains("/proxy/admin~tools/tensorboard/"),
+        "{runtime}"
+    );
+    // It has a port of its own, which no other task of the machine has.
+    let port = output.lines().last().unwrap_or_default();
+    ensure!(
+        port.parse::<u16>().is_ok()
+            && output == format!("--host 127.0.0.1 --port {port} --logdir /tmp\n{port}\n"),
         "{output}"
     );
     Ok(())

@@ -11,6 +11,7 @@ use anyhow::{Context as _, Result, ensure};
 use muster_tests::home;
 use serde_json::{Value, json};
 
+use crate::gangs::{Site, submit, waits};
 use crate::stage::{Job, LIMIT, SIMULATED, Stage, status};
 
 /// What OpenSSH's client needs where there is nothing but it.
@@ -156,7 +157,7 @@ async fn containerd_a_user_logs_in_to_a_task() -> Result<()> {
         login.ssh(&["-tt"], "test -t 0 && exit 5")?.status.code(),
         Some(5)
     );
-    files(&stage, &login)?;
+    files(stage.home.path(), &login)?;
     forwards(&login)?;
     let (other, _) = keygen(stage.home.path().join("other"))?;
     let wrong = Login {
@@ -201,11 +202,8 @@ fn until_listens(login: &Login) -> Result<()> {
     Ok(())
 }
 
-fn files(stage: &Stage, login: &Login) -> Result<()> {
-    let (there, back) = (
-        stage.home.path().join("there"),
-        stage.home.path().join("back"),
-    );
+fn files(directory: &Path, login: &Login) -> Result<()> {
+    let (there, back) = (directory.join("there"), directory.join("back"));
     let bytes: Vec<u8> = (0..4_u32 << 20)
         .map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8)
         .collect();
@@ -321,5 +319,71 @@ until test -e /mnt/data/done-$other; do sleep 1; done"
         said.contains("the SSH servers of all 2 tasks answer"),
         "{said}"
     );
+    Ok(())
+}
+
+/// What an editor such as Visual Studio Code sends to a shell of a machine: a program that serves on a port there, and
+/// a line that says that it does.
+const EDITOR: &str = "mkdir /tmp/served && echo from the task >/tmp/served/page
+httpd -p 127.0.0.1:24190 -h /tmp/served && echo serves; exec cat\n";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn containerd_a_task_of_another_node_is_used_as_editors_do() -> Result<()> {
+    let Some(site) = Site::new(2).await? else {
+        return Ok(());
+    };
+    let node = site.node(1);
+    let (key, public) = keygen(node.home().join("key"))?;
+    let user = json!({"userssh": {"type": "custom", "value": public}});
+    let plugin = json!([{"plugin": "ssh", "parameters": user}]);
+    let extra = format!(
+        "extras: {}",
+        json!({"com.microsoft.pai.runtimeplugin": plugin})
+    );
+    // One task on each node.
+    let job = Job {
+        gpu: 8,
+        instances: 2,
+        memory_mb: MEMORY_MB,
+        extra: &extra,
+        ..Job::new("open", "sleep 1000")
+    };
+    submit(node, &job)?;
+    let detail = waits(node, "open", &["RUNNING"])?;
+    let tasks = detail["roles"][0]["tasks"].as_array().context("tasks")?;
+    let is_far = |task: &&Value| task["attempts"][0]["node"] != node.name();
+    let task = tasks.iter().find(is_far).context("a task elsewhere")?;
+    let login = Login::of(task["ssh"].as_str().context("ssh")?, key)?;
+    node.namespace().enter(|| {
+        until_listens(&login)?;
+        files(node.home(), &login)?;
+        edits(&login)
+    })?
+}
+
+/// A shell that is fed, and a connection through the client's proxy to what the shell has started.
+fn edits(login: &Login) -> Result<()> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let proxy = listener.local_addr()?.to_string();
+    drop(listener);
+    let mut client = login.client("ssh", "-p");
+    client.args(["-T", "-D", &proxy, &login.target, "sh"]);
+    client.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut client = client.spawn()?;
+    let mut stdin = client.stdin.take().context("stdin")?;
+    stdin.write_all(EDITOR.as_bytes())?;
+    let mut said = [0; 7];
+    let stdout = client.stdout.as_mut().context("stdout")?;
+    stdout.read_exact(&mut said)?;
+    ensure!(&said == b"serves\n", "{}", text(&said));
+    let page = Command::new("curl")
+        .args(["-s", "--max-time", "20", "--socks5-hostname", &proxy])
+        .arg("http://localhost:24190/page")
+        .output()?;
+    ensure!(text(&page.stdout) == "from the task\n", "{page:?}");
+    // The end of its input ends the shell.
+    drop(stdin);
+    let ended = client.wait()?;
+    ensure!(ended.success(), "{ended}");
     Ok(())
 }

@@ -16,6 +16,7 @@ use super::secrets::password_reference;
 use super::ssh;
 use super::storages;
 use super::template::{RenderBudget, Scope, TemplateError, render};
+use super::tools;
 use super::warnings::warnings;
 
 /// Cores of a task that asks for none. Upstream would start it without a limit, at its
@@ -193,7 +194,10 @@ fn role_spec(
         task_retry_count: role.task_retry_count,
         image: uri.trim().to_owned(),
         image_auth: image.and_then(registry_auth),
-        resources: resources(&role.resource_per_instance),
+        resources: resources(
+            &role.resource_per_instance,
+            tools::asks_for_port(document, name, role),
+        ),
         sku: named(HivedRole::sku),
         pinned: named(HivedRole::pinned),
         affinity_group: named(HivedRole::group),
@@ -225,9 +229,11 @@ fn registry_auth(image: &Prerequisite) -> Option<RegistryAuth> {
     given.then_some(auth)
 }
 
-fn resources(requests: &RoleResources) -> Resources {
+/// `has_board`: TensorBoard gets a port of its own.
+fn resources(requests: &RoleResources, has_board: bool) -> Resources {
     let mut ports = requests.ports.clone();
-    for label in PORTS_ALWAYS {
+    let board = has_board.then_some(tools::TENSORBOARD);
+    for label in board.into_iter().chain(PORTS_ALWAYS) {
         match ports.iter_mut().find(|(name, _)| name == label) {
             Some((_, count)) => *count = (*count).max(1),
             None => ports.push((label.to_owned(), 1)),

@@ -20,8 +20,6 @@ const OPTIONS: &str = "options";
 const CLONE_DIR: &str = "clone_dir";
 const PORT: &str = "port";
 const LOG_DIR: &str = "logdir";
-/// Where TensorBoard listens unless the job says.
-const PORT_DEFAULT: u64 = 6006;
 
 /// Renders parameters of one use, as words of a shell.
 struct Words<'a> {
@@ -101,6 +99,11 @@ pub(super) fn tensorboard(
 ) -> Result<String, JobProblem> {
     let mut words = Words::of(used, scope, budget);
     let port = port(used).ok_or_else(|| words.wrong(PORT, "should be integer, 1 to 65535"))?;
+    // Tasks share the ports of their machine: one that the job chooses may be another job's.
+    let (port, place) = match port {
+        Some(port) => (port.to_string(), port.to_string()),
+        None => (own_port(), TENSORBOARD.to_owned()),
+    };
     let dirs = used.parameters.get(LOG_DIR).and_then(Value::as_object);
     let dirs = dirs.filter(|dirs| !dirs.is_empty());
     let dirs =
@@ -109,7 +112,7 @@ pub(super) fn tensorboard(
     for (name, path) in dirs {
         named.push((name, words.word(&format!("{LOG_DIR}.{name}"), path)?));
     }
-    let place = match named.as_slice() {
+    let logs = match named.as_slice() {
         [(_, path)] => format!("--logdir {path}"),
         many => {
             let many = many.iter();
@@ -122,8 +125,8 @@ pub(super) fn tensorboard(
     Ok(format!(
         "if [ \"$PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX\" = 0 ]; then\n\
          if command -v tensorboard >/dev/null; then\n\
-         tensorboard --host 127.0.0.1 --port {port} {place} </dev/null >/tmp/tensorboard.log 2>&1 &\n\
-         echo \"TensorBoard is started on port {port}, with /tmp/tensorboard.log: /proxy/$PAI_JOB_NAME/{port}/ of any node\"\n\
+         tensorboard --host 127.0.0.1 --port {port} {logs} </dev/null >/tmp/tensorboard.log 2>&1 &\n\
+         echo \"TensorBoard is started on port {port}, with /tmp/tensorboard.log: /proxy/$PAI_JOB_NAME/{place}/ of any node\"\n\
          else\n\
          echo 'TensorBoard is not started: the image has no program tensorboard.' >&2\n\
          fi\n\
@@ -141,11 +144,27 @@ pub(super) fn is_shown(document: &WrittenJob, name: &str) -> bool {
     first.is_some_and(|(first, _)| first == name)
 }
 
-/// The port of a use of `tensorboard`; none if it is none.
-fn port(used: &Use) -> Option<u64> {
+/// Whether tasks of a role need a port for TensorBoard, because the job names none.
+pub(super) fn asks_for_port(document: &WrittenJob, name: &str, role: &WrittenRole) -> bool {
+    let asks = |used: &Use| {
+        used.plugin == TENSORBOARD && has_logs(used) && matches!(port(used), Some(None))
+    };
+    is_shown(document, name) && uses(document, name, role).iter().any(asks)
+}
+
+/// The task's port for TensorBoard, the first where the job asks for several, as a word of a shell.
+fn own_port() -> String {
+    format!("\"${{PAI_CONTAINER_HOST_{TENSORBOARD}_PORT_LIST%%,*}}\"")
+}
+
+/// The port that a use of `tensorboard` names, if it names one; none if what it names is no port.
+fn port(used: &Use) -> Option<Option<u64>> {
     match used.parameters.get(PORT) {
-        None | Some(Value::Null) => Some(PORT_DEFAULT),
-        Some(port) => port.as_u64().filter(|port| (1..=65_535).contains(port)),
+        None | Some(Value::Null) => Some(None),
+        Some(port) => {
+            let port = port.as_u64().filter(|port| (1..=65_535).contains(port));
+            port.map(Some)
+        }
     }
 }
 
@@ -222,8 +241,9 @@ mod tests {
     #[test]
     fn one_directory_and_several_are_given_as_tensorboard_takes_them() {
         let one = shown(&json!({"logdir": {"train": "/mnt/logs"}})).unwrap();
-        let begin = "tensorboard --host 127.0.0.1 --port 6006 --logdir '/mnt/logs' ";
-        assert!(one.starts_with(begin), "{one}");
+        let own = r#""${PAI_CONTAINER_HOST_tensorboard_PORT_LIST%%,*}""#;
+        let begin = format!("tensorboard --host 127.0.0.1 --port {own} --logdir '/mnt/logs' ");
+        assert!(one.starts_with(&begin), "{one}");
         let two = shown(&json!({"port": 7000, "logdir": {"a": "/a", "b": "/b c"}})).unwrap();
         let begin = "tensorboard --host 127.0.0.1 --port 7000 --logdir_spec 'a':'/a','b':'/b c' ";
         assert!(two.starts_with(begin), "{two}");

@@ -12,8 +12,9 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 use super::FakeCluster;
 use crate::port::{Jobs as _, PortError, SessionIo, SessionOpener, Sessions};
 
-/// On which port there is a web tool; on all others, what is sent comes back.
-const TOOL_PORT: u16 = 6006;
+/// On which ports there is a web tool; on all others, what is sent comes back. The second one is the port `http` of the
+/// first task of the tests' jobs.
+const TOOL_PORTS: [u16; 2] = [6006, 16_539];
 /// What the tool answers before what it was asked.
 const TOOL_HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\n\
     Set-Cookie: tool=1; Path=/; Domain=localhost\r\nSet-Cookie: muster_session=stolen; Path=/\r\n\
@@ -64,7 +65,7 @@ impl Sessions for FakeCluster {
         tokio::spawn(async move {
             match wish {
                 SessionWish::Exec(_) => shell(far).await,
-                SessionWish::Port(TOOL_PORT) => tool(far).await,
+                SessionWish::Port(port) if TOOL_PORTS.contains(&port) => tool(far).await,
                 SessionWish::Port(_) => echo(far).await,
             }
         });

@@ -24,6 +24,7 @@ pub(crate) mod session;
 pub(crate) mod sessions;
 pub(crate) mod stacks;
 pub(crate) mod storages;
+pub(crate) mod task_port;
 pub(crate) mod tasks;
 pub(crate) mod tokens;
 pub(crate) mod usage;

@@ -7,6 +7,7 @@ use muster_model::session::{
 
 use crate::call::Call;
 use crate::error::ApiError;
+use crate::handle::task_port::task_port;
 use crate::port::{Jobs, SessionIo, Sessions};
 use crate::reply::HandlerResult;
 use crate::session;
@@ -33,7 +34,7 @@ pub(crate) async fn port(
     sessions: &dyn Sessions,
 ) -> HandlerResult {
     let (key, task) = owned_task(&call, jobs).await?;
-    let number = call.port()?;
+    let number = task_port(&call, jobs, (&key, &task)).await?;
     let asked = WebSocketRequest::of(&mut call, None)?;
     let wish = SessionWish::Port(number);
     let opened = opened(&call, (jobs, sessions), (&key, &task), wish).await?;

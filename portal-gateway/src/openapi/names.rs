@@ -57,7 +57,10 @@ pub(super) fn parameter(name: &str) -> (&'static str, bool) {
         "role" => ("The task role.", false),
         "file" => ("The log's file, as `all`, `stdout`, `stderr`.", false),
         "attempt" => ("The job attempt, counted from 0.", true),
-        "port" => ("A TCP port on which the task listens.", true),
+        "port" => (
+            "A TCP port on which the task listens: its number, or the label of one that the task was given.",
+            true,
+        ),
         "index" => ("The task's index in its role, from 0.", true),
         "task" => ("The task attempt, counted from 0.", true),
         REST => (

@@ -152,6 +152,13 @@ async fn what_is_not_granted_is_an_answer_of_http() {
         ),
         (ANN, &format!("{EXEC}&tty=true&term=a;b"), 400, "term:"),
         (ANN, &PORT.replace("8888", "0"), 400, "port must be"),
+        (ANN, &PORT.replace("8888", "8x"), 400, "port must be"),
+        (
+            ANN,
+            &PORT.replace("8888", "web"),
+            400,
+            "by its label, my or ssh or http",
+        ),
     ] {
         let (said, body) = refused(token, path, None).await;
         assert_eq!(said, status, "{path}: {body}");
@@ -222,6 +229,11 @@ async fn a_tool_is_asked_without_the_login_and_its_answer_keeps_to_its_path() {
     .await;
     let line = "GET /absproxy/ann~job:worker:1/6006/x HTTP/1.1";
     assert!(answer.contains(line), "{answer}");
+    // A port that the task was given, by its label.
+    let answer = tool(&served, &request("/proxy/ann~job/http/x", cookies)).await;
+    assert!(answer.contains("GET /x HTTP/1.1"), "{answer}");
+    let prefix = "x-forwarded-prefix: /proxy/ann~job/http\r\n";
+    assert!(answer.contains(prefix), "{answer}");
     // Links of the tool are relative to its first page.
     let answer = tool(&served, &request("/proxy/ann~job/6006?a=b", cookies)).await;
     assert!(answer.starts_with("HTTP/1.1 307"), "{answer}");

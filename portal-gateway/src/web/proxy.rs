@@ -20,6 +20,7 @@ use muster_model::session::SessionWish;
 use super::session::COOKIE_NAME;
 use crate::call::Call;
 use crate::error::ApiError;
+use crate::handle::task_port::task_port;
 use crate::port::{Jobs, PortError, Sessions};
 use crate::reply::{HandlerResult, HttpReply, ascii};
 
@@ -185,7 +186,8 @@ async fn tool(call: &Call, jobs: &dyn Jobs) -> Result<(JobKey, TaskId, u16), Api
         }
         _ => return Err(no_task(call.params.text("job").to_owned()).into()),
     };
-    Ok((key, task, call.port()?))
+    let port = task_port(call, jobs, (&key, &task)).await?;
+    Ok((key, task, port))
 }
 
 /// The request as the tool is asked.

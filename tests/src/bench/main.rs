@@ -25,6 +25,7 @@ mod queue;
 mod rest;
 mod rules;
 mod sample;
+mod sessions;
 mod silence;
 
 use std::path::PathBuf;
@@ -111,6 +112,8 @@ enum Name {
     Rules(rules::RulesArguments),
     /// Requests of a job while many log in, against the same alone.
     Logins(logins::LoginsArguments),
+    /// A command in a task of another node, against `ctr task exec`, and a file copied there, against `ssh cat`.
+    Sessions(sessions::SessionsArguments),
     /// The portal's pages on a node of 100 with 10,000 jobs: time to the first byte, and bytes on the wire.
     Pages(pages::PagesArguments),
     /// What `rest` measures beside.
@@ -137,6 +140,7 @@ async fn main() -> Result<()> {
         Name::People(arguments) => people::run(&arguments).await?,
         Name::Rules(arguments) => rules::run(&arguments).await?,
         Name::Logins(arguments) => logins::run(&arguments).await?,
+        Name::Sessions(arguments) => sessions::run(&arguments).await?,
         Name::Pages(arguments) => pages::run(&arguments).await?,
         Name::BareRest(arguments) => return bare_rest::run(&arguments).await,
     };

@@ -38,7 +38,7 @@ impl Api {
         &self,
         key: &JobKey,
         task: &TaskId,
-        port: u16,
+        port: &str,
     ) -> Result<AgentSocket, CliError> {
         let path = format!("{}/ports/{port}", place(key, task));
         let what = format!("cannot connect to port {port} of {task} of {key}");
