@@ -15,6 +15,9 @@ mod step_runner;
 pub use error::StorageError;
 pub use mounts::{LostStorage, StorageMounts, StorageTimes};
 pub use muster_init::storage::AttachedPlace;
+pub use muster_init::storage::files::{
+    FileDone, FileEntry, FileEntryKind, FileProblemKind, FileStep, ProbeDone, ReadStep, WriteStep,
+};
 pub use slot::StorageUser;
 pub use source::{MountSource, StorageUse};
 pub use step_runner::StorageStepRunner;
