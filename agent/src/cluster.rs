@@ -23,6 +23,7 @@ mod waiting;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use muster_exec::storage::files::StorageFileAccess;
 use muster_portal_gateway::port::{IdentityProvider, Ports};
 
 use self::documents::LocalDocuments;
@@ -33,6 +34,7 @@ use self::membership::LocalMembership;
 use self::nodes::LocalNodes;
 use self::sessions::LocalSessions;
 use self::sights::JobSights;
+use self::storages::LocalStorages;
 use self::users::LocalUsers;
 pub(crate) use self::uses::LocalUses;
 use self::waiting::WaitingClients;
@@ -83,6 +85,8 @@ pub(crate) struct ClusterDependencies {
     pub(crate) policy: PolicyInForce,
     /// The storages that it declares.
     pub(crate) storages: StoragesInForce,
+    /// Their files, by way of this node.
+    pub(crate) storage_files: StorageFileAccess,
     /// What its tasks use.
     pub(crate) uses: LocalUses,
     /// The newest samples of its GPUs.
@@ -131,7 +135,12 @@ pub(crate) fn ports(parts: ClusterDependencies) -> Ports {
             jobs,
             here: sessions,
         }),
-        storages: Arc::new(parts.storages),
+        storages: Arc::new(LocalStorages {
+            declared: parts.storages,
+            accounts: parts.accounts.clone(),
+            files: parts.storage_files,
+            node: parts.node.identity.node.as_str().into(),
+        }),
         figures: Arc::new(LocalFigures {
             gpus: parts.gpu_samples,
             health: parts.node.health.clone(),

@@ -18,6 +18,7 @@ use std::time::Duration;
 use muster_control::lease;
 use muster_control::ledger::{ExecutorStep, Observation};
 use muster_exec::engine::Engine;
+use muster_exec::storage::files::{FileLimits, StorageFileAccess};
 use muster_exec::storage::{StorageMounts, StorageTimes};
 use muster_exec::task::{Adoption, Handle, RunnerConfig, TaskRunner, task_dir};
 use muster_model::exit::{Cause, RawExit, Verdict};
@@ -174,6 +175,15 @@ impl Executor {
         tokio::spawn(uses::run(Arc::clone(&shared)));
         tokio::spawn(storages::run(Arc::clone(&shared)));
         Self { shared }
+    }
+
+    /// Files of storages, by the mounts that its tasks use.
+    pub(crate) fn storage_files(&self) -> StorageFileAccess {
+        StorageFileAccess::new(
+            self.shared.config.storage_steps.clone(),
+            Arc::clone(&self.shared.storages),
+            FileLimits::default(),
+        )
     }
 
     /// What ends tasks whose device has vanished.

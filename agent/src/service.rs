@@ -352,6 +352,7 @@ async fn start(
     };
     let groups_loop = loops::groups::GroupsLoop::new(made, ends);
     let stopper = executor.stopper();
+    let storage_files = executor.storage_files();
     let node_loop = loops::node::NodeLoop::new(
         identity.node.clone(),
         (ledger, store),
@@ -476,6 +477,7 @@ async fn start(
         node,
         policy,
         storages,
+        storage_files,
         uses,
         gpu_samples,
     });

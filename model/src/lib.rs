@@ -43,6 +43,7 @@ pub mod ssh;
 pub mod stacks;
 pub mod state;
 pub mod storage;
+pub mod storage_file;
 pub mod task_use;
 pub mod time;
 pub mod topology;

@@ -6,6 +6,7 @@ use http::StatusCode;
 use muster_model::people::PeopleDenial;
 use muster_model::protocol::remarks;
 use muster_model::remark::Remark;
+use muster_model::storage_file::FileDenialKind;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -14,6 +15,8 @@ use crate::port;
 
 /// When to try again where all connections are in use, in seconds.
 const FULL_RETRY_S: u64 = 5;
+/// When to try again where too many transfers with storages run, in seconds.
+const TRANSFERS_RETRY_S: u64 = 2;
 /// When to try again where too many passwords are being checked, in seconds.
 const LOGINS_RETRY_S: u64 = 1;
 
@@ -96,6 +99,8 @@ pub(crate) enum ApiError {
     LogLink,
     #[error("the log holds {size} bytes, the range begins behind them")]
     Range { size: u64 },
+    #[error("the file holds {size} bytes, the range begins behind them")]
+    FileRange { size: u64 },
     #[error("Too many requests, please try again later.")]
     TooMany { limit: u32, reset_s: u64 },
     #[error(
@@ -190,7 +195,9 @@ impl ApiError {
             Self::NoStorage(_) => (S::NOT_FOUND, Some("NoStorageError")),
             Self::Figures(_) => (S::BAD_REQUEST, None),
             Self::NotImplementedUpstream(_) => (S::BAD_REQUEST, Some("NotImplementedError")),
-            Self::Range { .. } => (S::RANGE_NOT_SATISFIABLE, Some("InvalidParametersError")),
+            Self::Range { .. } | Self::FileRange { .. } => {
+                (S::RANGE_NOT_SATISFIABLE, Some("InvalidParametersError"))
+            }
             Self::Upgrade(_) => (S::UPGRADE_REQUIRED, Some("WebSocketNeededError")),
             Self::TooMany { .. } => (S::TOO_MANY_REQUESTS, None),
             Self::ForeignForm => (S::FORBIDDEN, Some("ForeignFormError")),
@@ -234,6 +241,10 @@ impl ApiError {
             Self::TooMany { reset_s, .. } => Some(*reset_s),
             Self::TooManyWrong { retry_s } => Some(*retry_s),
             Self::Full => Some(FULL_RETRY_S),
+            Self::Cluster(port::PortError::File(denial)) => match denial.kind {
+                FileDenialKind::TooMany | FileDenialKind::NodeFull => Some(TRANSFERS_RETRY_S),
+                _ => None,
+            },
             Self::Cluster(
                 port::PortError::LoginsBusy | port::PortError::People(PeopleDenial::Busy),
             ) => Some(LOGINS_RETRY_S),
@@ -333,6 +344,7 @@ fn cluster_code(error: &port::PortError) -> (StatusCode, Option<&'static str>) {
         E::NoTag(_) => (S::NOT_FOUND, "NoTagError"),
         E::NoLog => (S::NOT_FOUND, "NoTaskLogError"),
         E::NoImage(_) => (S::NOT_FOUND, "NoImageError"),
+        E::File(denial) => file_code(denial.kind),
         E::NoStorage(_) => (S::NOT_FOUND, "NoStorageError"),
         E::JobExists { .. } => (S::CONFLICT, "ConflictJobError"),
         E::InvalidJob(_) => (S::BAD_REQUEST, "InvalidProtocolError"),
@@ -351,6 +363,23 @@ fn cluster_code(error: &port::PortError) -> (StatusCode, Option<&'static str>) {
         E::People(denial) => people_code(denial),
     };
     (status, Some(code))
+}
+
+const fn file_code(kind: FileDenialKind) -> (StatusCode, &'static str) {
+    use FileDenialKind as D;
+    use StatusCode as S;
+    match kind {
+        D::NoPath => (S::NOT_FOUND, "NoFileError"),
+        D::Bad => (S::BAD_REQUEST, "InvalidParametersError"),
+        D::ReadOnly => (S::FORBIDDEN, "ReadOnlyStorageError"),
+        D::Full => (S::INSUFFICIENT_STORAGE, "StorageFullError"),
+        D::Changed => (S::CONFLICT, "FileChangedError"),
+        D::Running => (S::CONFLICT, "UploadRunningError"),
+        D::Range => (S::RANGE_NOT_SATISFIABLE, "InvalidParametersError"),
+        D::TooMany => (S::TOO_MANY_REQUESTS, "TooManyTransfersError"),
+        D::NodeFull => (S::SERVICE_UNAVAILABLE, "TooManyTransfersError"),
+        D::Unusable => (S::SERVICE_UNAVAILABLE, "StorageUnusableError"),
+    }
 }
 
 fn people_code(denial: &PeopleDenial) -> (StatusCode, &'static str) {

@@ -156,6 +156,17 @@ impl HttpReply {
         }
     }
 
+    /// Bytes as they come, of a known length or open.
+    pub(crate) fn bytes_stream(body: ByteStream, length: Option<u64>) -> Self {
+        let kind = HeaderValue::from_static("application/octet-stream");
+        let reply = Self::new(kind, ReplyContent::Stream(body))
+            .with(CONTENT_DISPOSITION, HeaderValue::from_static("attachment"));
+        match length {
+            Some(length) => reply.with(CONTENT_LENGTH, length.into()),
+            None => reply,
+        }
+    }
+
     /// One JSON text a line, as they come.
     pub(crate) fn ndjson_stream(body: ByteStream) -> Self {
         Self::new(NDJSON, ReplyContent::Stream(body))

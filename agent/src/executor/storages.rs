@@ -136,7 +136,11 @@ pub(super) async fn run(shared: Arc<ExecutorShared>) {
     pause.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         pause.tick().await;
-        for LostStorage { uid, message } in shared.storages.tend().await {
+        for LostStorage { user, message } in shared.storages.tend().await {
+            // Requests for files end by themselves.
+            let Some(uid) = user.task().cloned() else {
+                continue;
+            };
             tracing::warn!(%uid, message, "a task has lost a storage");
             let stop = StopRequest {
                 cause: Cause::StorageFailed,

@@ -1,9 +1,9 @@
 //! muster-init: the first process of every container, the logger process beside it, what starts a person's commands
 //! in it, and the helper that mounts storages.
 //!
-//! The binary has four modes: [`container::run`] (PID 1), [`logger::run`] (started by the
-//! container engine on the host), [`enter::run`] (started by the engine in the container) and [`storage::run`]
-//! (started by the agent). The library is what the agent shares
+//! The binary has five modes: [`container::run`] (PID 1), [`logger::run`] (started by the
+//! container engine on the host), [`enter::run`] (started by the engine in the container), [`storage::run`] and
+//! [`storage::files::run`] (started by the agent). The library is what the agent shares
 //! with them: the [`message`]s of the two sockets, the [`exit_report`], the layout of a [`task_dir`] and the
 //! requests to the helper.
 //!

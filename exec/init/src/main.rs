@@ -12,7 +12,8 @@ const USAGE: &str = "usage: muster-init [run CTL_DIR]   as PID 1 of a container
        muster-init log-dir LOG_DIR  as its logger, with its output on fd 3 and 4
        muster-init enter [COMMAND [ARGUMENT...]]  as a command beside the task's own
        muster-init pack PATH | unpack PATH  writes a tree of files to stdout, or reads one from stdin
-       muster-init storage          as the helper that mounts storages, with a request on stdin";
+       muster-init storage          as the helper that mounts storages, with a request on stdin
+       muster-init storage-files    as the helper that reads and writes their files, with frames on stdin";
 
 /// What `main` returns when it was called wrongly.
 const EXIT_USAGE: u8 = 64;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
         [mode, path] if mode == "pack" => tree::pack(path),
         [mode, path] if mode == "unpack" => tree::unpack(path),
         [mode] if mode == "storage" => storage::run(),
+        [mode] if mode == "storage-files" => storage::files::run(),
         [mode] if mode == "--version" => {
             println!("muster-init {}", env!("CARGO_PKG_VERSION"));
             ExitCode::SUCCESS

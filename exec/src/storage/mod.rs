@@ -6,6 +6,7 @@
 //! a dead server fails the tasks that need it, and nothing else waits.
 
 mod error;
+pub mod files;
 mod mounts;
 mod slot;
 mod source;
@@ -14,6 +15,10 @@ mod step_runner;
 pub use error::StorageError;
 pub use mounts::{LostStorage, StorageMounts, StorageTimes};
 pub use muster_init::storage::AttachedPlace;
+pub use muster_init::storage::files::{
+    FileDone, FileEntry, FileEntryKind, FileProblemKind, FileStep, ProbeDone, ReadStep, WriteStep,
+};
+pub use slot::StorageUser;
 pub use source::{MountSource, StorageUse};
 pub use step_runner::StorageStepRunner;
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::error::StorageError;
-use super::slot::{MountSlot, SlotState};
+use super::slot::{MountSlot, SlotState, StorageUser};
 use super::source::StorageUse;
 use super::step_runner::StorageStepRunner;
 
@@ -40,11 +41,11 @@ impl Default for StorageTimes {
     }
 }
 
-/// A task whose storage has not answered for as long as it may be silent.
+/// What uses a storage that has not answered for as long as it may be silent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LostStorage {
-    /// The task.
-    pub uid: AttemptUid,
+    /// What uses it.
+    pub user: StorageUser,
     /// Which storage, since when, and why.
     pub message: String,
 }
@@ -59,6 +60,21 @@ pub struct StorageMounts {
     slots: Mutex<BTreeMap<String, Arc<MountSlot>>>,
     /// Whether the namespace is there. Held for writing while it is made or given up.
     namespace: RwLock<bool>,
+    /// The number of the next request for files.
+    next: AtomicU64,
+}
+
+/// A storage that a request for files uses, as a task does. It is not unmounted before this is dropped.
+#[derive(Debug)]
+pub(super) struct MountHold {
+    mounts: Arc<StorageMounts>,
+    user: StorageUser,
+}
+
+impl Drop for MountHold {
+    fn drop(&mut self) {
+        self.mounts.leave(&self.user);
+    }
 }
 
 impl StorageMounts {
@@ -82,6 +98,7 @@ impl StorageMounts {
             directory,
             times,
             namespace: RwLock::default(),
+            next: AtomicU64::new(0),
         }
     }
 
@@ -95,42 +112,70 @@ impl StorageMounts {
         uid: &AttemptUid,
         wanted: &StorageUse,
     ) -> Result<(PathBuf, String), StorageError> {
+        let user = StorageUser::Task(uid.clone());
+        let source = self.use_by(&user, wanted).await?;
+        Ok((source, wanted.key.clone()))
+    }
+
+    /// Has a storage mounted for a request for files, and gives where it is in the namespace of storages.
+    pub(super) async fn hold(
+        mounts: &Arc<Self>,
+        wanted: &StorageUse,
+    ) -> Result<(PathBuf, MountHold), StorageError> {
+        let hold = MountHold {
+            mounts: Arc::clone(mounts),
+            user: StorageUser::Files(mounts.next.fetch_add(1, Ordering::Relaxed)),
+        };
+        let source = mounts.use_by(&hold.user, wanted).await?;
+        Ok((source, hold))
+    }
+
+    async fn use_by(
+        &self,
+        user: &StorageUser,
+        wanted: &StorageUse,
+    ) -> Result<PathBuf, StorageError> {
         let slot = self.slot(&wanted.key, |state| {
-            state.waiting.insert(uid.clone());
+            state.waiting.insert(user.clone());
         });
         let ready = self.ready(&slot, wanted).await;
         let mut state = slot.state();
         match ready {
             // It may have been told meanwhile that the task is gone.
-            Ok(()) if state.waiting.remove(uid) => {
-                state.users.insert(uid.clone(), wanted.fail_after);
+            Ok(()) if state.waiting.remove(user) => {
+                state.users.insert(user.clone(), wanted.fail_after);
             }
             Ok(()) => {}
             Err(error) => {
-                state.leave(uid);
+                state.leave(user);
                 return Err(error);
             }
         }
-        Ok((slot.target.clone(), wanted.key.clone()))
+        Ok(slot.target.clone())
     }
 
     /// Notes that a task that an earlier life of the agent began uses a storage.
     pub fn adopt(&self, uid: &AttemptUid, key: &str, fail_after: Option<Duration>) {
         self.slot(key, |state| {
-            state.users.insert(uid.clone(), fail_after);
+            let user = StorageUser::Task(uid.clone());
+            state.users.insert(user, fail_after);
         });
     }
 
     /// Notes that a task is gone.
     pub fn release(&self, uid: &AttemptUid) {
+        self.leave(&StorageUser::Task(uid.clone()));
+    }
+
+    fn leave(&self, user: &StorageUser) {
         let slots: Vec<_> = self.lock().values().cloned().collect();
         for slot in slots {
-            slot.state().leave(uid);
+            slot.state().leave(user);
         }
     }
 
-    /// Asks all servers of storages in use, unmounts what has been idle for long enough, and tells which tasks have
-    /// lost a storage. For every few seconds.
+    /// Asks all servers of storages in use, unmounts what has been idle for long enough, and tells what has lost a
+    /// storage. For every few seconds.
     pub async fn tend(self: &Arc<Self>) -> Vec<LostStorage> {
         let slots = self.lock().clone();
         let mut checks = JoinSet::new();
@@ -306,7 +351,7 @@ fn name_of(key: &str) -> &str {
     key.rsplit_once('-').map_or(key, |(name, _)| name)
 }
 
-/// The tasks that have lost it.
+/// What has lost it.
 fn lost(slot: &MountSlot) -> Vec<LostStorage> {
     let state = slot.state();
     let Some(failure) = &state.failure else {
@@ -322,8 +367,8 @@ fn lost(slot: &MountSlot) -> Vec<LostStorage> {
     let users = state.users.iter();
     users
         .filter(|(_, limit)| limit.is_some_and(|limit| silent >= limit))
-        .map(|(uid, _)| LostStorage {
-            uid: uid.clone(),
+        .map(|(user, _)| LostStorage {
+            user: user.clone(),
             message: message.clone(),
         })
         .collect()

@@ -10,6 +10,25 @@ use tokio::time::Instant;
 
 use super::error::StorageError;
 
+/// What uses a storage.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum StorageUser {
+    /// A task.
+    Task(AttemptUid),
+    /// A person's request for files, by a number of its own.
+    Files(u64),
+}
+
+impl StorageUser {
+    /// The task, if it is one.
+    pub const fn task(&self) -> Option<&AttemptUid> {
+        match self {
+            Self::Task(uid) => Some(uid),
+            Self::Files(_) => None,
+        }
+    }
+}
+
 /// A storage by its key.
 #[derive(Debug)]
 pub(super) struct MountSlot {
@@ -25,10 +44,10 @@ pub(super) struct MountSlot {
 /// What is known about the storage.
 #[derive(Debug)]
 pub(super) struct SlotState {
-    /// Tasks that wait until it is mounted.
-    pub(super) waiting: BTreeSet<AttemptUid>,
-    /// The tasks that use it, and how long its server may be silent for each; none: for ever.
-    pub(super) users: BTreeMap<AttemptUid, Option<Duration>>,
+    /// What waits until it is mounted.
+    pub(super) waiting: BTreeSet<StorageUser>,
+    /// What uses it, and how long its server may be silent for each; none: for ever.
+    pub(super) users: BTreeMap<StorageUser, Option<Duration>>,
     /// When the last of them left.
     pub(super) idle_since: Instant,
     /// When it answered last.
@@ -49,14 +68,14 @@ pub(super) struct SlotFailure {
 }
 
 impl SlotState {
-    /// Whether no task has to do with it.
+    /// Whether nothing has to do with it.
     pub(super) fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.users.is_empty()
     }
 
-    /// Notes that a task has nothing to do with it any more.
-    pub(super) fn leave(&mut self, uid: &AttemptUid) {
-        let was_there = self.waiting.remove(uid) | self.users.remove(uid).is_some();
+    /// Notes that something has nothing to do with it any more.
+    pub(super) fn leave(&mut self, user: &StorageUser) {
+        let was_there = self.waiting.remove(user) | self.users.remove(user).is_some();
         if was_there && self.is_idle() {
             self.idle_since = Instant::now();
         }

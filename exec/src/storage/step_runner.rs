@@ -1,6 +1,6 @@
 //! Has muster-init carry out a step of a storage: in a process of its own, within a time.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,7 +50,7 @@ impl StorageStepRunner {
             namespace: self.namespace.as_ref().clone(),
             step,
         };
-        let mut child = self.start()?;
+        let mut child = self.start("storage")?;
         let mut group = HelperGroup::of(&child);
         let answer = timeout(limit, talk(&mut child, &request)).await;
         if answer.is_ok() {
@@ -63,9 +63,15 @@ impl StorageStepRunner {
         }
     }
 
-    fn start(&self) -> Result<Child, StorageError> {
+    /// The file that the namespace of storages is mounted on.
+    pub(super) fn namespace(&self) -> &Path {
+        &self.namespace
+    }
+
+    /// Starts the helper in one of its modes.
+    pub(super) fn start(&self, mode: &str) -> Result<Child, StorageError> {
         Command::new(&*self.program)
-            .arg("storage")
+            .arg(mode)
             .env_clear()
             .current_dir("/")
             .stdin(Stdio::piped())
@@ -83,10 +89,10 @@ impl StorageStepRunner {
 
 /// A helper and what it has started, as mount(8). Ends them when the answer is not waited for any more: what the kernel
 /// does not end then is left to the kernel.
-struct HelperGroup(Option<Pid>);
+pub(super) struct HelperGroup(Option<Pid>);
 
 impl HelperGroup {
-    fn of(child: &Child) -> Self {
+    pub(super) fn of(child: &Child) -> Self {
         let number = child.id().and_then(|id| i32::try_from(id).ok());
         Self(number.map(Pid::from_raw))
     }

@@ -279,7 +279,10 @@ async fn each_task_has_the_limit_that_was_declared_when_it_came() {
     bench.mounts.tend().await;
     tokio::time::sleep(Duration::from_millis(900)).await;
     let lost = bench.mounts.tend().await;
-    let lost: Vec<_> = lost.into_iter().map(|lost| lost.uid).collect();
+    let lost: Vec<_> = lost
+        .into_iter()
+        .filter_map(|lost| lost.user.task().cloned())
+        .collect();
     assert_eq!(lost, [uid(1)]);
 }
 
@@ -352,7 +355,7 @@ async fn tasks_lose_a_storage_whose_server_is_silent_for_too_long() {
     bench.unset("log");
     let lost = bench.mounts.tend().await;
     assert_eq!(lost.len(), 1);
-    assert_eq!(lost[0].uid, uid(1));
+    assert_eq!(lost[0].user, StorageUser::Task(uid(1)));
     assert_eq!(
         lost[0].message,
         "storage data has not answered for 1 s: the server has not answered for 0 s"

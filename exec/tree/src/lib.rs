@@ -2,15 +2,24 @@
 //!
 //! The stream is a tar archive and a mark behind it, so that a part is never taken for the whole. Both sides are this
 //! crate: `muster job cp` on a person's machine, and muster-init in a task's container, which needs no tar in the image.
+//! [`send`] and [`TreeReceiver`] have another form, of records, for trees of which a part is of use: those that go to
+//! storages and come from there.
 //! What comes from elsewhere is not trusted: nothing is written outside the place that was named.
 
+pub mod beneath;
 mod pack;
+mod receive;
+mod record;
+mod send;
 mod unpack;
 
 use std::io;
 use std::path::PathBuf;
 
 pub use pack::pack;
+pub use receive::{TreeReceiver, finish};
+pub use record::{TreeRecord, TreeRecordKind};
+pub use send::{send, write_file};
 pub use unpack::unpack;
 
 /// Follows the archive.
@@ -42,6 +51,9 @@ pub enum TreeError {
     /// An entry that leads out of the place that was named.
     #[error("{}: it would be written outside the destination", .0.display())]
     Outside(PathBuf),
+    /// It became shorter meanwhile.
+    #[error("{}: it has changed while it was read", .0.display())]
+    Changed(PathBuf),
 }
 
 impl TreeError {

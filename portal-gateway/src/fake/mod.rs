@@ -36,6 +36,7 @@ const NOW_S: u64 = 1_795_167_174;
 struct FakeState {
     device_figures: Vec<DeviceFigure>,
     documents: documents::FakeDocuments,
+    files: storages::FakeFiles,
     identity: identity::FakeIdentity,
     images: images::FakeImages,
     jobs: jobs::FakeJobs,

@@ -23,6 +23,7 @@ pub(crate) mod own;
 pub(crate) mod session;
 pub(crate) mod sessions;
 pub(crate) mod stacks;
+pub(crate) mod storage_files;
 pub(crate) mod storages;
 pub(crate) mod task_port;
 pub(crate) mod tasks;

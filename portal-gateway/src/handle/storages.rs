@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::call::Call;
 use crate::error::ApiError;
-use crate::port::{Caller, PortError, Storages, Users};
+use crate::port::{Caller, PortError, StoragePlace, Storages, Users};
 use crate::reply::{HandlerResult, HttpReply};
 use crate::wire::storage::{OldConfig, OldServer, StorageRow};
 
@@ -49,6 +49,45 @@ impl GrantedStorages {
             default: self.defaults.contains(&storage.name),
         }
     }
+}
+
+/// A storage that a request for its files names.
+pub(super) struct FoundStorage {
+    pub(super) place: StoragePlace,
+    pub(super) grant: StorageGrant,
+}
+
+impl FoundStorage {
+    pub(super) fn refusal(&self) -> ApiError {
+        ApiError::StorageNotGranted {
+            user: self.place.user.to_string(),
+            storage: self.grant.storage.name.clone(),
+        }
+    }
+}
+
+/// The storage and the path that a request names, and what the caller has of it.
+pub(super) async fn granted(
+    call: &Call,
+    storages: &dyn Storages,
+    users: &dyn Users,
+) -> Result<FoundStorage, ApiError> {
+    let name = call.params.text("storage");
+    let caller = call.caller()?;
+    let declared = storages.list().await?;
+    let declared = declared.into_iter().find(|one| one.name == name);
+    let storage = declared.ok_or_else(|| ApiError::NoStorage(name.to_owned()))?;
+    let granted = GrantedStorages::to(caller, users).await?;
+    let author = call.author()?;
+    Ok(FoundStorage {
+        grant: granted.view(&storage, caller),
+        place: StoragePlace {
+            storage,
+            user: caller.user.clone(),
+            address: author.address,
+            path: call.query.text("path").unwrap_or_default().to_owned(),
+        },
+    })
 }
 
 /// All storages, each with what the caller has of it.

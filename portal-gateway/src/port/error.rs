@@ -3,6 +3,7 @@
 use muster_model::people::PeopleDenial;
 use muster_model::protocol::{JobProblem, upstream_message};
 use muster_model::sight::HiddenJobs;
+use muster_model::storage_file::FileDenial;
 use muster_model::vc::unknown;
 
 /// Why the cluster did not do what it was asked. Display is the message that clients show: OpenPAI's,
@@ -42,6 +43,9 @@ pub enum PortError {
     NoLog,
     #[error("Image {0} is not found on this node.")]
     NoImage(String),
+    /// Files of a storage.
+    #[error(transparent)]
+    File(#[from] FileDenial),
     /// Storages that a job names.
     #[error("{}", upstream_message(.0))]
     NoStorage(Vec<JobProblem>),

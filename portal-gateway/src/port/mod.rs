@@ -42,7 +42,7 @@ pub use logs::{
 pub use membership::{JoinRequest, Membership};
 pub use nodes::{DEFAULT_VC, FoundUsage, NewScheduling, Nodes};
 pub use sessions::{SessionIo, SessionOpener, Sessions};
-pub use storages::Storages;
+pub use storages::{FileReadWish, FileSlice, FileWriteWish, StoragePlace, Storages};
 pub use users::{Caller, GroupView, Login, LoginTerms, TokenInfo, UserView, Users};
 pub use uses::Uses;
 

@@ -62,6 +62,18 @@ pub(super) fn attach(pin: &Path, pid: u32, places: &[AttachedPlace]) -> Result<(
 
 /// A copy of the mount at the place, that is mounted nowhere.
 fn tree(place: &AttachedPlace) -> Result<OwnedFd, StorageProblem> {
+    let directory = directory(place)?;
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_EMPTY_PATH
+        | OpenTreeFlags::AT_RECURSIVE;
+    rustix::mount::open_tree(&directory, "", flags)
+        .map_err(|error| StorageProblem::of("copy its mount", &error.into()))
+}
+
+/// The directory of the place, for a process in the namespace of storages or, for a directory of the machine, in the
+/// host's.
+pub(super) fn directory(place: &AttachedPlace) -> Result<OwnedFd, StorageProblem> {
     let mut directory = source(place)?;
     for below in &place.below {
         directory = step(directory.as_fd(), below, place.creates).map_err(|error| {
@@ -75,12 +87,7 @@ fn tree(place: &AttachedPlace) -> Result<OwnedFd, StorageProblem> {
             StorageProblem::failed(format!("cannot make or open its directory {below}: {error}{hint}"))
         })?;
     }
-    let flags = OpenTreeFlags::OPEN_TREE_CLONE
-        | OpenTreeFlags::OPEN_TREE_CLOEXEC
-        | OpenTreeFlags::AT_EMPTY_PATH
-        | OpenTreeFlags::AT_RECURSIVE;
-    rustix::mount::open_tree(&directory, "", flags)
-        .map_err(|error| StorageProblem::of("copy its mount", &error.into()))
+    Ok(directory)
 }
 
 /// The place's own directory.

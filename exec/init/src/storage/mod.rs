@@ -8,6 +8,7 @@
 //! A request comes as JSON on stdin, for it may hold a password. The answer goes as JSON to stdout.
 
 mod attach;
+pub mod files;
 mod mount;
 mod mount_table;
 mod namespace;
