@@ -105,7 +105,7 @@ step_training_runs() {
     wait_for "a few steps" 120 has_reached 20
 }
 
-step_training_board() { browse "$(other_of "$(cat marks/first)")" /proxy/admin~train/6006/ 20; }
+step_training_board() { browse "$(other_of "$(cat marks/first)")" /proxy/admin~train/tensorboard/ 20; }
 
 step_training_preempted() {
     first=$(cat marks/first)
@@ -134,7 +134,7 @@ step_training_continues() {
     logged train "going on from the checkpoint of step $reached"
     [ "$(muster job show train -o json | jq '.retries.accountable')" = 0 ]
     # All steps of both attempts, through the machine that does not run the job now.
-    browse "$(other_of "$(place_of train)")" /proxy/admin~train/6006/ "$((reached + 20))"
+    browse "$(other_of "$(place_of train)")" /proxy/admin~train/tensorboard/ "$((reached + 20))"
     muster job stop urgent
 }
 
