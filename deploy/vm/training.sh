@@ -79,7 +79,7 @@ takes() {
     muster job submit "marks/$1.yaml"
     wait_for "$1" 60 is "$1" RUNNING
 }
-step_of() { sed -n 's/.*"step": \([0-9]*\).*/\1/p' /srv/runs/train/checkpoint.json; }
+step_of() { sed -n 's/.*"step": \([0-9]*\).*/\1/p' "/srv/runs/admin~train/checkpoint.json"; }
 has_reached() { [ "$(step_of)" -ge "$1" ]; }
 place_of() { muster job show "$1" -o json | jq -r '.roles[0].tasks[0].attempts[-1].node'; }
 # other_of NODE: the machine's number that is not this one's.
@@ -132,7 +132,7 @@ step_training_continues() {
     detail "20 more steps $((($(now) - begin) / 100)) s after a machine was free"
     [ "$(place_of train)" != "$first" ]
     logged train "going on from the checkpoint of step $reached"
-    [ "$(muster job show train -o json | jq '.retries.accountable')" = 0 ]
+    [ "$(muster job show train -o json | jq '.summary.retries.accountable')" = 0 ]
     # All steps of both attempts, through the machine that does not run the job now.
     browse "$(other_of "$(place_of train)")" /proxy/admin~train/tensorboard/ "$((reached + 20))"
     muster job stop urgent

@@ -209,6 +209,7 @@ impl Gateway {
         let answers = warp::service(self.filter());
         let service = service_fn(|mut request: hyper::Request<Incoming>| {
             let turn = slot.activity.begin();
+            name_host(&mut request);
             let refused = refusal.and_then(|refusal| refusal.of(&request, host_names));
             let refused = refused.map(gateway::response);
             let (mut answers, strict) = (answers.clone(), strict.clone());
@@ -290,6 +291,17 @@ impl ServerRefusal {
                 Some(sent_on.unwrap_or_else(|| HttpReply::failure(&ApiError::Plain)))
             }
         }
+    }
+}
+
+/// Puts the name that the client asked for into `Host`, where all that goes by it looks: forms, web tools, names of this
+/// machine. HTTP/2 has it in the target alone; a target of HTTP/1.1 that has one outranks the header (RFC 9112, 3.2.2).
+fn name_host<B>(request: &mut hyper::Request<B>) {
+    let authority = request.uri().authority().map(Authority::as_str);
+    let host = authority.and_then(|authority| authority.rsplit('@').next());
+    let host = host.and_then(|host| HeaderValue::from_str(host).ok());
+    if let Some(host) = host {
+        request.headers_mut().insert(HOST, host);
     }
 }
 

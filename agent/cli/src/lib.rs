@@ -56,6 +56,7 @@ mod session;
 mod signals;
 mod slurm;
 mod spinner;
+mod ssh_config;
 mod status;
 mod storage;
 #[cfg(test)]
@@ -163,6 +164,9 @@ pub enum Command {
     /// Clusters that you have logged in to.
     #[command(subcommand)]
     Context(context_command::ContextCommand),
+    /// Print settings of ssh for the tasks that have an SSH server.
+    #[command(after_help = ssh_config::EXAMPLES)]
+    SshConfig(ssh_config::SshConfigArguments),
     /// Your tokens, and those of your programs. For tokens that admit machines see `cluster token`.
     #[command(subcommand)]
     Token(token::UserTokenCommand),
@@ -315,6 +319,7 @@ async fn dispatch(cli: Cli, console: &Console) -> Result<CliStatus, CliError> {
         Command::Logout => login::log_out(&connection, console).await,
         Command::Whoami { output } => login::who_am_i(output, &connection, console).await,
         Command::Context(command) => command.run(&connection, console),
+        Command::SshConfig(arguments) => arguments.run(&connection, console).await,
         Command::Token(command) => command.run(&api()?, console).await,
         Command::User(command) => command.run(&api()?, console).await,
         Command::Group(command) => command.run(&api()?, console).await,

@@ -3,6 +3,8 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use http_body_util::BodyExt as _;
+use muster_model::state::SubState;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::task::JoinHandle;
@@ -107,6 +109,50 @@ async fn tcp_and_http2_are_answered() {
         .body(String::new())
         .unwrap();
     assert_eq!(sender.send_request(request).await.unwrap().status(), 200);
+    drop(sender);
+    served.stop().await;
+    let _ = connection.await.unwrap();
+}
+
+/// Browsers speak HTTP/2 over TLS, in which the host is a part of the target.
+#[tokio::test]
+async fn forms_and_web_tools_are_used_over_http2() {
+    let served = serve(config()).await;
+    let job = placed("ann~job", SubState::AttemptRunning);
+    served.setup.fake.put(job);
+    let io = hyper_util::rt::TokioIo::new(served.connect().await);
+    let executor = hyper_util::rt::TokioExecutor::new();
+    let (mut sender, connection) =
+        hyper::client::conn::http2::handshake::<_, _, String>(executor, io)
+            .await
+            .unwrap();
+    let connection = tokio::spawn(connection);
+    let mut login = async |origin: &str| {
+        let request = http::Request::post("https://localhost:7741/login")
+            .header("origin", origin)
+            .header("content-type", "application/x-www-form-urlencoded")
+            .body("user=ann&password=ann-password".to_owned())
+            .unwrap();
+        sender.send_request(request).await.unwrap()
+    };
+    assert_eq!(login("https://localhost:7741").await.status(), 303);
+    for foreign in ["https://localhost:8000", "https://elsewhere", "null"] {
+        assert_eq!(login(foreign).await.status(), 403, "{foreign}");
+    }
+    // A page of elsewhere whose own name leads here.
+    let page = http::Request::get("https://evil.example:7741/login");
+    let page = page.body(String::new()).unwrap();
+    assert_eq!(sender.send_request(page).await.unwrap().status(), 403);
+    let tool = http::Request::get("https://localhost:7741/proxy/ann~job/6006/x")
+        .header("cookie", "muster_session=ann-token")
+        .header("origin", "https://localhost:7741")
+        .body(String::new())
+        .unwrap();
+    let answer = sender.send_request(tool).await.unwrap();
+    assert_eq!(answer.status(), 200);
+    let body = answer.into_body().collect().await.unwrap().to_bytes();
+    let body = String::from_utf8_lossy(&body).to_ascii_lowercase();
+    assert!(body.contains("host: localhost:7741\r\n"), "{body}");
     drop(sender);
     served.stop().await;
     let _ = connection.await.unwrap();
