@@ -136,6 +136,9 @@ pub(crate) static PAGES: &[Route] = routes! { web:
         Page => log_stream::follow(jobs, logs);
     GET "jobs/:job/attempts/:attempt/tasks/:role/:index/:task/log/download"
         Page => log_stream::download(jobs, logs);
+    GET "jobs/:job/tasks/:role/:index/terminal" Page => terminal_page::page(jobs, membership);
+    GET "jobs/:job/tasks/:role/:index/terminal/connect"
+        Page => terminal_page::connect(jobs, sessions);
     GET "submit" Page => submit::page(jobs, nodes, users, membership);
     POST "submit" Page Submit => submit::send(jobs, nodes, users, membership);
     GET "account" Page => account::page(users, membership);

@@ -26,7 +26,13 @@ async fn containerd_pages_are_used_in_a_browser() -> Result<()> {
     browsed("use").await
 }
 
-/// Does a part of `tests/browser/pages.cjs`.
+/// `tests/browser/terminal.cjs`: a shell in a task, as a person uses it.
+#[tokio::test(flavor = "multi_thread")]
+async fn containerd_a_shell_is_used_in_a_browser() -> Result<()> {
+    browsed("terminal").await
+}
+
+/// Does a part of `tests/browser/pages.cjs`, or the script of terminals.
 async fn browsed(part: &str) -> Result<()> {
     if home::missing().is_some() {
         return Ok(());
@@ -52,12 +58,16 @@ async fn browsed(part: &str) -> Result<()> {
 
     // A browser speaks HTTP/2 by TLS alone, as with every node that is not on its own machine.
     let url = match part {
-        "use" => stage.home.url().replacen("http:", "https:", 1),
+        "use" | "terminal" => stage.home.url().replacen("http:", "https:", 1),
         _ => stage.home.url().to_owned(),
+    };
+    let script = match part {
+        "terminal" => "tests/browser/terminal.cjs",
+        _ => "tests/browser/pages.cjs",
     };
     let mut browser = Command::new("node");
     browser
-        .arg(root.join("tests/browser/pages.cjs"))
+        .arg(root.join(script))
         .arg(part)
         .arg(url)
         .arg(stage.home.state().join("admin-password"))

@@ -204,7 +204,7 @@ Host train train.main.1
 
     #[test]
     fn a_token_is_never_written() {
-        let socket = EndpointArguments::of(std::path::PathBuf::from("/a b/it's.sock"));
+        let socket = EndpointArguments::at_socket(std::path::PathBuf::from("/a b/it's.sock"));
         assert_eq!(
             program(&socket).unwrap(),
             r"muster --socket '/a b/it'\''s.sock'"

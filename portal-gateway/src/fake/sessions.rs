@@ -81,17 +81,19 @@ async fn echo(mut far: DuplexStream) {
     }
 }
 
-/// A command that says again what it reads, and ends with status 3 at the end of its input. The line `break` breaks
-/// the stream off.
+/// A command that says again what it reads, and ends with status 3 at the end of its input, or at the key ^D. The line
+/// `break` breaks the stream off, and so does `broken` after the key ^X.
 async fn shell(mut far: DuplexStream) {
     let mut head = [0; FRAME_HEAD_BYTES];
     while far.read_exact(&mut head).await.is_ok() {
         let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]);
         let mut payload = vec![0; usize::try_from(length).unwrap_or_default()];
-        if far.read_exact(&mut payload).await.is_err() || payload == b"break\n" {
+        if far.read_exact(&mut payload).await.is_err()
+            || [&b"break\n"[..], b"\x18broken"].contains(&&*payload)
+        {
             return;
         }
-        let is_end = head[0] == SessionChannel::Close.number();
+        let is_end = head[0] == SessionChannel::Close.number() || payload == b"\x04";
         let (channel, payload) = match is_end {
             true => (
                 SessionChannel::Status,

@@ -42,7 +42,7 @@ pub(crate) async fn port(
 }
 
 /// The task that the path names, of a job that the caller may change.
-async fn owned_task(call: &Call, jobs: &dyn Jobs) -> Result<(JobKey, TaskId), ApiError> {
+pub(crate) async fn owned_task(call: &Call, jobs: &dyn Jobs) -> Result<(JobKey, TaskId), ApiError> {
     let key = call.job_key()?;
     call.check_owner(&key, jobs).await?;
     let task = call.task_id(&key)?;
@@ -76,7 +76,7 @@ fn exec_wish(call: &Call) -> Result<ExecWish, ApiError> {
 }
 
 /// The terminal that a query describes.
-fn terminal(call: &Call) -> Result<TerminalWish, ApiError> {
+pub(crate) fn terminal(call: &Call) -> Result<TerminalWish, ApiError> {
     let usual = TerminalSize::default();
     let side = |name: &str, usual: u16| {
         let wrong = || ApiError::Parameters(format!("{name} must be 1 to 65535"));

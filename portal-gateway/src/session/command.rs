@@ -16,7 +16,7 @@ use crate::port::SessionIo;
 use crate::websocket::ClientSocket;
 
 /// Said where the node is gone that ran the command.
-const NODE_GONE: &str =
+pub(super) const NODE_GONE: &str =
     "the connection to the task's node broke; whether the command goes on there is not known";
 
 /// Passes everything on until the command has ended, or the client has gone.

@@ -2,6 +2,7 @@
 
 mod command;
 mod connection;
+mod terminal;
 
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 
 pub(crate) use command::pass_on as pass_command;
 pub(crate) use connection::pass_on as pass_connection;
+pub(crate) use terminal::pass_on as pass_terminal;
 
 use crate::websocket::ClientSocket;
 

@@ -36,6 +36,7 @@ mod setup;
 mod sight;
 mod stacks;
 mod storages;
+mod terminals;
 mod tokens;
 mod usage;
 mod users;

@@ -33,6 +33,7 @@ taskRoles:
 /// Whether a route shows a page. A file to keep is none, nor is a stream.
 pub(super) fn is_shown(route: &&Route) -> bool {
     let is_file = route.pattern == "jobs/export" || route.pattern.contains("/log/");
+    let is_file = is_file || route.pattern.ends_with("/connect");
     route.method == Some(Method::GET) && !is_file
 }
 

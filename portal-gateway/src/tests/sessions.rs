@@ -16,9 +16,9 @@ use super::setup::*;
 const EXEC: &str = "/api/muster/v1/jobs/ann~job/tasks/worker/0/exec?stdin=true&command=cat";
 const PORT: &str = "/api/muster/v1/jobs/ann~job/tasks/worker/0/ports/8888";
 
-type TestSocket = WebSocketStream<TcpStream>;
+pub(super) type TestSocket = WebSocketStream<TcpStream>;
 
-async fn served() -> Served {
+pub(super) async fn served() -> Served {
     let served = serve(config()).await;
     let fake = &served.setup.fake;
     fake.put(placed("ann~job", SubState::AttemptRunning));

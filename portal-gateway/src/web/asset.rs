@@ -1,4 +1,4 @@
-//! The stylesheet and the script of all pages. Their names carry a hash of what is in them, so that browsers
+//! The stylesheet and the script of all pages, and the script of terminals. Their names carry a hash of what is in them, so that browsers
 //! keep them until they change.
 
 use std::sync::LazyLock;
@@ -15,11 +15,13 @@ use crate::wire::hex;
 
 const STYLE: &str = include_str!("../../assets/portal.css");
 const SCRIPT: &str = include_str!("../../assets/portal.js");
+const TERMINAL: &str = include_str!("../../assets/terminal.js");
 /// Digits of the hash in a name.
 const HASH_DIGITS: usize = 12;
 
 static STYLE_PATH: LazyLock<String> = LazyLock::new(|| path("portal", STYLE, "css"));
 static SCRIPT_PATH: LazyLock<String> = LazyLock::new(|| path("portal", SCRIPT, "js"));
+static TERMINAL_PATH: LazyLock<String> = LazyLock::new(|| path("terminal", TERMINAL, "js"));
 
 fn path(name: &str, text: &str, kind: &str) -> String {
     let hash = hex(&Md5::digest(text));
@@ -36,6 +38,11 @@ pub(super) fn script() -> &'static str {
     &SCRIPT_PATH
 }
 
+/// Where the script of terminals is.
+pub(super) fn terminal() -> &'static str {
+    &TERMINAL_PATH
+}
+
 /// `GET /assets/:file`
 pub(crate) async fn one(call: Call) -> HandlerResult {
     let file = call.params.text("file");
@@ -43,6 +50,7 @@ pub(crate) async fn one(call: Call) -> HandlerResult {
     let (text, kind) = match path {
         _ if path == style() => (STYLE, "text/css; charset=utf-8"),
         _ if path == script() => (SCRIPT, "text/javascript; charset=utf-8"),
+        _ if path == terminal() => (TERMINAL, "text/javascript; charset=utf-8"),
         _ => return Err(ApiError::NoApi(path)),
     };
     let mut reply = HttpReply::empty(StatusCode::OK)

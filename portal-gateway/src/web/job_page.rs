@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use muster_model::aftermath::what_was_done;
 use muster_model::id::JobKey;
 use muster_model::protocol::document_yaml;
-use muster_model::state::{ExecutionType, JobState};
+use muster_model::state::{ExecutionType, JobState, SubState};
 use muster_model::view::{
     AttemptView, Dated, JobDetail, JobEvent, JobSummary, LastEnd, RoleView, TaskAttemptView,
     TaskView,
@@ -12,7 +12,8 @@ use muster_model::view::{
 
 use super::frame::{self, PortalPage, Section};
 use super::{
-    chip, explained, form, job_list, moment, node_list, placement, stacks_page, time_line,
+    chip, explained, form, job_list, moment, node_list, placement, stacks_page, terminal_page,
+    time_line,
 };
 use crate::call::Call;
 use crate::error::ApiError;
@@ -69,7 +70,7 @@ pub(crate) async fn page(
         (on_hold(&job, now))
         (facts(&job, expected_s(&config), now))
         (attempts(&job))
-        @for role in &job.roles { (tasks(&job, role, now)) }
+        @for role in &job.roles { (tasks(&job, role, (call.is_own(&key), now))) }
         (placement::of(&job, &known))
         (used(&job))
         (happened(&events, now))
@@ -300,15 +301,15 @@ fn attempts(job: &JobDetail) -> Markup {
     }
 }
 
-fn tasks(job: &JobDetail, role: &RoleView, now: u64) -> Markup {
+fn tasks(job: &JobDetail, role: &RoleView, (is_own, now): (bool, u64)) -> Markup {
     html! {
         section.card {
             h2 { "Tasks of role " (role.name) }
             div.wide tabindex="0" role="region" aria-label={ "Tasks of role " (role.name) } { table {
                 thead { tr { th.n { "Task" } th { "State" } th { "Node" } th.narrow-off { "GPUs" }
                     th.narrow-off { "Address and ports" } th.n { "Exit code" } th.narrow-off { "Ran for" }
-                    th.n.narrow-off { "Retries" } th { "Log" } } }
-                tbody { @for task in role.tasks.iter().take(TASKS_MAX) { (task_row(job, task, now)) } }
+                    th.n.narrow-off { "Retries" } th { "Open" } } }
+                tbody { @for task in role.tasks.iter().take(TASKS_MAX) { (task_row(job, task, (is_own, now))) } }
             } }
             @if role.tasks.len() > TASKS_MAX {
                 p.dim { "The first " (TASKS_MAX) " of " (role.tasks.len()) " tasks. "
@@ -318,7 +319,7 @@ fn tasks(job: &JobDetail, role: &RoleView, now: u64) -> Markup {
     }
 }
 
-fn task_row(job: &JobDetail, task: &TaskView, now: u64) -> Markup {
+fn task_row(job: &JobDetail, task: &TaskView, (is_own, now): (bool, u64)) -> Markup {
     let verdict = task.attempts.last().and_then(|last| last.verdict.as_ref());
     let code = verdict.map(muster_model::exit::Verdict::code);
     let own = verdict.and_then(|verdict| verdict.origin_exit_code);
@@ -341,6 +342,9 @@ fn task_row(job: &JobDetail, task: &TaskView, now: u64) -> Markup {
             td.n.narrow-off { (task.retries.total) }
             td { @if let (Some(last), Some(attempt)) = (last.filter(|it| it.uid.is_some()), job.attempt.as_ref()) {
                 a href=(log_path(&job.summary.key, attempt.id, task, last.id)) { "Log" }
+                @if is_own && last.sub_state == SubState::AttemptRunning {
+                    br; a href=(terminal_page::path(&job.summary.key, &task.id)) { "Terminal" }
+                }
             } }
         }
     }

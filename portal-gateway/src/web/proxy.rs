@@ -6,8 +6,8 @@
 use bytes::Bytes;
 use futures::TryStreamExt as _;
 use http::header::{
-    CONNECTION, CONTENT_LENGTH, COOKIE, HOST, HeaderName, LOCATION, ORIGIN, SET_COOKIE,
-    TRANSFER_ENCODING, UPGRADE,
+    CONNECTION, CONTENT_LENGTH, COOKIE, HOST, HeaderName, LOCATION, SET_COOKIE, TRANSFER_ENCODING,
+    UPGRADE,
 };
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Either, Empty, StreamBody};
@@ -17,6 +17,7 @@ use hyper_util::rt::TokioIo;
 use muster_model::id::{JobKey, TaskId};
 use muster_model::session::SessionWish;
 
+use super::origin;
 use super::session::COOKIE_NAME;
 use crate::call::Call;
 use crate::error::ApiError;
@@ -104,7 +105,7 @@ async fn pass_on(
         return Err(ApiError::NoApi(call.target.path));
     }
     let (job, task, port) = tool(&call, jobs).await?;
-    check_origin(&call.headers)?;
+    origin::check(&call.headers, "use web tools here: open the tool itself")?;
     let Some(path) = ToolPath::of(&call.target.path) else {
         // Links of the tool are relative to its first page.
         let place = call.target.with_path(&format!("{}/", call.target.path));
@@ -125,28 +126,6 @@ async fn pass_on(
     match answer.status() {
         StatusCode::SWITCHING_PROTOCOLS => switched(call, answer, &path),
         _ => Ok(answered(answer, &path, is_cut)),
-    }
-}
-
-/// Refuses what a page of another origin asks for. To a browser another port of this machine is the same site: it
-/// sends the cookie of the session along, and each task may serve pages on a port of its own.
-fn check_origin(headers: &HeaderMap) -> Result<(), ApiError> {
-    let text = |name| {
-        headers
-            .get(name)
-            .and_then(|value: &HeaderValue| value.to_str().ok())
-    };
-    let Some(origin) = text(ORIGIN) else {
-        return Ok(());
-    };
-    let authority = origin.split_once("://").map(|(_, authority)| authority);
-    match authority.is_some() && authority == text(HOST) {
-        true => Ok(()),
-        false => {
-            let why =
-                format!("A page of {origin} may not use web tools here: open the tool itself.");
-            Err(PortError::Forbidden(why).into())
-        }
     }
 }
 
@@ -372,23 +351,6 @@ mod tests {
             "a=1; HttpOnly; Path=/proxy/j/1/"
         );
         assert_eq!(set(&format!("{COOKIE_NAME}=stolen; Path=/")), None);
-    }
-
-    #[test]
-    fn pages_of_other_origins_ask_for_nothing() {
-        let is_taken = |origin: Option<&str>, host: &str| {
-            let mut headers = HeaderMap::new();
-            headers.insert(HOST, ascii(host.to_owned()));
-            if let Some(origin) = origin {
-                headers.insert(ORIGIN, ascii(origin.to_owned()));
-            }
-            check_origin(&headers).is_ok()
-        };
-        assert!(is_taken(None, "n1:7741"));
-        assert!(is_taken(Some("https://n1:7741"), "n1:7741"));
-        for other in ["https://n1:20001", "https://n2:7741", "https://n1", "null"] {
-            assert!(!is_taken(Some(other), "n1:7741"), "{other}");
-        }
     }
 
     #[test]
