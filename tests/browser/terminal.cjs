@@ -21,7 +21,7 @@ function fault(...words) {
 }
 
 async function opened(browser, options) {
-  const context = await browser.newContext(options);
+  const context = await browser.newContext({ ...options, ignoreHTTPSErrors: true });
   const page = await context.newPage();
   page.on("console", (line) => line.type() === "error" && fault("console:", line.text()));
   page.on("pageerror", (error) => fault("page:", error.message));
