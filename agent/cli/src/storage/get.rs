@@ -109,7 +109,7 @@ impl Getting<'_> {
         to: &Path,
     ) -> Result<(), CliError> {
         let parent = to.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let parent = parent.unwrap_or(Path::new("."));
+        let parent = parent.unwrap_or_else(|| Path::new("."));
         let word = word(&[&from.to_string(), &to.to_string_lossy()]);
         let partial = parent.join(format!("{PARTIAL_PREFIX}{word}"));
         let (mut patience, mut beginnings) = (TransferPatience::new(), 0);

@@ -64,7 +64,10 @@ impl FromStr for StoragePath {
 
 impl fmt::Display for StoragePath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.storage, self.path)
+        match self.path.as_str() {
+            "" => f.write_str(&self.storage),
+            path => write!(f, "{}:{path}", self.storage),
+        }
     }
 }
 
