@@ -56,7 +56,7 @@ esac
 # The kernel for clouds has no NFS server.
 case " $steps " in *' storages'*) kernel=linux-image-amd64 more=,nfs-kernel-server,nfs-common,samba,cifs-utils ;; esac
 case " $steps " in *' storages '*)
-    steps='storages_install storages_nfs storages_squash storages_samba storages_refused storages_full'
+    steps='storages_install storages_nfs storages_squash storages_samba storages_files storages_refused storages_full'
     steps="$steps storages_away storages_restarted storages_idle"
     ;;
 esac

@@ -106,6 +106,51 @@ step_storages_samba() {
     not logged smb 'p,w'
 }
 
+# Files without a job, over NFS and Samba.
+step_storages_files() {
+    mkdir -p marks/tree/deep
+    echo one >marks/tree/one
+    ln -sf one marks/tree/link
+    dd if=/dev/urandom of=marks/tree/deep/large bs=1M count=24 status=none
+    for storage in open v3 lab; do
+        muster storage put marks/tree "$storage:"
+        rm -rf "marks/back-$storage"
+        muster storage get "$storage:tree" "marks/back-$storage"
+        cmp marks/tree/deep/large "marks/back-$storage/deep/large"
+        [ "$(cat "marks/back-$storage/one")" = one ]
+        muster storage ls "$storage:tree/deep" -o json | jq -e '.entries[0].name == "large"'
+        muster storage probe "$storage" -o json | jq -e '.canWrite and .problem == null'
+    done
+    cmp marks/tree/deep/large /srv/open/tree/deep/large
+    cmp marks/tree/deep/large /srv/smb/tree/deep/large
+    [ -z "$(find /srv/open /srv/smb -name '.muster-part-*')" ]
+    # What may not be had.
+    not muster storage put marks/tree/one read:one
+    not muster storage get nothing:one -
+    muster storage probe locked | grep -q 'Permission denied'
+    # A disk that is full is left as it was.
+    not muster storage put marks/tree/deep/large small:large 2>marks/full.err
+    grep -q 'No space left' marks/full.err
+    [ -z "$(ls -A /srv/small)" ]
+    # A transfer that broke off goes on, and nobody sees a part of it before.
+    dd if=/dev/urandom of=marks/big bs=1M count=512 status=none
+    timeout 1 muster storage put marks/big open:big && return 1
+    [ ! -e /srv/open/big ]
+    muster storage put marks/big open:big
+    cmp marks/big /srv/open/big
+    # A server that is away ends a request in time, and the agent goes on.
+    server_away
+    trap server_back EXIT
+    begin=$(now)
+    not timeout 120 muster storage put marks/big open:away
+    detail "a put to a server that is away ends after $((($(now) - begin) / 100)) s"
+    timeout 5 muster node show >/dev/null
+    server_back
+    trap - EXIT
+    wait_for "the server" 120 muster storage ls open:
+    rm -f /srv/open/big marks/big
+}
+
 step_storages_refused() {
     storage_job nothing 'nothing' 'true'
     wait_for "the reason" 60 was_told nothing 'storage nothing:.*access denied by server'

@@ -5,6 +5,7 @@ mod listing;
 mod mesh;
 mod people;
 mod sessions;
+mod storages;
 mod tokens;
 
 use std::fmt::Write;
@@ -39,6 +40,7 @@ pub(super) use events::ListedEvent;
 pub(super) use listing::PAGE;
 pub(super) use listing::{Filter, JobListing, ListedJob};
 pub(super) use people::{GroupEntry, GroupMemberEntry, GroupsStep, UserEntry};
+pub(super) use storages::FileUpload;
 pub(super) use tokens::{
     BegunDeviceLogin, CreatedUserToken, DeviceLoginAnswer, DeviceLoginWait, ListedUserToken,
 };

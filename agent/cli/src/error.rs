@@ -228,6 +228,9 @@ fn refusal_hint(status: StatusCode, code: &str) -> Option<&'static str> {
         ("NoGroupError", _) => Some("`muster group list` shows every group"),
         ("ConflictGroupError", _) => Some("change the group with `muster group set`"),
         ("NoVirtualClusterError", _) => Some("`muster vc list` shows every virtual cluster"),
+        ("ReadOnlyStorageError", _) => {
+            Some("`muster storage list` shows which storages may be written")
+        }
         ("LoginExpiredError" | "LoginHandleError", _) => {
             Some("begin again with `muster login URL`, and use the new code in time")
         }

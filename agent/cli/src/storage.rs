@@ -1,4 +1,14 @@
-//! `muster storage`: the storages that the cluster declares.
+//! `muster storage`: the storages that the cluster declares, and their files.
+
+mod batches;
+mod declaration;
+mod declare;
+mod get;
+mod ls;
+mod path;
+mod probe;
+mod put;
+mod transfer;
 
 use std::path::{Path, PathBuf};
 
@@ -14,6 +24,7 @@ use super::error::CliError;
 use super::output::OutputOption;
 use super::status::CliStatus;
 use super::table::TextTable;
+pub(super) use path::StoragePath;
 
 /// The storages as a document of the cluster.
 const STORAGES: DocumentTexts = DocumentTexts {
@@ -47,6 +58,24 @@ pub enum StorageCommand {
         #[command(flatten)]
         output: OutputOption,
     },
+    /// List files of a storage.
+    #[command(after_help = ls::EXAMPLES)]
+    Ls(ls::ListArguments),
+    /// Copy a file or directory to a storage.
+    #[command(after_help = put::EXAMPLES)]
+    Put(put::PutArguments),
+    /// Copy a file or directory of a storage to here.
+    #[command(after_help = get::EXAMPLES)]
+    Get(get::GetArguments),
+    /// Mount a storage on the agent's machine and show how it is: exits with 1 if it cannot be used.
+    #[command(after_help = probe::EXAMPLES)]
+    Probe(probe::ProbeArguments),
+    /// Declare one more storage. Prints the version.
+    #[command(after_help = declare::ADD)]
+    Add(declare::AddArguments),
+    /// Take a storage out of the declaration. Prints the version.
+    #[command(visible_alias = "rm", after_help = declare::REMOVE)]
+    Remove(declare::RemoveArguments),
     /// Print the declaration of all storages, ready to be edited and applied.
     #[command(after_help = "Examples:
   muster storage show
@@ -114,6 +143,12 @@ impl StorageCommand {
         let api = || Api::new(connection, None);
         match self {
             Self::List { output } => list(&api()?, output, console).await,
+            Self::Ls(arguments) => arguments.run(&api()?, console).await,
+            Self::Put(arguments) => arguments.run(&api()?, console).await,
+            Self::Get(arguments) => arguments.run(&api()?, console).await,
+            Self::Probe(arguments) => arguments.run(&api()?, console).await,
+            Self::Add(arguments) => arguments.run(&api()?, console).await,
+            Self::Remove(arguments) => arguments.run(&api()?, console).await,
             Self::Check { file, output } => {
                 let problems = ClusterStorages::read(&read(&file)?).err();
                 document::check(&problems.unwrap_or_default(), output, console)

@@ -35,7 +35,7 @@ pub use logs::logs;
 pub use membership::{alone, membership};
 pub use nodes::nodes;
 pub use sessions::sessions;
-pub use storages::storages;
+pub use storages::{storage_files, storages};
 pub use users::users;
 pub use uses::uses;
 

@@ -6,7 +6,7 @@ use muster_model::task_use::{DevicePoint, DeviceUse, TaskUse, UsePoint};
 use super::setup::*;
 use crate::conformance;
 use crate::fake::FakeCluster;
-use crate::port::{Caller, NoIdentityProvider};
+use crate::port::{Caller, NoIdentityProvider, StoragePlace};
 
 fn admin() -> Caller {
     Caller {
@@ -98,6 +98,13 @@ async fn storages() {
     conformance::storages(&*fake, &[]).await;
     fake.set_storages(storages_declared());
     conformance::storages(&*fake, &["data", "home", "blob"]).await;
+    let place = StoragePlace {
+        storage: storages_declared().storages.remove(0),
+        user: "ann".parse().unwrap(),
+        address: "192.0.2.1".to_owned(),
+        path: String::new(),
+    };
+    conformance::storage_files(&*fake, &place).await;
 }
 
 #[tokio::test]

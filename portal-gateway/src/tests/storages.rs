@@ -154,3 +154,148 @@ async fn the_document_is_for_admins() {
     // The fake has no such document.
     assert_eq!(setup.get(ADMIN, path).await.status, 404);
 }
+
+/// A path of files in a storage.
+fn files(storage: &str, rest: &str) -> String {
+    format!("/api/muster/v1/storages/{storage}/files{rest}")
+}
+
+#[tokio::test]
+async fn files_are_written_read_and_listed() {
+    let setup = setup().await;
+    let path = files("data", "/content?path=a.txt&size=10");
+    let written = setup.send(ANN, "PUT", &path, "0123456789").await;
+    assert_eq!(written.status, 200, "{}", written.text());
+    assert_eq!(written.json(), json!({"bytes": 10, "files": 1}));
+    let read = setup.get(ANN, &files("data", "/content?path=/a.txt")).await;
+    assert_eq!((read.status, read.text().as_ref()), (200, "0123456789"));
+    assert_eq!(read.header("content-type"), "application/octet-stream");
+    for (range, status, told, text) in [
+        ("bytes=2-4", 206, "bytes 2-4/10", "234"),
+        ("bytes=7-", 206, "bytes 7-9/10", "789"),
+        ("bytes=-2", 206, "bytes 8-9/10", "89"),
+        ("bytes=99-", 416, "", ""),
+    ] {
+        let answer = setup.ask(TestRequest {
+            method: "GET",
+            path: &files("data", "/content?path=a.txt"),
+            headers: &[("authorization", ANN), ("range", range)],
+            body: "",
+        });
+        let answer = answer.await;
+        assert_eq!(
+            (answer.status, answer.header("content-range")),
+            (status, told),
+            "{range}"
+        );
+        assert!(status == 416 || answer.text() == text, "{range}");
+    }
+    setup
+        .send(ANN, "PUT", &files("data", "/content?path=b.txt"), "b")
+        .await;
+    let page = get(&setup, ANN, &files("data", "?limit=1")).await;
+    assert_eq!(
+        (&page["entries"][0]["name"], &page["next"]),
+        (&json!("a.txt"), &json!("a.txt"))
+    );
+    let page = get(&setup, ANN, &files("data", "?limit=1&after=a.txt")).await;
+    assert_eq!(
+        (&page["entries"][0]["name"], &page["next"]),
+        (&json!("b.txt"), &json!(null))
+    );
+    // Each user has files of their own where they do not share.
+    let own = files("home", "/content?path=mine");
+    assert_eq!(setup.send(ANN, "PUT", &own, "of ann").await.status, 200);
+    assert_eq!(setup.get(ANN, &own).await.text(), "of ann");
+    assert_eq!(setup.get(ADMIN, &own).await.status, 404);
+}
+
+#[tokio::test]
+async fn files_are_refused_with_a_code() {
+    let setup = setup().await;
+    let code = |answer: &WholeAnswer| {
+        answer.json()["code"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    for (method, rest, status, expected) in [
+        ("GET", "none/files", 404, "NoStorageError"),
+        ("GET", "blob/files", 403, "ForbiddenUserError"),
+        (
+            "PUT",
+            "blob/files/content?path=a",
+            403,
+            "ForbiddenUserError",
+        ),
+        ("GET", "data/files/content?path=none", 404, "NoFileError"),
+        ("GET", "data/files?limit=0", 400, "InvalidParametersError"),
+        (
+            "GET",
+            "data/files?limit=10001",
+            400,
+            "InvalidParametersError",
+        ),
+        (
+            "GET",
+            "data/files/upload?path=a",
+            400,
+            "InvalidParametersError",
+        ),
+        (
+            "PUT",
+            "data/files/content?path=a&offset=3",
+            400,
+            "InvalidParametersError",
+        ),
+        (
+            "PUT",
+            "data/files/content?path=a&offset=3&upload=u",
+            400,
+            "InvalidParametersError",
+        ),
+        (
+            "PUT",
+            "data/files/content?path=a&mode=999",
+            400,
+            "InvalidParametersError",
+        ),
+        (
+            "PUT",
+            "data/files/content?path=a&mode=7777",
+            400,
+            "InvalidParametersError",
+        ),
+        (
+            "PUT",
+            "data/files/content?path=a&offset=3&upload=u&sha256=0",
+            409,
+            "FileChangedError",
+        ),
+        (
+            "PUT",
+            "data/files/content?path=a&size=3",
+            409,
+            "FileChangedError",
+        ),
+        ("POST", "blob/probe", 403, "ForbiddenUserError"),
+    ] {
+        let path = format!("/api/muster/v1/storages/{rest}");
+        let answer = setup.send(ANN, method, &path, "").await;
+        assert_eq!(
+            (answer.status, code(&answer)),
+            (status, expected.to_owned()),
+            "{method} {rest}"
+        );
+    }
+    assert_eq!(setup.guest("GET", &files("data", "")).await.status, 401);
+    // An admin may look how a storage is that no group of theirs grants, and no more.
+    let probe = setup
+        .send(ADMIN, "POST", "/api/muster/v1/storages/blob/probe", "")
+        .await;
+    assert_eq!(
+        (probe.status, &probe.json()["problem"]),
+        (200, &json!(null))
+    );
+    assert_eq!(setup.get(ADMIN, &files("blob", "")).await.status, 403);
+}

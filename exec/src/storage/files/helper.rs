@@ -18,7 +18,8 @@ use super::super::step_runner::HelperGroup;
 use super::FileError;
 use super::turns::FileTurn;
 
-/// A process that has its request. It is killed when this is dropped.
+/// A process that has its request. When this is dropped its stdin ends, so that it can tidy up; it is killed if it has not
+/// ended soon.
 #[derive(Debug)]
 pub struct FileHelper {
     /// Until it is given up.
@@ -174,12 +175,16 @@ impl Drop for FileHelper {
         let Some(mut process) = self.process.take() else {
             return;
         };
-        drop(HelperGroup::of(&process.child));
-        let _ = process.child.start_kill();
-        // A process that waits for a dead server ends when the kernel lets it.
+        self.stdin = None;
+        let silence = self.silence;
+        // Without a runtime the process is killed as it is dropped.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
-                let _ = process.child.wait().await;
+                if timeout(silence, process.child.wait()).await.is_err() {
+                    drop(HelperGroup::of(&process.child));
+                    // One that waits for a dead server ends when the kernel lets it.
+                    let _ = process.child.wait().await;
+                }
             });
         }
     }

@@ -1,7 +1,7 @@
 //! Files of storages, for people: each request is a process of muster-init, within bounds.
 //!
-//! Nothing here touches a file. A process that says nothing for too long is killed; what it holds, its turn and its use
-//! of the mount, is given back when the kernel has let go of it.
+//! Nothing here touches a file. A process that says nothing for too long is given up and killed; what it holds, its turn
+//! and its use of the mount, is given back when the kernel has let go of it.
 
 mod helper;
 mod turns;
@@ -136,3 +136,6 @@ impl StorageFileAccess {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -119,3 +119,6 @@ fn receive_tree(
     synced.map_err(|error| FileProblem::of_path(Path::new(path), &error))?;
     Ok(channel.send_json(DONE, &done)?)
 }
+
+#[cfg(test)]
+mod tests;
