@@ -216,7 +216,7 @@ impl WebScreen {
         let line = self.terminal.screen().line(cursor.row);
         let cell = line.and_then(|line| line.cells().get(cursor.col.checked_sub(1)?));
         // Wide characters keep none, for our numbers are narrow.
-        if !cell.is_some_and(|cell| cell.char() == base) {
+        if cell.is_none_or(|cell| cell.char() != base) {
             return;
         }
         let Some(both) = self.combined.combine(base, mark) else {
