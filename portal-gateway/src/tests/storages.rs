@@ -179,13 +179,15 @@ async fn files_are_written_read_and_listed() {
         ("bytes=-2", 206, "bytes 8-9/10", "89"),
         ("bytes=99-", 416, "", ""),
     ] {
-        let answer = setup.ask(TestRequest {
+        let path = files("data", "/content?path=a.txt");
+        let headers = [("authorization", ANN), ("range", range)];
+        let request = TestRequest {
             method: "GET",
-            path: &files("data", "/content?path=a.txt"),
-            headers: &[("authorization", ANN), ("range", range)],
+            path: &path,
+            headers: &headers,
             body: "",
-        });
-        let answer = answer.await;
+        };
+        let answer = setup.ask(request).await;
         assert_eq!(
             (answer.status.as_u16(), answer.header("content-range")),
             (status, told),
