@@ -63,10 +63,12 @@ async function count(page, selector, least) {
 }
 
 async function stands(page, text) {
-  try {
-    await page.waitForFunction((it) => document.querySelector("#terminal-state").textContent.includes(it), text, { timeout: 20_000 });
-  } catch {
-    fault("it says", JSON.stringify(await page.textContent("#terminal-state")), "in place of", text);
+  const until = Date.now() + 20_000;
+  for (;;) {
+    const said = await page.textContent("#terminal-state");
+    if (said.includes(text)) return;
+    if (Date.now() > until) return fault("it says", JSON.stringify(said), "in place of", text);
+    await page.waitForTimeout(50);
   }
 }
 

@@ -60,7 +60,7 @@ pub enum StorageCommand {
     },
     /// List files of a storage.
     #[command(after_help = ls::EXAMPLES)]
-    Ls(ls::ListArguments),
+    Ls(ls::StorageListArguments),
     /// Copy a file or directory to a storage.
     #[command(after_help = put::EXAMPLES)]
     Put(put::PutArguments),

@@ -18,7 +18,7 @@ use tokio_util::io::{InspectReader, StreamReader, SyncIoBridge};
 
 use super::path::StoragePath;
 use super::put::told;
-use super::transfer::{Transfer, TransferPatience, has_changed, prefix, word};
+use super::transfer::{FileTransfer, TransferPatience, has_changed, prefix, word};
 use crate::api::Api;
 use crate::client::broken;
 use crate::console::Console;
@@ -50,7 +50,7 @@ pub struct GetArguments {
 
 impl GetArguments {
     pub(super) async fn run(self, api: &Api, console: &Console) -> Result<CliStatus, CliError> {
-        let transfer = Arc::new(Transfer::new(&format!("reading {}", self.from), None));
+        let transfer = Arc::new(FileTransfer::new(&format!("reading {}", self.from), None));
         let getting = Getting {
             api,
             transfer: &transfer,
@@ -88,7 +88,7 @@ impl GetArguments {
 /// A download.
 struct Getting<'a> {
     api: &'a Api,
-    transfer: &'a Arc<Transfer>,
+    transfer: &'a Arc<FileTransfer>,
     console: &'a Console,
 }
 

@@ -25,7 +25,7 @@ Examples:
   muster storage ls data:images --limit 1000 --after 000999.png";
 
 #[derive(Debug, Args)]
-pub struct ListArguments {
+pub struct StorageListArguments {
     /// The storage, and the directory or file in it.
     #[arg(value_name = "STORAGE[:PATH]")]
     place: StoragePath,
@@ -47,7 +47,7 @@ struct ListedFiles<'a> {
     next: Option<&'a str>,
 }
 
-impl ListArguments {
+impl StorageListArguments {
     pub(super) async fn run(self, api: &Api, console: &Console) -> Result<CliStatus, CliError> {
         let mut left = self.limit.unwrap_or(u64::MAX);
         let (mut entries, mut next) = (Vec::new(), self.after);

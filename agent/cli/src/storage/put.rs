@@ -17,7 +17,7 @@ use tokio_util::io::ReaderStream;
 
 use super::batches::{self, TreeBatch};
 use super::path::StoragePath;
-use super::transfer::{Transfer, TransferPatience, has_changed, prefix, word};
+use super::transfer::{FileTransfer, TransferPatience, has_changed, prefix, word};
 use crate::api::{Api, FileUpload};
 use crate::byte_size::ByteSize;
 use crate::client::{self, RequestBody};
@@ -53,7 +53,7 @@ pub struct PutArguments {
 
 impl PutArguments {
     pub(super) async fn run(self, api: &Api, console: &Console) -> Result<CliStatus, CliError> {
-        let transfer = Arc::new(Transfer::new(&format!("writing {}", self.to), None));
+        let transfer = Arc::new(FileTransfer::new(&format!("writing {}", self.to), None));
         let putting = Putting {
             api,
             transfer: &transfer,
@@ -109,7 +109,7 @@ impl PutArguments {
 /// Says what went.
 pub(super) fn told(
     files: u64,
-    transfer: &Transfer,
+    transfer: &FileTransfer,
     console: &Console,
 ) -> Result<CliStatus, CliError> {
     transfer.clear();
@@ -135,7 +135,7 @@ fn is_no_file(error: &CliError) -> bool {
 /// An upload.
 struct Putting<'a> {
     api: &'a Api,
-    transfer: &'a Arc<Transfer>,
+    transfer: &'a Arc<FileTransfer>,
 }
 
 impl Putting<'_> {
@@ -265,7 +265,7 @@ impl Putting<'_> {
 }
 
 /// A body of what is read. Each part that is read counts as moved.
-fn body(from: impl AsyncRead + Send + Sync + 'static, transfer: Arc<Transfer>) -> RequestBody {
+fn body(from: impl AsyncRead + Send + Sync + 'static, transfer: Arc<FileTransfer>) -> RequestBody {
     let parts = ReaderStream::with_capacity(from, READ_BYTES);
     let frames = parts.map_ok(move |part| {
         transfer.add(part.len() as u64);

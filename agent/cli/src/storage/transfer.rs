@@ -20,14 +20,14 @@ const WORD_CHARS: usize = 32;
 
 /// How a transfer stands.
 #[derive(Debug)]
-pub(super) struct Transfer {
+pub(super) struct FileTransfer {
     spinner: Spinner,
     /// All bytes that went, also those that go once more.
     moved: AtomicU64,
     total: Option<u64>,
 }
 
-impl Transfer {
+impl FileTransfer {
     pub(super) fn new(what: &str, total: Option<u64>) -> Self {
         Self {
             spinner: Spinner::new(what),

@@ -28,14 +28,14 @@ pub const FAILED: u16 = 8;
 pub const DATA_BYTES_MAX: usize = 256 << 10;
 
 /// The agent's end of the pipes.
-pub(super) struct Channel {
+pub(super) struct FileChannel {
     from: Box<dyn Read>,
     into: Box<dyn Write>,
     decoder: Decoder,
     buffer: Vec<u8>,
 }
 
-impl Channel {
+impl FileChannel {
     pub(super) fn new(from: Stdin, into: Stdout) -> Self {
         Self::over(Box::new(from), Box::new(into))
     }
@@ -87,14 +87,14 @@ impl Channel {
 
 /// The bytes that the agent sends, as a reader.
 pub(super) struct DataReader<'a> {
-    channel: &'a mut Channel,
+    channel: &'a mut FileChannel,
     part: Vec<u8>,
     at: usize,
     is_over: bool,
 }
 
 impl<'a> DataReader<'a> {
-    pub(super) const fn new(channel: &'a mut Channel) -> Self {
+    pub(super) const fn new(channel: &'a mut FileChannel) -> Self {
         Self {
             channel,
             part: Vec::new(),
@@ -121,7 +121,7 @@ impl Read for DataReader<'_> {
 }
 
 /// Bytes for the agent, as a writer.
-pub(super) struct DataWriter<'a>(pub(super) &'a mut Channel);
+pub(super) struct DataWriter<'a>(pub(super) &'a mut FileChannel);
 
 impl Write for DataWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {

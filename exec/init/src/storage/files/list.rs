@@ -8,7 +8,7 @@ use std::path::Path;
 use muster_tree::beneath::{Beneath, BeneathPlace};
 use rustix::fs::{FileType, Stat};
 
-use super::channel::{BEAT, Channel, DONE, ENTRIES};
+use super::channel::{BEAT, DONE, ENTRIES, FileChannel};
 use super::problem::FileProblem;
 use super::request::{FileDone, FileEntry, FileEntryKind};
 
@@ -31,7 +31,7 @@ pub(super) fn list(
     root: &Beneath,
     path: &str,
     (after, limit): (Option<&str>, u32),
-    channel: &mut Channel,
+    channel: &mut FileChannel,
 ) -> Result<(), FileProblem> {
     let failed = |error: io::Error| FileProblem::of_path(Path::new(path), &error);
     let BeneathPlace {
@@ -72,7 +72,7 @@ pub(super) fn list(
 fn page(
     directory: &Beneath,
     (after, limit): (Option<&str>, usize),
-    channel: &mut Channel,
+    channel: &mut FileChannel,
 ) -> Result<(BTreeSet<OsString>, bool), FileProblem> {
     let mut names = BTreeSet::new();
     let (mut has_more, mut seen) = (false, 0);

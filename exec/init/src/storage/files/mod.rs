@@ -22,7 +22,7 @@ use muster_tree::{TreeReceiver, send};
 use nix::sys::stat::{Mode, umask};
 
 pub use self::channel::{BEAT, DATA, DATA_BYTES_MAX, DONE, END, ENTRIES, FAILED, HEAD, REQUEST};
-use self::channel::{Channel, DataReader, DataWriter};
+use self::channel::{DataReader, DataWriter, FileChannel};
 pub use self::problem::{FileProblem, FileProblemKind};
 pub use self::request::{
     FileDone, FileEntry, FileEntryKind, FileHead, FileRequest, FileStep, ProbeDone, ReadStep,
@@ -35,7 +35,7 @@ use super::namespace;
 pub fn run() -> ExitCode {
     // The agent's own mask would hide what is made from users that are not root.
     umask(Mode::S_IWGRP | Mode::S_IWOTH);
-    let mut channel = Channel::new(io::stdin(), io::stdout());
+    let mut channel = FileChannel::new(io::stdin(), io::stdout());
     let done = channel.request().and_then(|request| {
         let root = enter(&request)?;
         carry_out(&root, &request, &mut channel)
@@ -70,7 +70,7 @@ fn enter(request: &FileRequest) -> Result<Beneath, FileProblem> {
 fn carry_out(
     root: &Beneath,
     request: &FileRequest,
-    channel: &mut Channel,
+    channel: &mut FileChannel,
 ) -> Result<(), FileProblem> {
     let path = request.path.as_str();
     let is_change = matches!(
@@ -103,7 +103,7 @@ fn carry_out(
 fn receive_tree(
     root: &Beneath,
     (path, token): (&str, &str),
-    channel: &mut Channel,
+    channel: &mut FileChannel,
 ) -> Result<(), FileProblem> {
     let directory = list::directory(root, path)?;
     channel.send_json(HEAD, &FileHead::default())?;

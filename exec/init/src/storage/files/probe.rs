@@ -5,7 +5,7 @@ use std::path::Path;
 
 use muster_tree::beneath::{Beneath, PARTIAL_PREFIX};
 
-use super::channel::{Channel, DONE};
+use super::channel::{DONE, FileChannel};
 use super::problem::FileProblem;
 use super::request::ProbeDone;
 
@@ -17,7 +17,7 @@ const TEXT: &[u8] = b"muster\n";
 pub(super) fn probe(
     root: &Beneath,
     is_read_only: bool,
-    channel: &mut Channel,
+    channel: &mut FileChannel,
 ) -> Result<(), FileProblem> {
     let failed = |error: io::Error| FileProblem::of_path(Path::new(""), &error);
     let space = rustix::fs::fstatvfs(root).map_err(|error| failed(error.into()))?;

@@ -8,7 +8,7 @@ use std::path::Path;
 use muster_tree::beneath::{Beneath, BeneathPlace};
 use sha2::{Digest as _, Sha256};
 
-use super::channel::{BEAT, Channel, DATA, DATA_BYTES_MAX, DONE, HEAD};
+use super::channel::{BEAT, DATA, DATA_BYTES_MAX, DONE, FileChannel, HEAD};
 use super::problem::{FileProblem, FileProblemKind};
 use super::request::{FileDone, FileHead, ReadStep};
 
@@ -19,7 +19,7 @@ pub(super) fn read(
     root: &Beneath,
     path: &str,
     step: &ReadStep,
-    channel: &mut Channel,
+    channel: &mut FileChannel,
 ) -> Result<(), FileProblem> {
     let failed = |error: io::Error| FileProblem::of_path(Path::new(path), &error);
     let BeneathPlace { directory, name } = root.place(path).map_err(failed)?;
@@ -85,7 +85,7 @@ fn is_same(before: &Metadata, now: &Metadata) -> bool {
 pub(super) fn check_prefix(
     (file, bytes): (&mut File, u64),
     expected: &str,
-    channel: &mut Channel,
+    channel: &mut FileChannel,
 ) -> Result<(), FileProblem> {
     let mut digest = Sha256::new();
     let mut part = vec![0; DATA_BYTES_MAX];

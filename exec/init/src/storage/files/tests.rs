@@ -100,7 +100,7 @@ impl Home {
             input.extend(frame::encode(END, &[]).unwrap());
         }
         let output = Output::default();
-        let mut channel = Channel::over(Box::new(Cursor::new(input)), Box::new(output.clone()));
+        let mut channel = FileChannel::over(Box::new(Cursor::new(input)), Box::new(output.clone()));
         let request = FileRequest {
             namespace: "/none".into(),
             root: AttachedPlace {

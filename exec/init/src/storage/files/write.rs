@@ -8,7 +8,7 @@ use muster_tree::beneath::{Beneath, BeneathPlace, PARTIAL_PREFIX};
 use muster_tree::finish;
 use rustix::fs::FlockOperation;
 
-use super::channel::{Channel, DATA, DONE, END, HEAD};
+use super::channel::{DATA, DONE, END, FileChannel, HEAD};
 use super::problem::{FileProblem, FileProblemKind};
 use super::read::check_prefix;
 use super::request::{FileDone, FileHead, UPLOAD_CHARS_MAX, WriteStep};
@@ -27,7 +27,7 @@ pub(super) fn write(
     root: &Beneath,
     path: &str,
     step: &WriteStep,
-    channel: &mut Channel,
+    channel: &mut FileChannel,
 ) -> Result<(), FileProblem> {
     let failed = |error: io::Error| FileProblem::of_path(Path::new(path), &error);
     let BeneathPlace { directory, name } = root.place(path).map_err(failed)?;
@@ -75,7 +75,7 @@ pub(super) fn kept(
     root: &Beneath,
     path: &str,
     upload: &str,
-    channel: &mut Channel,
+    channel: &mut FileChannel,
 ) -> Result<(), FileProblem> {
     let failed = |error: io::Error| FileProblem::of_path(Path::new(path), &error);
     let place = root.place(path).map_err(failed)?;
@@ -126,7 +126,7 @@ impl<'a> Partial<'a> {
     fn fill(
         &mut self,
         step: &WriteStep,
-        channel: &mut Channel,
+        channel: &mut FileChannel,
     ) -> Result<Option<u64>, FileProblem> {
         let failed = |error: io::Error| FileProblem::of("write the file", &error);
         if step.offset > 0 {
