@@ -177,7 +177,7 @@
     else if (text) send({ paste: text });
     toEnd();
   });
-  // A click leads to the input, unless it marks text. Who then writes goes on in the input.
+  // A click leads to the input, unless it marks text. A key that is pressed then goes to the input, too.
   box.addEventListener("mouseup", () => String(document.getSelection()) || input.focus({ preventScroll: true }));
   document.addEventListener("keydown", (event) => {
     const isNowhere = document.activeElement === document.body || document.activeElement === box;

@@ -134,7 +134,7 @@ async function use(page) {
   const focus = await page.evaluate(() => document.activeElement.id);
   if (focus !== "terminal-leave") fault("the key leads to", focus);
   if (screenshots) await page.screenshot({ path: path.join(screenshots, "terminal.png"), fullPage: true });
-  // Who writes without a place for it writes in the terminal.
+  // A key that is pressed while nothing has the focus goes to the terminal.
   await page.evaluate(() => document.activeElement.blur());
   await line(page, "exit 3");
   await stands(page, "The shell has ended with exit code 3.");

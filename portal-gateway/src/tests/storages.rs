@@ -169,7 +169,7 @@ async fn files_are_written_read_and_listed() {
     assert_eq!(written.json(), json!({"bytes": 10, "files": 1}));
     let read = setup.get(ANN, &files("data", "/content?path=/a.txt")).await;
     assert_eq!(
-        (read.status.as_u16(), read.text().as_ref()),
+        (read.status.as_u16(), read.text()),
         (200, "0123456789")
     );
     assert_eq!(read.header("content-type"), "application/octet-stream");
