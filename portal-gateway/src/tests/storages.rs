@@ -168,10 +168,7 @@ async fn files_are_written_read_and_listed() {
     assert_eq!(written.status, 200, "{}", written.text());
     assert_eq!(written.json(), json!({"bytes": 10, "files": 1}));
     let read = setup.get(ANN, &files("data", "/content?path=/a.txt")).await;
-    assert_eq!(
-        (read.status.as_u16(), read.text()),
-        (200, "0123456789")
-    );
+    assert_eq!((read.status.as_u16(), read.text()), (200, "0123456789"));
     assert_eq!(read.header("content-type"), "application/octet-stream");
     for (range, status, told, text) in [
         ("bytes=2-4", 206, "bytes 2-4/10", "234"),
