@@ -132,7 +132,7 @@ step_storages_files() {
     not muster storage put marks/tree/deep/large small:large 2>marks/full.err
     grep -q 'No space left' marks/full.err
     [ -z "$(ls -A /srv/small)" ]
-    # A transfer that broke off goes on, and nobody sees a part of it before.
+    # A transfer that broke off goes on. Until it is whole, the file is not there under its name.
     dd if=/dev/urandom of=marks/big bs=1M count=512 status=none
     timeout 1 muster storage put marks/big open:big && return 1
     [ ! -e /srv/open/big ]

@@ -24,7 +24,7 @@ use crate::accounts::Accounts;
 use crate::causes::causes;
 use crate::documents::storages::StoragesInForce;
 
-/// A client that takes nothing for so long is given up: it holds one of few turns.
+/// A download is given up when its client takes no bytes for this time, because a node serves only a few at a time.
 const STALL_LIMIT: Duration = Duration::from_secs(60);
 /// Parts of a file on their way to a client.
 const PARTS_MAX: usize = 4;

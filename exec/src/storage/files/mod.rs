@@ -3,7 +3,7 @@
 //! Nothing here touches a file. A process that says nothing for too long is given up and killed; what it holds, its turn
 //! and its use of the mount, is given back when the kernel has let go of it.
 
-mod helper;
+mod process;
 mod turns;
 
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use super::error::StorageError;
 use super::mounts::StorageMounts;
 use super::source::MountSource;
 use super::step_runner::StorageStepRunner;
-pub use helper::{FileFrame, FileHelper};
+pub use process::{FileFrame, FileHelper};
 use turns::FileTurns;
 
 /// How many requests for files there are at a time, and how long each may say nothing.

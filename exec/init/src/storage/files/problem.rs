@@ -95,7 +95,7 @@ fn words(error: &io::Error) -> String {
     }
 }
 
-/// That the agent is gone, or the pipe broke: nobody is told.
+/// The agent has ended, or the pipe to it broke. This problem reaches no user.
 impl From<io::Error> for FileProblem {
     fn from(error: io::Error) -> Self {
         Self::of("go on", &error)

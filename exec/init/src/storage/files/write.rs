@@ -1,4 +1,5 @@
-//! Writes a file: under another name first, so that nobody sees a part of it for the whole.
+//! Writes a file under a temporary name, and renames it when all of its bytes are on the disk. Readers see the old
+//! file or the whole new one.
 
 use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom, Write as _};
